@@ -29,13 +29,22 @@ def submitted(text: str) -> str:
     return text
 
 
-def place_of(frame: FrameType | None) -> str:
-    """Return `FILE:LINE` of the script's innermost call, as it was submitted; empty if there is none."""
-    while frame is not None:
-        if not is_library(frame.f_code.co_filename):
-            return f"{submitted(frame.f_code.co_filename)}:{frame.f_lineno}"
+def own_frame(frame: FrameType | None) -> FrameType | None:
+    """Return the innermost call that is the script's own; None: there is none."""
+    while frame is not None and is_library(frame.f_code.co_filename):
         frame = frame.f_back
-    return ""
+    return frame
+
+
+def line_of(frame: FrameType) -> str:
+    """Return `FILE:LINE` where a call stands, as it was submitted."""
+    return f"{submitted(frame.f_code.co_filename)}:{frame.f_lineno}"
+
+
+def place_of(frame: FrameType | None) -> str:
+    """Return `FILE:LINE` of the script's innermost call; empty if there is none."""
+    own = own_frame(frame)
+    return "" if own is None else line_of(own)
 
 
 def snapshot_folder() -> str:

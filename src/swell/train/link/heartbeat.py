@@ -11,9 +11,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from swell.train.link.code_paths import submitted
+from swell.train.link.code_paths import line_of, own_frame
 from swell.wire import messages
-from swell.wire.library_paths import is_library
 from swell.wire.messages import Awaited
 
 #: In the script for so long without a step: tell where.
@@ -32,7 +31,7 @@ class Heartbeat:
         self._lost_s = 0.0  #: time in which nothing of this process ran
         self._beat_s = clock()
         self._thread = threading.get_ident()
-        self._steps = 0
+        self.steps = 0  #: finished since the job began
         self._doing: tuple[Awaited, float] = ("", clock())
 
     @contextmanager
@@ -53,14 +52,9 @@ class Heartbeat:
         self._doing = (awaited, self._clock() - self._lost_s)
         return before
 
-    @property
-    def steps(self) -> int:
-        """Finished since the job began."""
-        return self._steps
-
     def note_steps(self, steps: int) -> None:
         """Training has got so far; from here on the script works on the next step."""
-        self._steps = steps
+        self.steps = steps
         self._doing = (self._doing[0], self._clock() - self._lost_s)
 
     def beat(self) -> messages.Alive:
@@ -72,7 +66,7 @@ class Heartbeat:
         for_s = max(0.0, self._clock() - self._lost_s - since_s)
         return messages.Alive(
             generation=self.generation,
-            steps=self._steps,
+            steps=self.steps,
             awaits=awaited,
             for_s=for_s,
             place=place_of(self._thread) if not awaited and for_s >= PLACE_AFTER_S else "",
@@ -81,10 +75,6 @@ class Heartbeat:
 
 def place_of(thread: int) -> str:
     """Where a thread is, as `FILE:LINE in FUNCTION`: in the innermost lines that are the user's own."""
-    innermost = frame = sys._current_frames().get(thread)
-    while frame is not None and is_library(frame.f_code.co_filename):
-        frame = frame.f_back
-    shown = frame or innermost
-    if shown is None:
-        return ""
-    return f"{submitted(shown.f_code.co_filename)}:{shown.f_lineno} in {shown.f_code.co_name}"
+    innermost = sys._current_frames().get(thread)
+    shown = own_frame(innermost) or innermost
+    return f"{line_of(shown)} in {shown.f_code.co_name}" if shown is not None else ""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import statistics
 import time
+from collections.abc import Callable
+from typing import TypeVar
 
 import torch
 
@@ -11,6 +13,8 @@ from swell.train.collective.group import Group, GroupBroken
 from swell.train.collective.next_group import FormFailed
 from swell.train.link.agent_link import Link, Superseded, exit_now, open_link
 from swell.wire import environ, messages
+
+T = TypeVar("T")
 
 #: Sums that are timed, and how many of those that are larger than the usual ones: they take long.
 NUM_TIMED, NUM_TIMED_LARGE = 5, 3
@@ -21,35 +25,32 @@ def main() -> None:
     link = open_link()
     group = Group(torch.device(link.welcome.device), link)
     link.send(messages.Ready())
-    generation = 0
-    while True:
-        try:
-            generation = join_group(link, group)
-            seconds = {
-                num_bytes: _allreduce_s(group, num_bytes) for num_bytes in link.welcome.allreduce_bytes
-            }
-            break
-        except (Superseded, FormFailed):
-            continue
-        except GroupBroken as broken:
-            link.send(messages.Broken(generation=generation, steps=0, message=str(broken)))
+    sizes = link.welcome.allreduce_bytes
+    seconds = in_group(link, group, lambda: {size: _allreduce_s(group, size) for size in sizes})
     if group.rank == 0:
         link.send(messages.Calibrated(allreduce_s=seconds))
     group.close()
 
 
-def join_group(link: Link, group: Group) -> int:
-    """Be in the group of the next order; returns its generation.
+def in_group(link: Link, group: Group, do: Callable[[], T]) -> T:
+    """Join the group of the next order and do something in it, again and again until both has succeeded.
 
-    Raises Superseded, FormFailed, GroupBroken.
+    Args:
+        do: may raise GroupBroken.
     """
-    order = link.take_order()
-    if isinstance(order, messages.Suspend) or order.rank is None:
-        link.send(messages.Left(generation=order.generation))
-        exit_now(environ.EXIT_STOPPED)
-    group.form(order)
-    link.send(messages.Joined(generation=order.generation, steps=0))
-    return order.generation
+    while True:
+        order = link.take_order()
+        if isinstance(order, messages.Suspend) or order.rank is None:
+            link.send(messages.Left(generation=order.generation))
+            exit_now(environ.EXIT_STOPPED)
+        try:
+            group.form(order)
+            link.send(messages.Joined(generation=order.generation, steps=0))
+            return do()
+        except (Superseded, FormFailed):
+            continue
+        except GroupBroken as broken:
+            link.send(messages.Broken(generation=order.generation, steps=0, message=str(broken)))
 
 
 def _allreduce_s(group: Group, num_bytes: int) -> float:

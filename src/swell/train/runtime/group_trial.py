@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, NoReturn
 import torch
 
 from swell.train.collective.gradients import StepTotals
-from swell.train.collective.group import GroupBroken, check_no_group
-from swell.train.collective.next_group import FormFailed
+from swell.train.collective.group import check_no_group
 from swell.train.data.sample_schedule import Pass, Share, slices
 from swell.train.data.stream_schedule import StreamSchedule
-from swell.train.link.agent_link import Link, Superseded, exit_now
-from swell.train.runtime.calibrate import join_group
+from swell.train.link.agent_link import Link, exit_now
+from swell.train.runtime.calibrate import in_group
 from swell.train.runtime.host import Task
 from swell.train.runtime.trial_run import NUM_WARM_UPS, Profiling
 from swell.wire import environ, messages
@@ -42,15 +41,7 @@ class GroupProfiling(Profiling):
     def enter(self, task: Task) -> None:
         check_no_group()
         self._tell_ready(task)
-        while True:
-            try:
-                join_group(self._link, self._group)
-                self._divide(task)
-                break
-            except (Superseded, FormFailed):
-                continue
-            except GroupBroken as broken:
-                self._link.send(messages.Broken(generation=1, steps=0, message=str(broken)))
+        in_group(self._link, self._group, lambda: self._divide(task))
 
     def _divide(self, task: Task) -> None:
         """Take this worker's part of a state that is divided. Raises GroupBroken."""
