@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from tests.train.fake_agent import FakeAgent
 
+from swell import train
 from swell.wire import messages
 from swell.wire.checkpoint_files import steps_in
 
@@ -142,4 +143,6 @@ def test_a_job_may_fail_instead_with_the_leaders_state_saved(
         )
         assert step is not None and int(step[1]) > 1
         assert [steps_in(path) for path in agent.checkpoint_dir.iterdir()] == [int(step[1]) - 1], "safe first"
+        saved = train.load_checkpoint(agent.checkpoint_dir)["model"]
+        assert saved["3.num_batches_tracked"] == int(step[1]) - 1, "the step whose pass was made is undone"
     assert [worker for worker, _ in agent.all_said(messages.CheckpointSaved)] == [0]

@@ -28,6 +28,8 @@ torch.manual_seed(7)
 x = torch.randn(48, 5)
 y = torch.sin(x.sum(1, keepdim=True)) + 0.3 * torch.randn(48, 1)
 model = nn.Sequential(nn.Linear(5, 16), nn.Tanh(), nn.Linear(16, 1))
+if mistake == "plateau":
+    model.append(nn.BatchNorm1d(1))
 is_second = mistake in ("second", "unsendable")
 has_second = is_second or mistake == "mended"
 trained = model[0].parameters() if has_second else model.parameters()

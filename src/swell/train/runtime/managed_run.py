@@ -171,6 +171,7 @@ class Linked(Host):
     def _note_drift(self, drift: messages.Drifted) -> None:
         """Raises DriftError, on all workers, if the run is to end then."""
         if self._drift_watch.on_drift == "fail":
+            self._task.gradients.abandon()
             self._task.state.undo.revert()
             try:
                 if self._task.state.steps:
