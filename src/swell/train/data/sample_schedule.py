@@ -142,6 +142,11 @@ class StepCut:
         Args:
             part: makes a pass, of its places among the step's samples, and of those that are computed.
         """
+        places, shards, num_shards = _places(self, num_global)
+        return Share(tuple([part(*each) for each in places]), shards, num_shards)
+
+    def places(self, num_global: int) -> tuple[list[tuple[range, range]], range, int]:
+        """What `share` gives to `part` for each pass, the shards of the worker, and how many there are."""
         most_parts = max(1, num_global // self.least_samples)
         if self.num_shards is None:
             num_parts = min(self.num_workers, most_parts)
@@ -158,8 +163,13 @@ class StepCut:
             if not parts:
                 first = cut(num_global, num_shards, shards.start).start
                 parts = [range(first, first)]
-        passes = [part(each, each or borrowed(each.start, self.least_samples, num_global)) for each in parts]
-        return Share(tuple(passes), shards, num_shards)
+        pairs = [(each, each or borrowed(each.start, self.least_samples, num_global)) for each in parts]
+        return pairs, shards, num_shards
+
+
+@lru_cache(maxsize=4)  # nearly all steps of a run are cut alike
+def _places(cut: StepCut, num_global: int) -> tuple[list[tuple[range, range]], range, int]:
+    return cut.places(num_global)
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,6 +39,7 @@ NO_STEP = (
     "run.step(torch.zeros(()), weight=0), where each other one has run.step(loss, weight=len(x)). What reads "
     "ahead are the loader's num_workers"
 )
+NO_TURN = "a batch went by without run.step(loss, optimizer=...); call it at least once for each batch"
 
 
 class Run:
@@ -86,7 +87,6 @@ class Run:
         self._begun: tuple[Any, ...] | None = None  # streams when the first batch was given
         self._has_drawn = False  # the script, from them, before it stepped
         self._is_use_checked = False  # whether the script's loop uses its batches
-        self._is_updating = False
         self._is_target_met = False  # as this worker sees it
         self._is_stopped = False  # as all agreed
         self._is_finished = False
@@ -212,7 +212,7 @@ class Run:
     @property
     def is_updating(self) -> bool:
         """Whether the optimizer is at work, and no sample is on its way."""
-        return self._is_updating
+        return self._calls.is_applying
 
     @property
     def share(self) -> Share | None:
@@ -404,7 +404,10 @@ class Run:
         self._share = share
         if task.is_sum:
             share = share.summed()
-        self._begin_step(share, sys._getframe(2))
+        task.gradients.begin(share)
+        task.state.undo.begin(sys._getframe(2))
+        if self._several is not None:
+            self._begin_turns(share)
         self._is_within, self._is_weighted = True, None
         try:
             for number, batch in enumerate(batches):
@@ -418,26 +421,20 @@ class Run:
                 self._seed(Purpose.PASS, part.step, part.first)
                 self._begun = None if self._is_use_checked else stream_states()
                 yield batch
-                self._check_batch(batch, sys._getframe(2))
+                if self._has_drawn or (self._out is not None and self._several is None):
+                    self._check_batch(batch, sys._getframe(2))
+                self._has_drawn, self._is_use_checked = False, True
         finally:
             self._out = None  # also where the script leaves its loop
             self._is_within = self._calls.is_out = False
             if not self._has_stepped:
                 task.gradients.abandon()
-        self._end_step(sys._getframe(2))
-
-    def _begin_step(self, share: Share, frame: FrameType) -> None:
-        """The script gets the first batch of a step in this frame."""
-        self._task.gradients.begin(share)
-        self._task.state.undo.begin(frame)
-        if self._several is not None:
-            if len(share.passes) > 1:
-                raise LoopError(
-                    f"the share of this worker ({share.num_local} samples) does not fit in one pass; with "
-                    "several optimizers it must, for each is to see what the one before has changed: ask for "
-                    "more workers, take a smaller batch, or a larger max_local_batch"
-                )
-            self._task.state.undo.keep_all()
+        if task.state.undo.is_lost or self._is_stopped:
+            self._revert(sys._getframe(2))
+        elif self._several is not None:
+            if not self._turns:
+                raise LoopError(NO_TURN)
+            self._close_batch()
 
     def _check_batch(self, batch: Any, frame: FrameType) -> None:
         """The script wants another batch. Raises LoopError if it has not done with this one what it must."""
@@ -445,19 +442,6 @@ class Run:
             raise LoopError(NO_STEP)
         if self._has_drawn and is_unused(frame, batch):
             raise LoopError(OWN_BATCHES)
-        self._has_drawn, self._is_use_checked = False, True
-
-    def _end_step(self, frame: FrameType) -> None:
-        """The script wants a batch of the next step."""
-        if self._task.state.undo.is_lost or self._is_stopped:
-            self._revert(frame)
-        elif self._several is not None:
-            if not self._turns:
-                raise LoopError(
-                    "a batch went by without run.step(loss, optimizer=...); call it at least once for each "
-                    "batch"
-                )
-            self._close_batch()
 
     def _check_call(self, optimizer: torch.optim.Optimizer | None) -> torch.optim.Optimizer:
         """Return what is to step. Raises LoopError where that is strange, or `step` is called too early."""
@@ -493,13 +477,13 @@ class Run:
         """Apply the gradients of the step. The batch counts now, or with several optimizers at its end."""
         state, share = self._task.state, self._share
         assert share is not None  # noqa: S101 - a step is under way
-        self._is_updating = self._calls.is_applying = True
+        self._calls.is_applying = True
         parts = None
         if state.noise is not None:
             parts = PartNorms(tally.part_squared_norm, tally.num_parts, share.num_global)
         clips = self._calls.clips  # those of divided blocks are done by now
         state.apply(optimizer, tally.loss if tally.has_weight else None, clips, parts)
-        self._is_updating = self._calls.is_applying = False
+        self._calls.is_applying = False
         self._has_stepped, self._turns = True, [*self._turns, tally]
         if self._several is None:
             self._close_batch()
@@ -512,10 +496,10 @@ class Run:
         if not turns:
             return
         assert self._share is not None  # noqa: S101 - a batch is open
-        self._is_updating = self._calls.is_applying = True
+        self._calls.is_applying = True
         self._task.course.finish_step(self._share)
         self._task.state.finish_batch(turns[0].loss if turns[0].has_weight else None)
-        self._is_updating = self._calls.is_applying = False
+        self._calls.is_applying = False
         self._share = None
         self._seed(Purpose.BETWEEN, self._task.state.updates)
         self._host.finish_step(turns[-1])
@@ -530,6 +514,15 @@ class Run:
         self._task.state.forget_batch()
 
     # ------------------------------------------------------------------ several optimizers
+    def _begin_turns(self, share: Share) -> None:
+        if len(share.passes) > 1:
+            raise LoopError(
+                f"the share of this worker ({share.num_local} samples) does not fit in one pass; with "
+                "several optimizers it must, for each is to see what the one before has changed: ask for "
+                "more workers, take a smaller batch, or a larger max_local_batch"
+            )
+        self._task.state.undo.keep_all()
+
     def _await_turn(
         self, out: tuple[Share, Pass] | None, others: Iterable[tuple[torch.Tensor, torch.Tensor]]
     ) -> None:
@@ -575,7 +568,7 @@ class Run:
 
     def _check_stepper(self, optimizer: torch.optim.Optimizer, *_: object) -> None:
         """Before any update by any optimizer."""
-        if not self._is_within or self._is_updating:
+        if not self._is_within or self._calls.is_applying:
             return
         if not any(optimizer is known for known in self._task.state.optimizers):
             is_single = len(self._task.state.optimizers) == 1
@@ -598,7 +591,7 @@ class Run:
 
         `is_end`: of all workers, and not just of this one.
         """
-        if self._is_updating:
+        if self._calls.is_applying:
             return
         if self._share is not None:  # of a step that is not done
             self._revert()
