@@ -48,7 +48,12 @@ def watch() -> DistributedCheck:
     if reporter is not None:
         send_reports_to(reporter.report)
         atexit.register(reporter.tell_rest)
-    check = DistributedCheck(num_workers, reporter.tell_distributed if reporter else lambda *said: None)
+
+    def tell_distributed(is_so: bool, is_by_library: bool) -> None:
+        if rank == 0:
+            line.send(messages.Distributed(is_so=is_so, is_by_library=is_by_library))
+
+    check = DistributedCheck(num_workers, tell_distributed)
     watched = StepCounter(line, reporter.tell if reporter else None, Lease())
     signal.signal(signal.SIGTERM, signal.SIG_DFL)  # as torchrun leaves it: libraries look whether it is
     signal.signal(environ.STOP_AT_STEP, watched.asked_to_stop)
@@ -146,27 +151,21 @@ class Reporter:
             self.tell_values()  # how many steps there were before is known from now on
         self._steps, self._earlier = steps, earlier
         if is_last or time.monotonic() - self._told_s >= INTERVAL_S:
-            self.tell_values()
-            self._tell_steps(is_last)
+            self.tell_rest(is_last)
 
-    def tell_rest(self) -> None:
-        """Tell what has not been told yet: the script has come to its end."""
+    def tell_rest(self, is_last: bool = False) -> None:
+        """What has not been told yet; the script may have come to its end."""
         self.tell_values()
-        if os.getpid() == self._pid:
-            self._tell_steps(is_last=False)
-
-    def _tell_steps(self, is_last: bool) -> None:
-        now_s, steps, earlier = time.monotonic(), self._steps, self._earlier
-        if self._line.is_over or steps == self._told_steps:
+        now_s, steps = time.monotonic(), self._steps
+        if self._line.is_over or steps == self._told_steps or os.getpid() != self._pid:
             return
         step_s = None if not self._told_steps else (now_s - self._told_s) / (steps - self._told_steps)
         self._told_s, self._told_steps = now_s, steps
-        own_steps = None if earlier is None else earlier + steps
         self._line.send(
             messages.Stepped(
                 num_workers=self._num_workers,
                 steps=steps,
-                own_steps=own_steps,
+                own_steps=None if self._earlier is None else self._earlier + steps,
                 step_s=step_s,
                 is_last=is_last,
             )
@@ -197,6 +196,3 @@ class Reporter:
                         values=values, curves=curves, refusal=refusal, relative=sorted(relative)
                     )
                 )
-
-    def tell_distributed(self, is_so: bool, is_by_library: bool) -> None:
-        self._line.send(messages.Distributed(is_so=is_so, is_by_library=is_by_library))
