@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader
 
 from swell.train.collective.gradients import Gradients
 from swell.train.collective.sharded import ShardedGradients
-from swell.train.data.loader import Feed, Sampling, check_loader, is_stream, sampling_of
+from swell.train.data.loader import Feed, check_loader, is_stream, sampling_of
 from swell.train.data.place import UNBOUNDED
 from swell.train.data.random_streams import end_script
 from swell.train.data.sample_schedule import SampleSchedule, default_shards
@@ -134,7 +134,8 @@ def elastic(
         _check_several(deterministic, rate_rule, max_local_batch)
     host = _find_host(model, seed, max_local_batch, shard is not None)
     _use_device(model, stepped, host)
-    course, own_batch = _course(loader, host, shards, deterministic, _least_samples(model))
+    laid_out = _course(loader, model, host, (shards or 0) if deterministic else None, has_blocks)
+    course = host.adapt(laid_out)
     own_steps, shown = _own_steps(steps, epochs, course), None
     known_steps = host.total_steps(own_steps)
     end_epoch = host.end_epoch(epochs) if isinstance(course, StreamSchedule) else None
@@ -144,7 +145,6 @@ def elastic(
     has_one_mean = loss_reduction == "mean" and not has_blocks and not isinstance(stepped, OptimizerSet)
     noise = GradientNoise(course.global_batch) if host.welcome.measures_noise and has_one_mean else None
     own_shard = _make_shard(shard, host, model, stepped)
-    course.has_even_passes = has_blocks
     train_state = TrainState(model, stepped, scheduler, state or {}, course, rate, noise, own_shard)
     train_state.variables.is_wanted = host.has_agent
     if isinstance(host, Profiling):
@@ -156,7 +156,7 @@ def elastic(
         _gradients(model, host, 0 if noise is None else NOISE_INTERVAL, deterministic, own_shard),
         course,
         total_steps,
-        own_batch,
+        laid_out.global_batch,
         end_epoch,
         is_sum=loss_reduction == "sum",
         is_mirrored=mirrors,
@@ -200,24 +200,29 @@ def _check_kind(name: str, given: object, attribute: str, remedy: str) -> None:
 
 
 def _course(
-    loader: DataLoader[Any], host: Host, shards: int | None, deterministic: bool, least_samples: int
-) -> tuple[AnyCourse, int]:
-    """The order in which samples are trained on, divided as this host does it, and the job's own batch.
-
-    `least_samples`: that the model needs at once.
-    """
+    loader: DataLoader[Any], model: nn.Module, host: Host, num_shards: int | None, has_even_passes: bool
+) -> AnyCourse:
+    """The order in which samples are trained on. `num_shards`: of a step; 0: as many as usual; None: none."""
     sampling = sampling_of(loader, host.seed)
-    global_batch = host.global_batch(sampling.batch)
-    num_shards = (shards or default_shards(global_batch)) if deterministic else None
-    course = _lay_out(loader, sampling, global_batch, num_shards, host.seed)
+    batch, sampler = host.welcome.global_batch or sampling.batch, sampling.sampler
+    num_shards = default_shards(batch) if num_shards == 0 else num_shards
+    course: AnyCourse
+    if is_stream(loader):
+        length = len(loader.dataset) if isinstance(loader.dataset, Sized) else None
+        course = StreamSchedule(batch, sampling.drops_last, num_shards, length)
+    else:
+        if sampler is not None:
+            sampler.check_batch(batch)
+        num_samples = len(cast(Sized, loader.dataset)) if sampler is None else sampler.length(batch)
+        course = SampleSchedule(
+            num_samples, batch, sampling.is_shuffled, sampling.drops_last, host.seed, num_shards
+        )
+        course.sampler, course.loads_ahead = sampler, loader.persistent_workers
     course.check_passes(host.max_local_batch)
-    course.least_samples = least_samples
-    return host.adapt(course), global_batch
-
-
-def _least_samples(model: nn.Module) -> int:
-    """Return how many samples the model needs at once: a batch norm fails with one value of a channel."""
-    return 2 if any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in model.modules()) else 1
+    course.has_even_passes = has_even_passes
+    norms = (module for module in model.modules() if isinstance(module, nn.modules.batchnorm._BatchNorm))
+    course.least_samples = 1 if next(norms, None) is None else 2  # one value of a channel is an error
+    return course
 
 
 def _gradients(
@@ -240,25 +245,6 @@ def _feed(loader: DataLoader[Any], host: Host, course: AnyCourse) -> Feed | Stre
     if isinstance(host, Linked):
         host.read_ahead(feed)
     return feed
-
-
-def _lay_out(
-    loader: DataLoader[Any], sampling: Sampling, global_batch: int, num_shards: int | None, seed: int
-) -> AnyCourse:
-    if is_stream(loader):
-        length = len(loader.dataset) if isinstance(loader.dataset, Sized) else None
-        return StreamSchedule(global_batch, sampling.drops_last, num_shards, length)
-    sampler = sampling.sampler
-    if sampler is None:
-        num_samples = len(cast(Sized, loader.dataset))
-    else:
-        sampler.check_batch(global_batch)
-        num_samples = sampler.length(global_batch)
-    course = SampleSchedule(
-        num_samples, global_batch, sampling.is_shuffled, sampling.drops_last, seed, num_shards
-    )
-    course.sampler, course.loads_ahead = sampler, loader.persistent_workers
-    return course
 
 
 def _own_steps(steps: int | None, epochs: int | None, course: AnyCourse) -> int | None:

@@ -84,10 +84,6 @@ class Host:
     def num_workers(self) -> int:
         return self._group.num_workers
 
-    def global_batch(self, own: int) -> int:
-        """Samples of a step of the job's own batch, on all workers; `own` is the loader's batch size."""
-        return self.welcome.global_batch or own
-
     def adapt(self, course: AnyCourse) -> AnyCourse:
         """The course to follow, for the one that the script and the job lay out."""
         return course
