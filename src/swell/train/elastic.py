@@ -126,12 +126,9 @@ def elastic(
             "elastic() was called twice; a Swell job trains one model: put both in one nn.ModuleDict"
         )
     _check_choice("loss_reduction", loss_reduction, LossReduction)
-    _check_passes(deterministic, shards, max_local_batch)
-    has_blocks = not isinstance(shard, str | None)
-    _check_shard(model, stepped, shard, mirrors, deterministic)
-    _check_rate_rule(rate_rule, loss_reduction)
-    if isinstance(stepped, OptimizerSet):
-        _check_several(deterministic, rate_rule, max_local_batch)
+    _check_choice("rate_rule", rate_rule, RateRule)
+    has_blocks, is_sum = not isinstance(shard, str | None), loss_reduction == "sum"
+    _check_together(stepped, deterministic, shards, mirrors, shard, max_local_batch, rate_rule, is_sum)
     host = _find_host(model, seed, max_local_batch, shard is not None)
     _use_device(model, stepped, host)
     laid_out = _course(loader, model, host, (shards or 0) if deterministic else None, has_blocks)
@@ -142,7 +139,7 @@ def elastic(
     total_steps = course.total_steps = known_steps if end_epoch is None else UNBOUNDED
     rule, base_batch = RULES.get(rate_rule), course.global_batch
     rate = None if rule is None else lambda batch: rule(batch / base_batch)
-    has_one_mean = loss_reduction == "mean" and not has_blocks and not isinstance(stepped, OptimizerSet)
+    has_one_mean = not is_sum and not has_blocks and not isinstance(stepped, OptimizerSet)
     noise = GradientNoise(course.global_batch) if host.welcome.measures_noise and has_one_mean else None
     own_shard = _make_shard(shard, host, model, stepped)
     train_state = TrainState(model, stepped, scheduler, state or {}, course, rate, noise, own_shard)
@@ -158,7 +155,7 @@ def elastic(
         total_steps,
         laid_out.global_batch,
         end_epoch,
-        is_sum=loss_reduction == "sum",
+        is_sum=is_sum,
         is_mirrored=mirrors,
         known_steps=known_steps,
         shown=shown,
@@ -275,62 +272,63 @@ def _find_host(model: nn.Module, seed: int, max_local_batch: int | None, is_divi
 def _make_shard(
     shard: ShardChoice | None, host: Host, model: nn.Module, optimizer: torch.optim.Optimizer | OptimizerSet
 ) -> StateShard | None:
-    """This worker's, if it may have others."""
-    if shard is None or isinstance(optimizer, OptimizerSet) or not host.has_agent:
+    """This worker's, if it may have others. Raises ValueError for what cannot be divided so."""
+    if shard is None or isinstance(optimizer, OptimizerSet):
         return None
-    from swell.train.sharding.shard_choice import make_shard
-
-    return make_shard(shard, model, optimizer)
-
-
-def _check_passes(deterministic: bool, shards: int | None, max_local_batch: int | None) -> None:
-    if shards is not None and not deterministic:
-        raise ValueError(
-            f"elastic() got shards={shards} without deterministic=True, where a step is not cut into shards; "
-            "give both, or neither"
-        )
-    for name, value in (("shards", shards), ("max_local_batch", max_local_batch)):
-        if value is not None and value < 1:
-            raise ValueError(f"elastic() got {name}={value}; it must be 1 or more")
-
-
-def _check_shard(
-    model: nn.Module,
-    optimizer: torch.optim.Optimizer | OptimizerSet,
-    shard: ShardChoice | None,
-    mirrors: bool,
-    deterministic: bool,
-) -> None:
-    """Raises ValueError for what a divided state cannot be combined with."""
-    if shard is None:
-        if mirrors:
-            raise ValueError(
-                "elastic() got mirrors=True without shard, where each worker has the whole state anyway; "
-                "give both, or neither"
-            )
-        return
-    if isinstance(optimizer, OptimizerSet):
-        raise ValueError("elastic() got shard and several optimizers; give one, or take shard out")
-    if deterministic:
-        raise ValueError("elastic() got shard and deterministic=True, which do not go together; take one out")
-    from swell.train.sharding.shard_choice import check_choice
+    from swell.train.sharding.shard_choice import check_choice, make_shard
 
     check_choice(shard, model, optimizer)
+    return make_shard(shard, model, optimizer) if host.has_agent else None
+
+
+def _check_together(
+    stepped: torch.optim.Optimizer | OptimizerSet,
+    deterministic: bool,
+    shards: int | None,
+    mirrors: bool,
+    shard: ShardChoice | None,
+    max_local_batch: int | None,
+    rate_rule: RateRule,
+    is_sum: bool,
+) -> None:
+    """Raises ValueError for arguments that do not go together."""
+    has_several = isinstance(stepped, OptimizerSet)
+    in_passes = (
+        "which computes a step in several passes; with several optimizers each must see what the one before "
+        "has changed: take it out"
+    )
+    refused = {
+        f"shards={shards} without deterministic=True, where a step is not cut into shards; give both, or "
+        "neither": shards is not None and not deterministic,
+        f"shards={shards}; it must be 1 or more": shards is not None and shards < 1,
+        f"max_local_batch={max_local_batch}; it must be 1 or more": (
+            max_local_batch is not None and max_local_batch < 1
+        ),
+        "mirrors=True without shard, where each worker has the whole state anyway; give both, or neither": (
+            mirrors and shard is None
+        ),
+        "shard and several optimizers; give one, or take shard out": shard is not None and has_several,
+        "shard and deterministic=True, which do not go together; take one out": (
+            shard is not None and deterministic
+        ),
+        f"rate_rule={rate_rule!r} and loss_reduction='sum', whose gradient grows with the batch by itself; "
+        "take the mean, or leave the rule out": is_sum and rate_rule != "none",
+        f"several optimizers and deterministic=True, {in_passes}": has_several and deterministic,
+        f"several optimizers and max_local_batch={max_local_batch}, {in_passes}": (
+            has_several and max_local_batch is not None
+        ),
+        f"several optimizers and rate_rule={rate_rule!r}, which is for one; multiply the rates in the loop, "
+        "by `run.global_batch / run.own_batch`": has_several and rate_rule != "none",
+    }
+    for what, is_so in refused.items():
+        if is_so:
+            raise ValueError(f"elastic() got {what}")
 
 
 def _check_choice(name: str, value: str, choices: object) -> None:
     known = get_args(choices)
     if value not in known:
         raise ValueError(f"elastic() got {name}={value!r}; choose from {', '.join(known)}")
-
-
-def _check_rate_rule(rate_rule: str, loss_reduction: str) -> None:
-    _check_choice("rate_rule", rate_rule, RateRule)
-    if rate_rule != "none" and loss_reduction == "sum":
-        raise ValueError(
-            f"elastic() got rate_rule={rate_rule!r} and loss_reduction='sum', whose gradient grows with the "
-            "batch by itself; take the mean, or leave the rule out"
-        )
 
 
 def _check_schedules(schedulers: Sequence[Stateful | None], end: int) -> None:
@@ -356,21 +354,6 @@ def _use_device(model: nn.Module, stepped: torch.optim.Optimizer | OptimizerSet,
         for optimizer in stepped if isinstance(stepped, OptimizerSet) else (stepped,):
             if optimizer.state:  # what it has loaded goes to where its parameters are now
                 optimizer.load_state_dict(optimizer.state_dict())
-
-
-def _check_several(deterministic: bool, rate_rule: RateRule, max_local_batch: int | None) -> None:
-    """Raises ValueError for what several optimizers cannot be combined with."""
-    if deterministic or max_local_batch is not None:
-        what = "deterministic=True" if deterministic else f"max_local_batch={max_local_batch}"
-        raise ValueError(
-            f"elastic() got several optimizers and {what}, which computes a step in several passes; with "
-            "several optimizers each must see what the one before has changed: take it out"
-        )
-    if rate_rule != "none":
-        raise ValueError(
-            f"elastic() got several optimizers and rate_rule={rate_rule!r}, which is for one; multiply the "
-            "rates in the loop, by `run.global_batch / run.own_batch`"
-        )
 
 
 def _named_schedulers(
