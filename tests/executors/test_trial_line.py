@@ -26,14 +26,14 @@ from swell.executors.controller.trials import LONGEST_WAIT_S, Trials
 from swell.executors.exit_status import NOT_STARTED
 from swell.executors.gang.effects import Effect, Kill, Report, Spawn
 from swell.executors.gang.gang_settings import GangSettings
-from swell.executors.gang.job_context import DeviceBinding
+from swell.executors.gang.job_context import DeviceBinding, JobContext
 from swell.executors.gang.script_conditions import local_batches
 from swell.executors.gang.timeouts import Timeouts
 from swell.executors.gang.trial_plan import Part, PartKind
 from swell.executors.hosts.messages import DevicesOffered, OpenRun, RunOpened, ToHost
 from swell.model.command import ProfileJob
 from swell.model.event import AnyEvent, GangEnded, JobProfiled, Outcome, ProfilingFailed, StepsReported
-from swell.model.job import MOST_BETWEEN_S, BetweenSteps, EndCondition, Profile
+from swell.model.job import MOST_BETWEEN_S, BetweenSteps, EndCondition, JobSpec, Profile
 from swell.wire import messages as m
 
 TIMEOUTS = Timeouts(standstill_s=3.0, silence_s=60.0)
@@ -84,6 +84,9 @@ class Machines:
 
     def now_s(self) -> float:
         return self.time_s
+
+    def job_context(self, job_id: str, spec: JobSpec, total_steps: int | None) -> JobContext:
+        return JobContext(job_id, spec, total_steps, self.hosts.bindings)
 
     def devices_in_use(self) -> Counter[str]:
         return self.gangs + Counter(d for p in self.processes.values() for d in p.devices)
@@ -544,7 +547,7 @@ def command_of(machines: Machines, job: str, sizes: tuple[int, ...], **changes: 
 def measure_all(machines: Machines, job: str, between_s: float | None = 0.5) -> None:
     """Its script runs with every local batch that it is told."""
     [pid] = machines.scripts(job)
-    batches = local_batches(machines.processes[pid].run.spec, (1, 2, 4), None)
+    batches = local_batches(machines.processes[pid].run.job.spec, (1, 2, 4), None)
     machines.say(pid, m.Ready())
     machines.say(
         pid, m.Profiled(compute_s={batch: batch / 640 for batch in batches}, between_s=between_s, **FACTS)

@@ -21,11 +21,12 @@ from swell.executors.gang.effects import Effect, Kill, Report, Send, Spawn, Work
 from swell.executors.gang.gang_controller import GangController
 from swell.executors.gang.gang_record import GangRecord, write_record
 from swell.executors.gang.gang_settings import GangSettings
-from swell.executors.gang.job_context import JobContext, MeetingPoint
+from swell.executors.gang.job_context import JobContext
 from swell.executors.gang.restarts import RestartController
 from swell.executors.hosts import messages
 from swell.model.command import LaunchGang
 from swell.model.event import AnyEvent, GangFound, GangResized, GangStarted, StepsReported
+from swell.model.job import JobSpec
 from swell.wire.messages import Alive, Finished
 
 #: The usage of a gang which has told of nothing else for so long is told by itself.
@@ -101,6 +102,11 @@ class DirectedRuns:
             if run.gang is not None
         )
 
+    def job_context(self, job_id: str, spec: JobSpec, total_steps: int | None) -> JobContext:
+        """What the director of a run of this job has to know."""
+        settings = self._gang_settings.worker_settings
+        return JobContext(job_id, spec, total_steps, self._hosts.bindings, settings, self._hosts.host_of)
+
     def begin_gang(
         self,
         launch: LaunchGang,
@@ -114,30 +120,12 @@ class DirectedRuns:
             opened: what hosts have answered on which its run is open.
             stopped: workers whose processes were stopped by a signal.
         """
-        settings, job_id, points = self._gang_settings, launch.job_id, dict[str, MeetingPoint]()
-        context = JobContext(
-            job_id,
-            launch.spec,
-            launch.total_steps,
-            self._hosts.bindings,
-            settings.worker_settings,
-            self._hosts.host_of,
-            points,
-        )
+        job = self.job_context(launch.job_id, launch.spec, launch.total_steps)
         kind = GangController if gang.restarts is None else RestartController
-        controller = kind(context, gang, stopped.__contains__, settings.timeouts)
-        run = DirectedRun(
-            job_id,
-            job_id,
-            launch.spec,
-            controller,
-            stopped,
-            meeting_points=points,
-            launch=launch.generation,
-            total_steps=launch.total_steps,
-        )
+        controller = kind(job, gang, stopped.__contains__, self._gang_settings.timeouts)
+        run = DirectedRun(job.job_id, controller, stopped, launch=launch.generation)
         run.note_opened(opened)
-        self._ended.pop(job_id, None)
+        self._ended.pop(job.job_id, None)
         self.begin_run(run)
         return run, controller
 
@@ -279,7 +267,7 @@ class DirectedRuns:
             hosts=tuple(sorted(run.hosts)),
             workers=dict(run.workers),
             dealings={worker: copy.copy(dealings) for worker, dealings in run.dealings.items()},
-            total_steps=run.total_steps,
+            total_steps=run.job.total_steps,
             gang=write_record(run.gang.gang),
             end=run.gang.gang.replies.end,
         )

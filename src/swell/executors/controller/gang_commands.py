@@ -79,7 +79,7 @@ class GangCommands:
             self._obey(gang, command)
         else:
             run.coming = self._hosts.of(command.target.devices)
-            self._prepare(command, run.spec, run.coming - run.hosts)
+            self._prepare(command, run.job.spec, run.coming - run.hosts)
 
     def _obey(self, gang: GangController, command: GangCommand) -> None:
         run = self._runs.by_key.get(command.job_id)

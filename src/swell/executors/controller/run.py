@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from swell.executors.gang.gang_controller import GangController
-from swell.executors.gang.job_context import MeetingPoint
+from swell.executors.gang.job_context import JobContext
 from swell.executors.gang.trial_controller import Trial
 from swell.executors.hosts.messages import Dealings, RunOpened, RunSnapshot
-from swell.model.job import JobSpec
 from swell.model.usage import NO_USAGE, GangUsage, total_usage
 
 
@@ -18,24 +17,28 @@ class DirectedRun:
     """A directed run, gang or trial: its director, the hosts on which it is open, where its workers are."""
 
     key: str
-    job_id: str
-    spec: JobSpec
     director: GangController | Trial
     stopped: set[int] = field(default_factory=set)  #: workers whose processes were stopped by a signal
     hosts: set[str] = field(default_factory=set)  #: on which it is open
     coming: set[str] = field(default_factory=set)  #: hosts of a change for which some make ready
     workers: dict[int, str] = field(default_factory=dict)  #: host of each one that has not ended
     dealings: dict[int, Dealings] = field(default_factory=dict)  #: with each of these
-    #: By host: where processes of a script meet that knows nothing of Swell, with rank 0 on that host.
-    meeting_points: dict[str, MeetingPoint] = field(default_factory=dict)
     launch: int = 0  #: generation of the command that launched it
-    total_steps: int | None = None
     record: RunSnapshot | None = None  #: that its hosts were told last; None: none, or it is a trial run
     has_shown_epoch: bool = False  #: what follows an epoch of it was told
     usage: dict[str, GangUsage] = field(default_factory=dict)  #: by host, as it said last
     left_usage: GangUsage = NO_USAGE  #: on hosts that it has no more
     reported_s: float | None = None  #: when it told last how far it is; None: it has not started
     finished_s: float | None = None  #: when the first of its workers met the end condition
+
+    @property
+    def job(self) -> JobContext:
+        """The job of which these are the workers."""
+        return self.director.job
+
+    @property
+    def job_id(self) -> str:
+        return self.job.job_id
 
     @property
     def gang(self) -> GangController | None:
@@ -54,12 +57,12 @@ class DirectedRun:
         self.hosts.update(opened)
         for host, answer in opened.items():
             if answer.meeting_point is not None:
-                self.meeting_points[host] = answer.meeting_point
+                self.job.meeting_points[host] = answer.meeting_point
 
     def leave(self, host: str) -> None:
         """Nothing of it is there any more: what was used stays used, and its memory is free."""
         self.hosts.discard(host)
-        self.meeting_points.pop(host, None)
+        self.job.meeting_points.pop(host, None)
         if (last := self.usage.pop(host, None)) is not None:
             self.left_usage = total_usage([self.left_usage, last.without_memory])
 

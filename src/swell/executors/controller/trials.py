@@ -19,7 +19,6 @@ from swell.executors.controller.profile_cache import ProfileCache
 from swell.executors.controller.run import DirectedRun
 from swell.executors.controller.trial_devices import Machine
 from swell.executors.gang.gang_settings import GangSettings
-from swell.executors.gang.job_context import JobContext
 from swell.executors.gang.trial_controller import Trial
 from swell.executors.gang.trial_plan import CROSSING, Part, PartKind
 from swell.executors.hosts.messages import CloseRun, OpenRun, trial_run
@@ -272,18 +271,12 @@ class Trials:
     def _open(self, command: ProfileJob, host: str, refused_by: frozenset[str] = frozenset()) -> None:
         """Begin the run on this host, once that is ready."""
         spec, kind = command.spec, command.device_kind
-        context = JobContext(
-            command.job_id,
-            spec,
-            spec.end.total_steps(spec.global_batch, None),
-            self._hosts.bindings,
-            self._gang_settings.worker_settings,
-            self._hosts.host_of,
-        )
+        total_steps = spec.end.total_steps(spec.global_batch, None)
+        job = self._runner.job_context(command.job_id, spec, total_steps)
         nums, stopped = self._hosts.num_of(kind, command.avoid), set[int]()
         times, is_stopped = self._cache.times(kind), stopped.__contains__
-        trial = Trial(context, command, nums[host], times, self._gang_settings, is_stopped)
-        run = DirectedRun(trial_run(command.job_id), command.job_id, spec, trial, stopped)
+        trial = Trial(job, command, nums[host], times, self._gang_settings, is_stopped)
+        run = DirectedRun(trial_run(command.job_id), trial, stopped)
         self._runs[run.key] = one = TrialRun(command, host, trial, run, refused_by)
         self._ask(one, host)
 

@@ -41,7 +41,7 @@ class JobContext:
     worker_settings: WorkerSettings = field(default_factory=WorkerSettings)
     hosts: Mapping[str, str] = field(default_factory=dict)  #: by device; those not named are of one host
     #: By host; of a job whose script knows nothing of Swell.
-    meeting_points: Mapping[str, MeetingPoint] = field(default_factory=dict)
+    meeting_points: dict[str, MeetingPoint] = field(default_factory=dict)
 
     def host_of(self, devices: tuple[str, ...]) -> str:
         """Return the host of a worker on these devices."""
