@@ -148,37 +148,29 @@ def _correct(norm: torch.Tensor, true_norm: torch.Tensor) -> None:
     norm.copy_(true_norm)
 
 
-def _listed(tensors: Tensors) -> list[torch.Tensor]:
-    return [tensors] if isinstance(tensors, torch.Tensor) else list(tensors)
-
-
-def _owner(parameters: Iterable[torch.Tensor]) -> DeferredCalls | None:
+def _owner(
+    tensors: Iterable[torch.Tensor], owns: Callable[[DeferredCalls, Any], bool] = DeferredCalls.owns
+) -> DeferredCalls | None:
     """The loop with a batch out to whose model one of these belongs."""
-    return next((loop for loop in _loops if loop.is_out and loop.owns(parameters)), None)
+    return next((loop for loop in _loops if loop.is_out and owns(loop, tensors)), None)
 
 
 # ------------------------------------------------------------------ in the place of torch's
-def _clipping(defer: Call) -> Call:
-    """Make what is called instead of a function that clips: `defer` where a loop has a batch out."""
+def _deferred(defer: Call, owns: Callable[[DeferredCalls, Any], bool] = DeferredCalls.owns) -> Call:
+    """Make what is called instead of a function: `defer` where a loop with a batch out owns the tensors."""
 
-    def clip_later(clip: Call, parameters: Tensors, *args: Any, **options: Any) -> Any:
+    def call(function: Call, tensors: Tensors, *args: Any, **options: Any) -> Any:
         if not _loops:
-            return clip(parameters, *args, **options)
-        held = _listed(parameters)
-        loop = _owner(held)
-        return clip(held, *args, **options) if loop is None else defer(loop, clip, held, *args, **options)
+            return function(tensors, *args, **options)
+        held = [tensors] if isinstance(tensors, torch.Tensor) else list(tensors)
+        loop = _owner(held, owns)
+        return (
+            function(held, *args, **options)
+            if loop is None
+            else defer(loop, function, held, *args, **options)
+        )
 
-    return clip_later
-
-
-def _get_total_norm(total: Call, tensors: Tensors, *args: Any, **options: Any) -> Any:
-    if not _loops:
-        return total(tensors, *args, **options)
-    held = _listed(tensors)
-    loop = next((loop for loop in _loops if loop.is_out and loop.has_gradients(held)), None)
-    if loop is None:
-        return total(held, *args, **options)
-    return loop.total_norm(total, held, *args, **options)
+    return call
 
 
 def _scale(scale: Call, scaler: torch.amp.GradScaler, *args: Any, **options: Any) -> Any:
@@ -220,10 +212,10 @@ def _parameters_of(optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
 def _take_over() -> None:
     """Put this module's functions in the place of torch's; once a process."""
     functions: dict[str, Call] = {
-        "clip_grad_norm_": _clipping(DeferredCalls.clip_norm),
-        "clip_grad_value_": _clipping(DeferredCalls.clip_later),
-        "get_total_norm": _get_total_norm,
-        "clip_grads_with_norm_": _clipping(DeferredCalls.clip_with_norm),
+        "clip_grad_norm_": _deferred(DeferredCalls.clip_norm),
+        "clip_grad_value_": _deferred(DeferredCalls.clip_later),
+        "get_total_norm": _deferred(DeferredCalls.total_norm, DeferredCalls.has_gradients),
+        "clip_grads_with_norm_": _deferred(DeferredCalls.clip_with_norm),
     }
     for name, instead in functions.items():
         _replace(name, instead)

@@ -146,9 +146,11 @@ class BlockExchange:
         """The sum of what this worker owns, flat. Raises GroupBroken."""
         parts = self._owned[block.number]
         sizes, own_size = [size(part) for part in parts], size(parts[self._group.rank])
-        sent = block.empty(sum(sizes))
-        come = block.empty(len(parts) * own_size) if len(parts) > 1 else sent
-        torch.cat([gradient[first:last] for part in parts for first, last in part], out=sent)
+        going = [gradient[first:last] for part in parts for first, last in part]
+        if len(parts) == 1:
+            return torch.cat(going)
+        sent, come = block.empty(), block.empty(len(parts) * own_size)
+        torch.cat(going, out=sent)
         self._exchange(block, REDUCE, lambda: [_all_to_all(come, [own_size] * len(parts), sent, sizes)])
         rows = come.view(len(parts), own_size)
         summed = rows[0].clone()
