@@ -57,7 +57,7 @@ class BlockExchange:
         self._mirrored = [[_within(has, unit) for has in layout.mirrored] for unit in units]
         self.owned = layout.owned[group.rank]  #: what this worker counts in sums over workers
         self.is_lost = False  #: the step under way comes again; what is gathered until the next one is zero
-        self._has_ended = False
+        self.has_ended = False  #: training is over, and the group is about to end
         self._broken: GroupBroken | None = None
         self._num_steps = 0  # that were begun
         self._is_within = False  # a step
@@ -73,10 +73,6 @@ class BlockExchange:
         self._is_within, self._is_first = False, True
         if self._broken is not None:
             raise self._broken
-
-    def end(self) -> None:
-        """The group is about to end."""
-        self._has_ended = True
 
     def agree(self, flags: list[bool]) -> list[bool]:
         """Whether any worker has said so, by place. Raises GroupBroken."""
@@ -99,7 +95,7 @@ class BlockExchange:
 
         Raises LoopError: other workers are about something else.
         """
-        if self._has_ended:
+        if self.has_ended:
             raise LoopError(
                 "training is over, and only the leader has the whole of a model that was divided among the "
                 "workers (shard=[...]): call it after the last step where run.is_leader is true"

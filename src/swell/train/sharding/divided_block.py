@@ -77,7 +77,7 @@ class DividedBlock:
         self.has_gradient = [False] * len(parameters)  #: by parameter, in any pass here
         #: Called with the block before it is gathered for a backward pass, or once it has a gradient there.
         self.on_backward: Callable[[DividedBlock], None] = lambda block: None
-        self._is_away = False
+        self.is_away = False  #: the parameters are not here, or just while they are gathered
         self._full: torch.Tensor | None = None  # gathered
         self._num_entered = 0
         self._has_begun = False  # a step, in this process
@@ -97,14 +97,9 @@ class DividedBlock:
         module.register_forward_hook(lambda _, __, output: self._leave(output), always_call=True)
 
     # ---------------------------------------------------------------- where the parameters are
-    @property
-    def is_away(self) -> bool:
-        """Whether the parameters are not here, or just while they are gathered."""
-        return self._is_away
-
     def send_away(self) -> None:
         """The parameters' memory is given up: what this worker keeps of them lies elsewhere."""
-        self._is_away = True
+        self.is_away = True
         if self._num_entered and self._full is not None:  # amid its forward pass, where no step changes them
             return
         self._full = None
@@ -114,7 +109,7 @@ class DividedBlock:
 
     def bring(self, values: Sequence[torch.Tensor]) -> None:
         """The parameters are here from now on: one flat tensor for each."""
-        self._is_away, self._full = False, None
+        self.is_away, self._full = False, None
         self._point_to(values)
 
     def gather(self) -> torch.Tensor:
@@ -123,7 +118,7 @@ class DividedBlock:
             return self._full
         assert self.exchange is not None  # noqa: S101 - something is away
         full = self.exchange.gather(self)
-        if self._is_away:  # else all have come meanwhile, for there are no others left
+        if self.is_away:  # else all have come meanwhile, for there are no others left
             self._full = full
             self._point_to(self.split(full))
             self._gathered = self._written()
@@ -131,7 +126,7 @@ class DividedBlock:
 
     def release(self) -> None:
         """Raises LoopError where the script has changed the parameters meanwhile."""
-        if self._is_away and self._full is not None and not self._num_entered:
+        if self.is_away and self._full is not None and not self._num_entered:
             is_changed = self._gathered != self._written()
             self.send_away()
             if is_changed:
@@ -163,7 +158,7 @@ class DividedBlock:
                 "before elastic(), or once the loop has begun"
             )
         self._num_entered += 1
-        if not self._is_away:
+        if not self.is_away:
             return
         self.gather()
         outer = getattr(torch._C._autograd, TOP_HOOKS)(True)
@@ -223,7 +218,7 @@ class DividedBlock:
         self.release()
 
     def _begin_backward(self) -> None:
-        if self._is_away and torch._C._current_graph_task_id() != -1:
+        if self.is_away and torch._C._current_graph_task_id() != -1:
             self.on_backward(self)
             self.gather()
 

@@ -181,7 +181,7 @@ class ShardGroup:
         """
         held = [union(card.held) for card in cards]
         self._broken_off = None  # all that read here have come to this group, or are gone
-        if not covers(held, self._shard.num_elements):
+        if not covers(held, self._shard.places.num_elements):
             raise StateLost
         owned = _apart([card.owned for card in cards])
         self._is_amid = not all(card.is_spread and not card.is_voting for card in cards)
@@ -274,7 +274,7 @@ class ShardGroup:
             if self._group.rank == 0:
                 block.bring(block.split(full))
         self._group.gather(0)
-        exchange.end()
+        exchange.has_ended = True
 
     # ---------------------------------------------------------------- checkpoints
     @contextmanager

@@ -58,10 +58,6 @@ class StateShard:
         self.loads_to_host = False
 
     @property
-    def num_elements(self) -> int:
-        return self.places.num_elements
-
-    @property
     def is_whole(self) -> bool:
         """Whether this worker has all of the state, as all others have: the optimizer keeps it."""
         return self._pieces is None
@@ -104,7 +100,7 @@ class StateShard:
     def whole_bytes(self) -> int:
         """Bytes of the whole state, estimated from this worker's part of it."""
         pieces = self.pieces
-        return round(pieces.num_bytes() * self.num_elements / max(1, size(pieces.intervals)))
+        return round(pieces.num_bytes() * self.places.num_elements / max(1, size(pieces.intervals)))
 
     def parameter_bytes(self) -> int:
         """Bytes of the whole parameters that are trained, which the workers hand round in each step."""
