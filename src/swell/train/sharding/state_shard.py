@@ -163,7 +163,7 @@ class StateShard:
 
     def hold_whole(self) -> None:
         """Keep everything as the only worker does, unless a share is all there is."""
-        if self.pieces.intervals == self.places.everything:
+        if not self.is_whole and self.pieces.intervals == self.places.everything:
             self.replace(self.pieces, is_whole=True)
             self.connect(None)
 
