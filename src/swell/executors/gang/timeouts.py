@@ -37,11 +37,11 @@ def overdue(
     member: Member, script: str, now_s: float, timeouts: Timeouts, is_stopped: Callable[[int], bool]
 ) -> tuple[str, bool] | None:
     """Return why a worker's time is up, and whether its script is at fault; None: it is not up."""
-    if why := unresponsive(member, now_s, timeouts, is_stopped):
-        return why, False
     is_on_its_way = member.state is State.STARTING and member.pid is not None
     if is_on_its_way and now_s - member.since_s > _ready_s(member, timeouts):
         return never_called(script, timeouts.ready_s), True
+    if why := unresponsive(member, now_s, timeouts, is_stopped):
+        return why, False
     if member.left_s is not None and now_s - member.left_s > timeouts.leave_s:
         return f"worker {member.number} did not exit within {span(timeouts.leave_s)} and was killed", False
     return None
@@ -85,20 +85,6 @@ def ended_early(script: str, status: int) -> str:
     )
 
 
-def left_loop(script: str, status: int) -> str:
-    return (
-        f"script {script} ended with status {status} in its training loop, before its trial run had measured "
-        "a step; let the job's end condition end the loop"
-    )
-
-
-def unmeasured(script: str) -> str:
-    return (
-        f"script {script} left its loop before a step could be measured in its trial run; let the job's end "
-        "condition end the loop"
-    )
-
-
 def is_fault_of_script(status: int) -> bool:
     """Whether its script, or what its job asks for, has ended a process, and not a signal."""
     return status == UNFIT or (status >= 0 and status != EXIT_STOPPED)
@@ -136,12 +122,3 @@ def half(num_samples: int, bound: int | None) -> int:
     """
     halved = max(1, num_samples // 2)
     return halved if bound is None else min(halved, bound)
-
-
-def too_few_shards(num_shards: int, fewest_workers: int) -> str:
-    """Why there is no size at which a job could run."""
-    return (
-        f"the script cuts each batch into {num_shards} shards, so it can use {num_shards} workers at most, "
-        f"and the job is to have {fewest_workers} or more; give elastic() shards={fewest_workers} or more, "
-        "or let the job have fewer workers"
-    )

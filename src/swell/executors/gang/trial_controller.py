@@ -22,10 +22,7 @@ from swell.executors.gang.timeouts import (
     describe_exit,
     ended_early,
     is_fault_of_script,
-    left_loop,
     never_called,
-    too_few_shards,
-    unmeasured,
     unresponsive,
 )
 from swell.executors.gang.trial_plan import Part, PartKind, TrialPlan
@@ -225,11 +222,20 @@ class Trial(GangRuntime):
             regrouping.form(self, members)
 
     def _note_profiled(self, message: messages.Profiled, member: Member, running: RunningPart) -> None:
-        fewest = min(self.plan.script.sizes_in_memory)
+        fewest, num_shards = min(self.plan.script.sizes_in_memory), message.num_shards
         if not _is_sound(message.compute_s):
-            running.fail(unmeasured(self.job.spec.entry), is_fault=True)
-        elif message.num_shards is not None and message.num_shards < fewest:
-            running.fail(too_few_shards(message.num_shards, fewest), is_fault=True)
+            text = (
+                f"script {self.job.spec.entry} left its loop before a step could be measured in its trial "
+                "run; let the job's end condition end the loop"
+            )
+            running.fail(text, is_fault=True)
+        elif num_shards is not None and num_shards < fewest:
+            text = (
+                f"the script cuts each batch into {num_shards} shards, so it can use {num_shards} workers at "
+                f"most, and the job is to have {fewest} or more; give elastic() shards={fewest} or more, or "
+                "let the job have fewer workers"
+            )
+            running.fail(text, is_fault=True)
         else:
             self.plan.note_script(message, self.now_s)
             running.is_measured = True
@@ -273,8 +279,13 @@ class Trial(GangRuntime):
         """How a script ended by itself that has not said why."""
         if status == UNFIT:
             return describe_exit(member, status, log_tail)
-        told = left_loop if member.state is State.READY else ended_early
-        text = told(self.job.spec.entry, status)
+        entry = self.job.spec.entry
+        text = ended_early(entry, status)
+        if member.state is State.READY:
+            text = (
+                f"script {entry} ended with status {status} in its training loop, before its trial run had "
+                "measured a step; let the job's end condition end the loop"
+            )
         return f"{text}; {LOG_ENDS}\n{log_tail}" if log_tail else text
 
     def _start(self, part: Part, devices: tuple[str, ...]) -> None:
