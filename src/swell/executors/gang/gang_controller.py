@@ -20,9 +20,6 @@ Swell goes through the same phases, in the way of `restarts`: a change is anothe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
-
 from swell.executors.gang import (
     departures,
     late_workers,
@@ -62,7 +59,7 @@ class GangController(GangRuntime):
         return self.gang.replies.end is not None
 
     # ------------------------------------------------------------ what happens
-    def command(self, command: GangCommand, now_s: float) -> Sequence[Effect]:
+    def command(self, command: GangCommand, now_s: float) -> list[Effect]:
         self.pass_time(now_s)
         if self.is_news(command):
             if isinstance(command, StopGang):
@@ -73,23 +70,79 @@ class GangController(GangRuntime):
                 transition.resize(self, command)
         return self.act()
 
-    def take_over(self, now_s: float) -> Sequence[Effect]:
+    def take_over(self, now_s: float) -> list[Effect]:
         """Go on with a former controller's gang. Call it before any other method."""
         self.tell_again(now_s)
         return self.act()
 
-    def hear_again(self, worker: int, values: messages.Reported, now_s: float) -> Sequence[Effect]:
+    def hear_again(self, worker: int, values: messages.Reported, now_s: float) -> list[Effect]:
         """What a script has measured lately, of which a former controller may have told."""
         self.pass_time(now_s)
         if self.gang.formation.group[:1] == [worker] and worker in self.members:
             training_progress.note_values(self, values, self.members[worker], is_again=True)
         return self.act()
 
-    # ------------------------------------------------------------ what follows
+    # ------------------------------------------------------------ what workers say
     def _hear(self, message: messages.FromWorker, member: Member) -> None:
-        if (handle := _HANDLERS.get(type(message))) is not None:
-            handle(self, message, member)
+        """What is not named here belongs to other modes, and is a sign of life, no more."""
+        match message:
+            case messages.Alive():
+                member.heartbeat = message
+            case messages.Progress():
+                training_progress.note_steps(self, message, member)
+            case messages.Reported():
+                training_progress.note_values(self, message, member)
+            case messages.Hello():
+                self._greet(message, member)
+            case messages.Ready() if member.state is State.STARTING:
+                member.state = State.READY
+            case messages.Bound():
+                regrouping.pass_on(self, message, member)
+            case messages.Joined():
+                self._note_joined(message, member)
+            case messages.JoinFailed():
+                regrouping.note_join_failed(self, message, member)
+            case messages.Broken():
+                regrouping.note_broken(self, message, member)
+            case messages.Drifted():
+                self.warn(message.sentence, about="drift")
+            case messages.ScriptFound(finding=finding):
+                self.warn(finding.sentence, about=finding.name)
+            case messages.CheckpointSaved():
+                transition.note_saved(self, message)
+            case messages.CheckpointDamaged():
+                transition.note_damaged(self, message)
+            case messages.SaveFailed():
+                transition.note_save_failed(self, message)
+            case messages.Left():
+                departures.note_left(self, message, member)
+            case messages.Finished():
+                departures.note_finished(self, message, member)
+            case messages.Failed():
+                departures.note_script_failed(self, message, member)
+            case messages.OutOfMemory():
+                departures.note_lack(self, message, member)
 
+    def _greet(self, message: messages.Hello, member: Member) -> None:
+        member.pid = message.pid
+        bound, num_workers = self.gang.max_local_batch, len(self.gang.wanted_slots)
+        welcome = self.job.welcome(member.slot, max_local_batch=bound, num_workers=num_workers)
+        self.effects.append(Send(member.number, welcome))
+
+    def _note_joined(self, message: messages.Joined, member: Member) -> None:
+        gang = self.gang
+        if message.generation != gang.formation.round or member.state is not State.FORMING:
+            return
+        member.state, member.has_state, member.whole_round = State.TRAINING, True, message.generation
+        member.steps = gang.steps = message.steps
+        member.heartbeat = None  # what it waited for is over
+        if not gang.has_started:
+            gang.saved_steps = message.steps  # of the checkpoint that it begins from
+        if gang.told_steps is not None:  # from a checkpoint, steps are made again
+            gang.told_steps = min(gang.told_steps, message.steps)
+        self.reductions.begin(message.generation, gang.steps)
+
+    # ------------------------------------------------------------ what follows
     def _note_exit(self, member: Member, status: int, log_tail: str) -> None:
         departures.note_exit(self, member, status, log_tail)
 
@@ -113,67 +166,3 @@ class GangController(GangRuntime):
         """Take the next step towards what the head wants."""
         if regrouping.is_done(self):
             regrouping.go_on(self)
-
-
-# ------------------------------------------------------------ what a message of a worker means
-def _greet(live: GangRuntime, message: messages.Hello, member: Member) -> None:
-    member.pid = message.pid
-    welcome = live.job.welcome(
-        member.slot, max_local_batch=live.gang.max_local_batch, num_workers=len(live.gang.wanted_slots)
-    )
-    live.effects.append(Send(member.number, welcome))
-
-
-def _note_alive(live: GangRuntime, message: messages.Alive, member: Member) -> None:
-    member.heartbeat = message
-
-
-def _note_ready(live: GangRuntime, message: messages.Ready, member: Member) -> None:
-    if member.state is State.STARTING:
-        member.state = State.READY
-
-
-def _note_joined(live: GangRuntime, message: messages.Joined, member: Member) -> None:
-    gang = live.gang
-    if message.generation == gang.formation.round and member.state is State.FORMING:
-        member.state = State.TRAINING
-        member.steps = gang.steps = message.steps
-        if not gang.has_started:
-            gang.saved_steps = message.steps  # of the checkpoint that it begins from
-        if gang.told_steps is not None:  # from a checkpoint, steps are made again
-            gang.told_steps = min(gang.told_steps, message.steps)
-        live.reductions.begin(message.generation, gang.steps)
-        member.has_state = True
-        member.whole_round = message.generation
-        member.heartbeat = None  # what it waited for is over
-
-
-def _note_drift(live: GangRuntime, message: messages.Drifted, member: Member) -> None:
-    live.warn(message.sentence, about="drift")
-
-
-def _note_finding(live: GangRuntime, message: messages.ScriptFound, member: Member) -> None:
-    live.warn(message.finding.sentence, about=message.finding.name)
-
-
-#: Each takes the message and who has said it. What belongs to other modes is a sign of life, no more.
-_HANDLERS: dict[type[messages.Message], Callable[[GangRuntime, Any, Member], None]] = {
-    messages.Hello: _greet,
-    messages.Alive: _note_alive,
-    messages.Ready: _note_ready,
-    messages.Bound: regrouping.pass_on,
-    messages.Joined: _note_joined,
-    messages.JoinFailed: regrouping.note_join_failed,
-    messages.Broken: regrouping.note_broken,
-    messages.Progress: training_progress.note_steps,
-    messages.Reported: training_progress.note_values,
-    messages.Drifted: _note_drift,
-    messages.ScriptFound: _note_finding,
-    messages.CheckpointSaved: transition.note_saved,
-    messages.CheckpointDamaged: transition.note_damaged,
-    messages.SaveFailed: transition.note_save_failed,
-    messages.Left: departures.note_left,
-    messages.Finished: departures.note_finished,
-    messages.Failed: departures.note_script_failed,
-    messages.OutOfMemory: departures.note_lack,
-}

@@ -8,7 +8,7 @@ the script's own process group listens at its host's `MeetingPoint`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from swell.executors.exit_status import OVER_MEMORY
 from swell.executors.gang import shutdown, transition
@@ -180,7 +180,7 @@ class RestartController(GangController):
             report(self, loss=loss, names_loss=True, metrics=values, curves=curves, is_again=is_again)
 
     # ------------------------------------------------------------ from one controller to the next
-    def take_over(self, now_s: float) -> Sequence[Effect]:
+    def take_over(self, now_s: float) -> list[Effect]:
         """Tell and ask again what the former controller may not have."""
         self.tell_again(now_s)
         if not self.is_over:
@@ -189,7 +189,7 @@ class RestartController(GangController):
                 self._tell_distributed()
         return self.act()
 
-    def hear_again(self, worker: int, values: messages.Reported, now_s: float) -> Sequence[Effect]:
+    def hear_again(self, worker: int, values: messages.Reported, now_s: float) -> list[Effect]:
         """Curves of values take the place of those that a former controller told.
 
         So no curve is told that may begin where processes of an earlier start ended, nor what was printed, of

@@ -83,13 +83,13 @@ class GangRuntime(ABC):
         """A host that joins has seen all lower numbers: no later worker has one of them."""
         self.gang.next_worker = max(self.gang.next_worker, first_worker)
 
-    def forked(self, worker: int, pid: int, now_s: float) -> Sequence[Effect]:
+    def forked(self, worker: int, pid: int, now_s: float) -> list[Effect]:
         self.pass_time(now_s)
         if (member := self.members.get(worker)) is not None:
             member.pid, member.since_s = pid, self.now_s  # the zygote may have had to import first
         return self.act()
 
-    def said(self, worker: int, message: FromWorker, now_s: float) -> Sequence[Effect]:
+    def said(self, worker: int, message: FromWorker, now_s: float) -> list[Effect]:
         self.pass_time(now_s)
         if (member := self.members.get(worker)) is not None:
             member.heard_s = self.now_s
@@ -102,10 +102,10 @@ class GangRuntime(ABC):
             if (member := self.members.get(worker)) is not None:
                 member.heard_s, member.heartbeat = self.now_s, heartbeat
 
-    def exited(self, worker: int, status: int, log_tail: str, now_s: float) -> Sequence[Effect]:
+    def exited(self, worker: int, status: int, log_tail: str, now_s: float) -> list[Effect]:
         return self.exited_together([WorkerExit(worker, status, log_tail)], now_s)
 
-    def exited_together(self, exits: Sequence[WorkerExit], now_s: float) -> Sequence[Effect]:
+    def exited_together(self, exits: Sequence[WorkerExit], now_s: float) -> list[Effect]:
         self.pass_time(now_s)
         gone = [(self.members.pop(ended.worker, None), ended) for ended in exits]
         for member, ended in gone:
@@ -113,7 +113,7 @@ class GangRuntime(ABC):
                 self._note_exit(member, ended.status, ended.log_tail)
         return self.act()
 
-    def tick(self, now_s: float) -> Sequence[Effect]:
+    def tick(self, now_s: float) -> list[Effect]:
         """Check limits of time."""
         self.pass_time(now_s)
         self._watch()
@@ -123,7 +123,7 @@ class GangRuntime(ABC):
         """It is so late by the clock of this controller."""
         self.gang.replies.clock_s = now_s + self._ahead_s
 
-    def act(self) -> Sequence[Effect]:
+    def act(self) -> list[Effect]:
         """Do what follows from what has happened."""
         self._go_on()
         effects = list(self.effects)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from swell.executors.gang import shutdown
 from swell.executors.gang.gang_record import PendingChange
 from swell.executors.gang.job_context import check_configuration
-from swell.executors.gang.member import Member, State, cut_slots, flatten
+from swell.executors.gang.member import State, cut_slots, flatten
 from swell.executors.gang.runtime import GangRuntime
 from swell.model.command import LaunchGang, Reconfigure
 from swell.model.event import (
@@ -106,19 +106,19 @@ CHECKPOINT = "checkpoint"
 DAMAGED = "damaged checkpoint"
 
 
-def note_saved(live: GangRuntime, message: messages.CheckpointSaved, member: Member) -> None:
+def note_saved(live: GangRuntime, message: messages.CheckpointSaved) -> None:
     live.gang.saved_steps = message.steps
     size = format_bytes(message.num_bytes)
     lack = f"its next checkpoint ({size}) does not fit on the disk of {message.path}; make room there"
     live.warn("" if message.has_room else lack, CHECKPOINT)
 
 
-def note_damaged(live: GangRuntime, message: messages.CheckpointDamaged, member: Member) -> None:
+def note_damaged(live: GangRuntime, message: messages.CheckpointDamaged) -> None:
     live.gang.saved_steps = message.sound_steps
     live.warn(message.message, about=DAMAGED)
 
 
-def note_save_failed(live: GangRuntime, message: messages.SaveFailed, member: Member) -> None:
+def note_save_failed(live: GangRuntime, message: messages.SaveFailed) -> None:
     gang = live.gang
     if gang.is_save_out and not gang.is_ending and not message.is_behind:
         gang.change, gang.formation.is_saving = None, False

@@ -99,13 +99,13 @@ class Trial(GangRuntime):
         return [] if self._running or self.is_over else self.plan.left(self.now_s)
 
     # ------------------------------------------------------------ what happens
-    def begin(self, part: Part, devices: Sequence[str], now_s: float) -> Sequence[Effect]:
+    def begin(self, part: Part, devices: Sequence[str], now_s: float) -> list[Effect]:
         """A part on these devices: as many for each worker, host by host."""
         self.pass_time(now_s)
         self._start(part, tuple(devices))
         return self.act()
 
-    def leave_out(self, part: Part, why: str, now_s: float) -> Sequence[Effect]:
+    def leave_out(self, part: Part, why: str, now_s: float) -> list[Effect]:
         """Do without a part that the answer does not need. What was measured before stays."""
         self.pass_time(now_s)
         self.plan.leave_out(part)
@@ -113,7 +113,7 @@ class Trial(GangRuntime):
             self._give_up(self._running, why)
         return self.act()
 
-    def stop(self, now_s: float) -> Sequence[Effect]:
+    def stop(self, now_s: float) -> list[Effect]:
         """The answer is not wanted any more; `is_over` once the processes are gone."""
         self.pass_time(now_s)
         self._is_called_off = True
