@@ -124,7 +124,7 @@ def test_ordinary_torch_reads_it(tmp_path: Path) -> None:
     path = checkpoints.save(state)
     content = torch.load(path, weights_only=True)
     named = {"steps", "loss", "model", "modules", "optimizer", "is_divided", "scheduler", "scaler", "groups"}
-    named |= {"trained", "objects", "values", "variables", "point", "place", "stream", "noise"}
+    named |= {"trained", "objects", "values", "variables", "point", "place", "noise"}
     assert set(content) == named, "docs/how-to/read-a-checkpoint.md lists them"
     assert content["objects"] == {"words": Words().state_dict()}
     model = nn.Linear(3, 1)

@@ -88,12 +88,15 @@ def test_cost_of_random_streams() -> None:
     course = SampleSchedule(6400, 64, True, False)
     for told, draw in DRAWS.items():
         loader = DataLoader(Drawing(draw), batch_size=64, shuffle=True)
-        feed = Feed(loader, torch.device("cpu"), 0)
+        feed = Feed(loader, torch.device("cpu"), 0, course)
 
         def through_feed(feed: Feed = feed) -> None:
-            for step in range(100):
-                for _ in feed.draw(step, lambda step: course.share(step, 0, 1), lambda: 100, 0):
+            for step in range(course.place.step, course.place.step + 100):
+                opened = feed.open(step, lambda step: course.share(step, 0, 1), 0)
+                assert opened is not None
+                for _ in opened[1]:
                     pass
+                course.finish_step(opened[0])
 
         def through_loader(loader: DataLoader[float] = loader) -> None:
             for _ in loader:

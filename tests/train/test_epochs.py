@@ -81,7 +81,7 @@ def test_processes_that_are_to_stay_do_so_while_the_dataset_stays_as_it_is() -> 
     processes = set()
     for _ in training.run.epochs():
         training.epoch()
-        processes.add(training.run._feed._batches._workers[0].pid)  # type: ignore[union-attr]
+        processes.add(training.run._feed._servings._workers[0].pid)  # type: ignore[union-attr]
     assert len(processes) == 1
 
 

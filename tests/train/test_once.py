@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import chain
 
 import torch
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from torch.utils.data import DataLoader
 
 from swell.train.data.loader import Feed
+from swell.train.data.place import Place
 from swell.train.data.sample_schedule import SampleSchedule, Share
 
 NUM_SAMPLES, BATCH, NUM_EPOCHS, MAX_WORKERS = 40, 10, 2, 7
@@ -25,7 +27,7 @@ class Gang:
         self.course = course
         self.bound = bound
         loader: DataLoader[int] = DataLoader(range(NUM_SAMPLES), batch_size=BATCH)  # type: ignore[arg-type]
-        self.feeds = [Feed(loader, torch.device("cpu"), course.seed) for _ in range(MAX_WORKERS)]
+        self.feeds = [Feed(loader, torch.device("cpu"), course.seed, course) for _ in range(MAX_WORKERS)]
 
     def compute(self, step: int, size: int, edition: int, num_passes: int | None) -> list[int]:
         """Ids of the samples that go into a step, or into that part of it that comes to nothing."""
@@ -35,12 +37,13 @@ class Gang:
             def share_of(step: int, rank: int = rank) -> Share:
                 return self.course.share(step, rank, size, self.bound)
 
-            passes = share_of(step).passes
-            batches = self.feeds[rank].draw(step, share_of, lambda: NUM_EPOCHS * 4, edition)
+            opened = self.feeds[rank].open(step, share_of, edition)
+            assert opened is not None
+            share, batches = opened
             for number, batch in enumerate(batches):
                 if number == num_passes:
                     break
-                ids += batch[: passes[number].num_local].tolist()
+                ids += batch[: share.passes[number].num_local].tolist()
         return ids
 
 
@@ -61,10 +64,12 @@ def test_each_sample_comes_once_whatever_the_sizes_and_the_steps_that_come_again
         ids = gang.compute(len(done), size, edition, num_passes)
         if num_passes is None:
             done.append(ids)
+            course.finish_step(course.share(course.place.step, 0, 1))
         else:
             edition += 1  # the survivors form a group
     for epoch in range(NUM_EPOCHS):
         steps = done[epoch * course.steps_per_epoch :][: course.steps_per_epoch]
         assert sorted(chain(*steps)) == list(range(NUM_SAMPLES))
+    course = replace(course, place=Place())
     alone = [course.share(step, 0, 1).passes for step in range(len(done))]
     assert done == [[index for part in passes for index in part.indices] for passes in alone]

@@ -53,13 +53,23 @@ def rows(samples: list[tuple[int, float]]) -> list[tuple[int, float]]:
 
 def feeds(loader: DataLoader[Any], size: int, bound: int | None = None) -> Iterator[tuple[int, Any]]:
     """(step, batch) of all passes of two epochs, worker after worker."""
-    laid = course()
     for rank in range(size):
-        feed = Feed(loader, CPU, 5)
-        share_of = partial(laid.share, rank=rank, num_workers=size, max_local_batch=bound)
+        laid = course()
+        feed = Feed(loader, CPU, 5, laid)
         for step in range(2 * laid.steps_per_epoch):
-            for batch in feed.draw(step, share_of, lambda: 8, 0):
+            for batch in drawn_from(feed, laid, step, rank, size, bound):
                 yield step, batch
+
+
+def drawn_from(
+    feed: Feed, laid: SampleSchedule, step: int, rank: int = 0, size: int = 1, bound: int | None = None
+) -> Iterator[Any]:
+    """The batches of a worker's passes of a step."""
+    share_of = partial(laid.share, rank=rank, num_workers=size, max_local_batch=bound)
+    opened = feed.open(step, share_of, 0)
+    assert opened is not None
+    yield from opened[1]
+    laid.finish_step(opened[0])
 
 
 def drawn_by(draws: str, size: int, bound: int | None = None, **options: Any) -> dict[Any, float]:
@@ -87,10 +97,10 @@ def test_the_same_is_drawn_in_a_loaders_processes() -> None:
 )
 def test_a_sample_is_seldom_loaded_twice(draws: str, num_asked: int) -> None:
     dataset = Drawing(draws)
-    feed = Feed(DataLoader(dataset, batch_size=BATCH, collate_fn=rows), CPU, 5)
     laid = course()
+    feed = Feed(DataLoader(dataset, batch_size=BATCH, collate_fn=rows), CPU, 5, laid)
     for step in range(laid.steps_per_epoch):
-        list(feed.draw(step, lambda step: laid.share(step, 0, 1), lambda: 4, 0))
+        list(drawn_from(feed, laid, step))
     # one sample to probe; once more if that drew; and once more the pass that drew from another
     assert dataset.num_asked <= num_asked
 
@@ -104,16 +114,10 @@ def test_samples_are_fetched_together_where_the_dataset_can() -> None:
             return [self[index] for index in indices]
 
     alone = drawn_by("torch", 1)
-    laid = course()
     for draws, sizes in (("nothing", [1, 10, 10, 10, 10]), ("torch", [1] + [1] * 40)):
-        Batched.asked = []
-        feed = Feed(DataLoader(Batched(draws), batch_size=BATCH, collate_fn=rows), CPU, 5)
-        seen = [
-            row
-            for step in range(4)
-            for batch in feed.draw(step, lambda step: laid.share(step, 0, 1), lambda: 4, 0)
-            for row in batch
-        ]
+        Batched.asked, laid = [], course()
+        feed = Feed(DataLoader(Batched(draws), batch_size=BATCH, collate_fn=rows), CPU, 5, laid)
+        seen = [row for step in range(4) for batch in drawn_from(feed, laid, step) for row in batch]
         assert Batched.asked == sizes
         assert all(value == (alone[0, index] if draws == "torch" else 0.0) for index, value in seen)
 

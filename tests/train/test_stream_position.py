@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from tests.train.fake_agent import FakeAgent
 
+from swell.train.data.place import Place
 from swell.train.data.stream_position import StreamPosition
-from swell.train.data.stream_schedule import StreamPlace
 from swell.wire import messages
 
 SLOWLY = Path(__file__).parent / "scripts" / "slowly.py"
@@ -39,13 +39,13 @@ def test_a_joiner_reads_while_the_others_train(start_agent: Callable[..., FakeAg
 def test_a_gang_whose_leader_is_gone_goes_on_from_what_it_saved(tmp_path: Path) -> None:
     assert StreamPosition(tmp_path).read() is None
     leader = StreamPosition(tmp_path)
-    leader.note(StreamPlace(epoch=1, start=8, step=20), is_saved=True)
-    leader.note(StreamPlace(epoch=2, start=40, step=50))
+    leader.note(Place(epoch=1, start=8, step=20), is_saved=True)
+    leader.note(Place(epoch=2, start=40, step=50))
     read = StreamPosition(tmp_path).read()
     assert read is not None
     assert (read.epoch, read.start, read.step) == (2, 40, 50)
     successor = StreamPosition(tmp_path)
-    successor.note(StreamPlace(epoch=3, start=4, step=60))
+    successor.note(Place(epoch=3, start=4, step=60))
     path = tmp_path / "stream.json"
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
@@ -58,5 +58,5 @@ def test_a_gang_whose_leader_is_gone_goes_on_from_what_it_saved(tmp_path: Path) 
 def test_what_cannot_be_read_or_written_is_no_hint(tmp_path: Path) -> None:
     (tmp_path / "stream.json").write_text("{")
     assert StreamPosition(tmp_path).read() is None
-    StreamPosition(tmp_path / "gone").note(StreamPlace(start=1))
+    StreamPosition(tmp_path / "gone").note(Place(start=1))
     assert StreamPosition(tmp_path / "gone").read() is None

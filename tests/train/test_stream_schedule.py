@@ -17,8 +17,8 @@ from torch import nn
 from torch.utils.data import DataLoader, IterableDataset
 
 from swell.train import Run, elastic
-from swell.train.data.stream_reader import Reader, Ticket
-from swell.train.data.stream_schedule import StreamError, StreamSchedule
+from swell.train.data.sample_schedule import SampleSchedule, StreamError
+from swell.train.data.stream_reader import Reader
 from swell.wire import messages
 
 APART = Path(__file__).parent / "scripts" / "apart.py"
@@ -182,15 +182,16 @@ def test_workers_that_read_different_streams_are_told_so(
 
 def test_a_reader_serves_a_gang_of_another_size_from_what_it_has_read() -> None:
     numbers = Counted(100)
-    reader = Reader(numbers, list, 0, 3, torch.zeros((), dtype=torch.int64))
+    loader = DataLoader(numbers, collate_fn=list, num_workers=1, prefetch_factor=2)
+    reader = Reader(loader, 0, torch.zeros((), dtype=torch.int64), None)
     assert served(reader, step=9, num_workers=1) == [[36, 37, 38, 39]]
     assert served(reader, step=6, num_workers=2) == [[24, 25], [26, 27]]
     assert served(reader, step=7, num_workers=3, bound=1) == [[28], [29], [30], [31]]
     assert numbers.num_read == 40
     assert served(reader, step=5, num_workers=1) == [[20, 21, 22, 23]]
     assert numbers.num_read == 40 + 24, "that was too long ago: it begins again"
-    void = reader[Ticket(-1, StreamSchedule(4, False).share(8, 0, 1).claim)]
-    assert void.num_found == 0
+    void = reader[-1, stream().share(8, 0, 1).passes[0]]
+    assert void.batch is None
 
 
 class Counted(Numbers):
@@ -202,23 +203,29 @@ class Counted(Numbers):
 
 def served(reader: Reader, step: int, num_workers: int, bound: int | None = None) -> list[list[int]]:
     """The batches of all workers."""
-    course = StreamSchedule(4, False)
-    claims = [course.share(step, rank, num_workers, bound).claim for rank in range(num_workers)]
-    return [batch for claim in claims for _, batch in reader[Ticket(0, claim)].batches]
+    shares = [stream().share(step, rank, num_workers, bound) for rank in range(num_workers)]
+    return [reader[0, part].batch for share in shares for part in share.passes]
+
+
+def stream(batch: int = 4, num_shards: int | None = None) -> SampleSchedule:
+    return SampleSchedule(0, batch, False, False, num_shards=num_shards, is_stream=True)
 
 
 @given(st.integers(1, 40), st.integers(1, 9), st.integers(1, 5), st.none() | st.integers(1, 3), st.booleans())
 def test_all_workers_together_have_each_sample_of_a_step_once(
     num_samples: int, batch: int, num_workers: int, bound: int | None, with_shards: bool
 ) -> None:
-    course = StreamSchedule(batch, False, num_shards=min(3, batch) if with_shards else None)
-    step = (num_samples - 1) // batch
-    found = num_samples - step * batch
-    claims = [
-        course.share(step, rank, num_workers, None if with_shards else bound).claim
+    course = stream(batch, num_shards=min(3, batch) if with_shards else None)
+    for step in range(num_whole := (num_samples - 1) // batch):
+        course.finish_step(course.share(step, 0, 1))
+    found = num_samples - num_whole * batch
+    if found < batch and num_whole:
+        course.note_end(course.share(num_whole, 0, 1), found)
+    found = found if num_whole else batch
+    shares = [
+        course.share(num_whole, rank, num_workers, None if with_shards else bound)
         for rank in range(num_workers)
     ]
-    shares = [claim.share(found) for claim in claims if claim is not None]
     passes = [part for share in shares for part in share.passes]
     assert [i for part in passes for i in part.indices[: part.num_local]] == list(range(found))
     assert all(0 <= i < found for part in passes for i in part.indices)

@@ -18,8 +18,6 @@ from swell.train.data.place import UNBOUNDED
 from swell.train.data.random_streams import end_script
 from swell.train.data.sample_schedule import SampleSchedule, default_shards
 from swell.train.data.stateful import Stateful
-from swell.train.data.stream_loader import StreamFeed
-from swell.train.data.stream_schedule import AnyCourse, StreamSchedule
 from swell.train.link.agent_link import open_link
 from swell.train.runtime.determinism import compute_alike
 from swell.train.runtime.group_trial import GroupProfiling
@@ -135,7 +133,7 @@ def elastic(
     course = host.adapt(laid_out)
     own_steps, shown = _own_steps(steps, epochs, course), None
     known_steps = host.total_steps(own_steps)
-    end_epoch = host.end_epoch(epochs) if isinstance(course, StreamSchedule) else None
+    end_epoch = host.end_epoch(epochs) if course.is_stream else None
     total_steps = course.total_steps = known_steps if end_epoch is None else UNBOUNDED
     rule, base_batch = RULES.get(rate_rule), course.global_batch
     rate = None if rule is None else lambda batch: rule(batch / base_batch)
@@ -198,25 +196,29 @@ def _check_kind(name: str, given: object, attribute: str, remedy: str) -> None:
 
 def _course(
     loader: DataLoader[Any], model: nn.Module, host: Host, num_shards: int | None, has_even_passes: bool
-) -> AnyCourse:
+) -> SampleSchedule:
     """The order in which samples are trained on. `num_shards`: of a step; 0: as many as usual; None: none."""
     sampling = sampling_of(loader, host.seed)
     batch, sampler = host.welcome.global_batch or sampling.batch, sampling.sampler
     num_shards = default_shards(batch) if num_shards == 0 else num_shards
-    course: AnyCourse
-    if is_stream(loader):
-        length = len(loader.dataset) if isinstance(loader.dataset, Sized) else None
-        course = StreamSchedule(batch, sampling.drops_last, num_shards, length)
+    if sampler is not None:
+        sampler.check_batch(batch)
+        num_samples = sampler.length(batch)
     else:
-        if sampler is not None:
-            sampler.check_batch(batch)
-        num_samples = len(cast(Sized, loader.dataset)) if sampler is None else sampler.length(batch)
-        course = SampleSchedule(
-            num_samples, batch, sampling.is_shuffled, sampling.drops_last, host.seed, num_shards
-        )
-        course.sampler, course.loads_ahead = sampler, loader.persistent_workers
+        is_endless = is_stream(loader) and not isinstance(loader.dataset, Sized)
+        num_samples = 0 if is_endless else len(cast(Sized, loader.dataset))
+    course = SampleSchedule(
+        num_samples,
+        batch,
+        sampling.is_shuffled,
+        sampling.drops_last,
+        host.seed,
+        num_shards,
+        has_even_passes=has_even_passes,
+        sampler=sampler,
+        is_stream=is_stream(loader),
+    )
     course.check_passes(host.max_local_batch)
-    course.has_even_passes = has_even_passes
     norms = (module for module in model.modules() if isinstance(module, nn.modules.batchnorm._BatchNorm))
     course.least_samples = 1 if next(norms, None) is None else 2  # one value of a channel is an error
     return course
@@ -235,22 +237,20 @@ def _gradients(
     return ShardedGradients(model, parts_interval)
 
 
-def _feed(loader: DataLoader[Any], host: Host, course: AnyCourse) -> Feed | StreamFeed:
-    if not isinstance(course, StreamSchedule):
-        return Feed(loader, host.device, host.seed, course.num_samples if course.sampler is None else None)
-    feed = StreamFeed(loader, host.device, host.seed, course)
-    if isinstance(host, Linked):
+def _feed(loader: DataLoader[Any], host: Host, course: SampleSchedule) -> Feed:
+    feed = Feed(loader, host.device, host.seed, course)
+    if course.is_stream and isinstance(host, Linked):
         host.read_ahead(feed)
     return feed
 
 
-def _own_steps(steps: int | None, epochs: int | None, course: AnyCourse) -> int | None:
+def _own_steps(steps: int | None, epochs: int | None, course: SampleSchedule) -> int | None:
     """Until the end that the script has in mind."""
     if steps is not None and epochs is not None:
         raise ValueError(f"elastic() got steps={steps} and epochs={epochs}; give one of them")
     if epochs is None:
         return steps
-    return UNBOUNDED if course.steps_per_epoch is None else epochs * course.steps_per_epoch
+    return epochs * course.steps_per_epoch if course.steps_per_epoch else UNBOUNDED
 
 
 def _find_host(model: nn.Module, seed: int, max_local_batch: int | None, is_divided: bool) -> Host:

@@ -12,8 +12,7 @@ from torch import nn
 from swell.train.collective.equality import is_same
 from swell.train.collective.norms import BatchNormStatistics, StepBuffers
 from swell.train.collective.packing import NUM_VOTES, FlatBuffer, Packing
-from swell.train.data.sample_schedule import Pass, Share
-from swell.train.data.stream_schedule import StreamError
+from swell.train.data.sample_schedule import Pass, Share, StreamError
 
 
 class Members(Protocol):
@@ -224,7 +223,7 @@ def check_agreement(marks: int, habits: int, share: Share, num_workers: int) -> 
             "than another, or a sampler gave them different orders; which optimizer steps must follow from "
             "run.steps, run.epoch and what run.step returns, and not from a worker's own samples"
         )
-    if share.claim is None:
+    if not share.unit:
         raise LoopError(
             f"the workers' samplers gave different orders for the epoch of step {share.passes[0].step}; a "
             "sampler must not depend on what a worker has for itself: take out what looks at RANK or the "

@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections import deque
+from collections.abc import Callable, Iterator, Sized
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import torch
-from torch.utils.data import (
-    BatchSampler,
-    DataLoader,
-    IterableDataset,
-    RandomSampler,
-    SequentialSampler,
-    default_collate,
-)
+from torch.utils.data import BatchSampler, DataLoader, IterableDataset, RandomSampler, SequentialSampler
 
-from swell.train.data.dropped_samples import CountingCollate
 from swell.train.data.epoch_order import EpochSampler, LoaderError
-from swell.train.data.loader_cleanup import LoaderCleanup
-from swell.train.data.sample_schedule import Pass, Share
-from swell.train.data.samples import OwnDatasetInit, Samples, traits_of
+from swell.train.data.place import Place
+from swell.train.data.sample_schedule import Pass, SampleSchedule, Share
+from swell.train.data.samples import ProcessInit, Samples, Serving, Ticket, traits_of
 from swell.train.data.seeds import mix
+from swell.train.data.stateful import Stateful
+from swell.train.data.stream_reader import Reader
 
 
 def check_loader(loader: Any) -> DataLoader[Any]:
@@ -73,118 +68,172 @@ def _is_plain(sampler: Any) -> bool:
 
 
 class Feed:
-    """Batches of this worker's passes, one after the other, loaded ahead by the loader's own processes."""
+    """Batches of this worker's passes, loaded ahead by processes of the loader that live through resizes.
+
+    A change of the gang makes tickets void that were given out before. What was read of a stream for them is
+    not lost.
+    """
 
     def __init__(
-        self, loader: DataLoader[Any], device: torch.device, seed: int, length: int | None = None
+        self, loader: DataLoader[Any], device: torch.device, seed: int, course: SampleSchedule
     ) -> None:
-        """`length`: samples of the dataset, where an epoch is all of them; None: a sampler says which."""
         self._loader = loader
-        self._length = length
-        self._traits = traits_of(loader.dataset)
-        self._samples = Samples(loader, seed)
         self._device = device
         self._seed = seed
-        self._batches: Iterator[Any] = iter(())
-        self._is_counting = False  # each batch comes with the number of samples that it lacks
+        self._course = course
+        self._traits = traits_of(loader.dataset)
+        self._has_begun = False  # the script's loop over an epoch
         self.num_dropped = 0  #: samples that the collate_fn has left out of the batch that is out
-        self._next: tuple[int, object] | None = None  # (step, edition) of the batches that come next
-        self._end = 0  # the step before which loading ends
-        self._latest: tuple[int, object, Share] | None = None  # (step, edition, share)
+        self._current = torch.zeros((), dtype=torch.int64).share_memory_() if loader.num_workers else None
+        self._servings: Iterator[Serving] | None = None
+        self._round = 0
+        self._passes: Iterator[Pass] = iter(())  # to be asked for
+        self._shares: deque[Share] = deque()  # whose passes were asked for
+        self._end = 0  # the step before which asking ends
+        self._next: tuple[int, object] | None = None  # (step, edition) of the next pass that was asked for
 
     def open(
-        self, step: int, share_of: Callable[[int], Share], end: Callable[[], int], edition: object
+        self, step: int, share_of: Callable[[int], Share], edition: object
     ) -> tuple[Share, Iterator[Any]] | None:
-        """This worker's share of a step, and the batches of its passes; see `draw`."""
-        return self._share(step, share_of, edition), self.draw(step, share_of, end, edition)
+        """This worker's share of a step and the batches of its passes; None: the epoch of a stream is over.
 
-    def _share(self, step: int, share_of: Callable[[int], Share], edition: object) -> Share:
-        """The share of a step is asked for several times in a row, and worked out once."""
-        latest = self._latest
-        if latest is None or latest[0] != step or latest[1] != edition:
-            self._latest = latest = step, edition, share_of(step)
-        return latest[2]
+        Args:
+            share_of: this worker's share of a step.
+            edition: equal as long as `share_of` gives equal answers; when it changes, what was loaded
+                ahead is dropped, as when a step was left before its last pass.
+
+        Raises:
+            StreamError: the epoch has fewer samples than a batch.
+        """
+        if self._next != (step, edition):
+            self._end = max(step + 1, self._course.loading_end)
+            self._ask(range(step, self._end), share_of)
+        self._next, following = None, (step + 1, edition) if step + 1 < self._end else None
+        serving, share = self._take(), self._shares.popleft()
+        if serving.num_found is not None:
+            if not self._course.note_end(share, serving.num_found):
+                return None
+            self._ask(range(step, step + 1), share_of)
+            serving, share, following = self._take(), self._shares.popleft(), None
+        if serving.origin is not None:
+            share = replace(share, origin=serving.origin)
+        return share, self._batches(share, serving, following)
+
+    def _batches(self, share: Share, first: Serving, following: tuple[int, object] | None) -> Iterator[Any]:
+        for part in share.passes:
+            serving = first if part is share.passes[0] else self._take()
+            self.num_dropped = serving.num_dropped
+            yield to_device(serving.batch, self._device)
+        self._next = following
 
     def begin_epoch(self) -> None:
         """The script begins its loop over an epoch, whose batches are of the dataset as it is now.
 
-        Processes that are `persistent_workers` stay as long as the dataset looks as it did.
+        Processes that are `persistent_workers` stay as long as the dataset looks as it did. What was read
+        before the first loop is kept, as far as it holds.
 
         Raises:
             LoaderError: the dataset has another length than it had.
         """
-        dataset: Any = self._loader.dataset
-        if self._length is not None and len(dataset) != self._length:
-            raise LoaderError(
-                f"the loader's dataset has {len(dataset)} samples now and had {self._length} when elastic() "
-                "got it; how long training takes is counted in epochs of one length: have it keep that, "
-                f"or give the loader sampler=RandomSampler(dataset, num_samples={self._length}), which draws "
-                "as many in each epoch from the samples that there are"
-            )
+        course, dataset = self._course, self._loader.dataset
+        if course.sampler is None and not course.is_stream:
+            _check_length(cast(Sized, dataset), course.num_samples)
         traits = traits_of(dataset)
-        if traits != self._traits or not self._loader.persistent_workers:
+        is_kept, self._has_begun = self._loader.persistent_workers or not self._has_begun, True
+        if traits != self._traits or not is_kept:
             self._traits = traits
             self.close()
 
+    def warm_up(self, place: Place) -> None:
+        """Have each process of the loader read a stream up to a place, before it is known if that is needed.
+
+        A stream that can go on from a place by itself need not be read up to it.
+        """
+        if isinstance(self._loader.dataset, Stateful):
+            return
+        course = SampleSchedule(0, 1, False, False, place=place, is_stream=True)
+        num_processes = max(1, self._loader.num_workers)
+        self._ask(range(place.step, place.step + num_processes), partial(course.share, rank=0, num_workers=1))
+        for _ in range(num_processes):
+            self._take()
+        self._traits = traits_of(self._loader.dataset)  # reading may have changed it
+
     def load_in_process(self) -> None:
-        """Use no processes of the loader's own, unless the dataset may need what they set up."""
+        """Use no processes of the loader's own, unless the dataset may need what they set up.
+
+        To be called in a process that was forked: those that there are belong to its parent.
+        """
         loader = self._loader
+        self._parents, self._servings, self._next = self._servings, None, None  # to let go would end them
         if loader.worker_init_fn is None and loader.num_workers:
             loader.num_workers, loader.prefetch_factor, loader.timeout = 0, None, 0
             loader.multiprocessing_context = None
 
     def close(self) -> None:
         """End the loader's processes."""
-        self._batches, self._next = iter(()), None
+        self._servings, self._next = None, None
 
-    def draw(
-        self, step: int, share_of: Callable[[int], Share], end: Callable[[], int], edition: object
-    ) -> Iterator[Any]:
-        """The batches of this worker's passes of a step, on the device.
+    def _ask(self, steps: range, share_of: Callable[[int], Share]) -> None:
+        """Ask for the passes of these steps; tickets given out before are void."""
+        self._round += 1
+        if self._current is not None:
+            self._current.fill_(self._round)
+        self._shares.clear()
+        self._passes = self._passes_of(steps, share_of)
+        if self._servings is None:
+            self._servings = iter(self._loading())
 
-        Args:
-            share_of: this worker's share of a step.
-            end: tells the number of the step up to which batches may be loaded ahead.
-            edition: equal as long as `share_of` gives equal answers; when it changes, what was loaded
-                ahead is dropped, as when a step was left before its last pass.
-        """
-        if self._next != (step, edition) or step >= self._end:
-            known_share_of = partial(self._share, share_of=share_of, edition=edition)
-            self._end = end()
-            self._batches = iter(self._loading(step, known_share_of, self._end))
-        self._next = None
-        for _ in self._share(step, share_of, edition).passes:
-            batch = next(self._batches)
-            if self._is_counting:
-                self.num_dropped, batch = batch
-            yield to_device(batch, self._device)
-        self._next = (step + 1, edition)
+    def _passes_of(self, steps: range, share_of: Callable[[int], Share]) -> Iterator[Pass]:
+        for step in steps:
+            share = share_of(step)
+            self._shares.append(share)
+            yield from share.passes
 
-    def _loading(self, start: int, share_of: Callable[[int], Share], end: int) -> DataLoader[Any]:
-        loader, collate = self._loader, self._loader.collate_fn
-        self._samples.collates_plainly = collate is default_collate
-        self._is_counting, self.num_dropped = collate is not default_collate, 0
+    def _take(self) -> Serving:
+        assert self._servings is not None  # noqa: S101 - `_ask` comes first
+        while True:
+            serving = next(self._servings)
+            if serving.round == self._round:
+                return serving
+
+    def _tickets(self) -> Iterator[Ticket]:
+        """Without end: a loader whose tickets have ended could not be given any others."""
+        while True:
+            part = next(self._passes, None)
+            yield 0 if part is None else self._round, part
+
+    def _loading(self) -> DataLoader[Any]:
+        loader, place = self._loader, self._course.place
+        common = loader, self._seed, self._current
         return DataLoader(
-            self._samples,
-            batch_sampler=_Passes(start, share_of, end),  # type: ignore[arg-type]  # `Samples` takes a Pass
+            Reader(*common, place.origin) if self._course.is_stream else Samples(*common),
+            batch_size=None,
+            sampler=self._tickets(),  # it is iterated once
             num_workers=loader.num_workers,
-            collate_fn=CountingCollate(collate, loader.dataset) if self._is_counting else collate,
+            collate_fn=_as_it_is,  # type: ignore[arg-type]  # what it is given is what the dataset makes
             pin_memory=loader.pin_memory,
             timeout=loader.timeout,
-            worker_init_fn=LoaderCleanup(OwnDatasetInit(loader.worker_init_fn)),
+            worker_init_fn=ProcessInit(loader.worker_init_fn),
             multiprocessing_context=loader.multiprocessing_context,
             prefetch_factor=loader.prefetch_factor,
-            generator=torch.Generator().manual_seed(mix(self._seed, start)),  # leaves the script's own alone
+            # This leaves the script's own generator alone.
+            generator=torch.Generator().manual_seed(mix(self._seed, place.step)),
         )
 
 
-class _Passes:
-    def __init__(self, start: int, share_of: Callable[[int], Share], end: int) -> None:
-        self._steps = range(start, end)
-        self._share_of = share_of
+def _as_it_is(serving: Serving) -> Serving:
+    return serving
 
-    def __iter__(self) -> Iterator[Pass]:
-        return (part for step in self._steps for part in self._share_of(step).passes)
+
+def _check_length(dataset: Sized, length: int) -> None:
+    """Raises LoaderError if a dataset whose epochs are all of it has another length than it had."""
+    if len(dataset) != length:
+        raise LoaderError(
+            f"the loader's dataset has {len(dataset)} samples now and had {length} when elastic() got it; "
+            "how long training takes is counted in epochs of one length: have it keep that, or give the "
+            f"loader sampler=RandomSampler(dataset, num_samples={length}), which draws as many in each epoch "
+            "from the samples that there are"
+        )
 
 
 def to_device(batch: Any, device: torch.device) -> Any:

@@ -7,7 +7,7 @@ each step: the next step begins where the one before ended.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from typing import Any
 
 #: `total_steps` of a run that ends with an epoch, after as many steps as that turns out to have.
@@ -21,17 +21,18 @@ class Place:
     epoch: int = 0
     start: int = 0  #: samples of the epoch that were trained on
     step: int = 0  #: that begins here: the updates so far
-    order: int | None = None  #: digest of the epoch's order, if the script's sampler drew it and it has begun
+    order: int | None = None  #: `Share.order` of the step before, in the same epoch
+    origin: dict[str, Any] | None = None  #: a stream's own account of a place up to here, if it gives one
+    steps_before: int = 0  #: of the own batch, in the epochs before
+    samples_before: int = 0  #: in the epochs before
 
     def state_dict(self) -> dict[str, Any]:
-        state = asdict(self)
-        return {name: value for name, value in state.items() if name != "order" or value is not None}
+        return {name: value for name, value in asdict(self).items() if value is not None}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self.order = None
-        for field in fields(self):
-            if field.name in state:
-                setattr(self, field.name, state[field.name])
+        self.order = self.origin = None
+        for name, value in state.items():
+            setattr(self, name, value)
 
 
 def step_size(rest: int, batch: int, halves_last: bool) -> int:

@@ -11,6 +11,7 @@ the workers. Then what goes through the model together does not depend on the nu
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -30,11 +31,13 @@ class Pass:
     step: int
     epoch: int
     first: int  #: place of the first sample among those of the step
-    indices: list[int]  #: samples to compute, never empty: see `StepCut`. Of a stream: places in the step
+    #: Samples to compute, never empty: see `SampleSchedule._cut`. Of a stream: places in the step.
+    indices: list[int]
     num_local: int  #: samples that count; 0 when the one in `indices` is borrowed
     num_global: int  #: samples of this step on all workers
     weight: float | None = None  #: of its loss and gradients in the step's sum; None: that of its samples
-    drawn_from: int | None = None  #: place in the epoch of the first sample, if a script's sampler drew them
+    #: Place in the epoch of the first of `indices`, if a script's sampler drew them, or of a stream.
+    drawn_from: int | None = None
     num_dropped: int = 0  #: samples of `num_local` that the script's collate_fn has left out
 
     @property
@@ -66,10 +69,11 @@ class Share:
     passes: tuple[Pass, ...]
     shards: range = range(0)  #: those of the step that it holds, one a pass; empty without shards
     num_shards: int = 0  #: of the step, on all workers; 0 without shards
-    claim: SampleClaim | None = None  #: of a stream; the share is as it is if the step has all it wants
     is_weighted: bool = False  #: the step's sum is to be divided by the sum of the passes' weights
     num_clips: int = 0  #: calls by which the script clips the sum
-    order: int = 0  #: digest of the epoch's order, if a script's sampler drew it
+    order: int = 0  #: digest of the epoch's order if a script's sampler drew it; of a stream, of the place
+    unit: int = 0  #: of a stream: an epoch's last step has a multiple of so many samples; 0: of a dataset
+    origin: dict[str, Any] | None = None  #: a stream's own account of the place after the step
     turn: int = 0  #: tells the steps of a batch apart, if several optimizers step in it
 
     @property
@@ -88,9 +92,7 @@ class Share:
 
         It tells the steps of several optimizers apart, too. 0 where there is nothing to tell.
         """
-        if self.claim is None:
-            return self.order % 1021 + self.turn
-        return mix(self.claim.epoch, self.claim.start, self.num_global) % 1021 + self.turn
+        return self.order % 1021 + self.turn
 
     @property
     def habits(self) -> int:
@@ -120,205 +122,126 @@ class Share:
         return replace(self, passes=(*self.passes[:-1], last), is_weighted=True)
 
 
-@dataclass(frozen=True, slots=True)
-class StepCut:
-    """How the samples of a step are cut among the workers, and which of the parts a worker has."""
-
-    rank: int
-    num_workers: int
-    own_batch: int  #: samples of a step of the job's own batch
-    num_shards: int | None = None  #: of such a step
-    max_local_batch: int | None = None  #: samples that a pass may have at most, if there is a bound
-    has_even_passes: bool = False  #: all workers make as many, of which the first may be borrowed
-    #: Samples of a worker, and of a shard: where there are too few for all, some have none.
-    least_samples: int = 1
-
-    def share(self, num_global: int, part: Callable[[range, range], Pass]) -> Share:
-        """What the worker computes of a step of so many samples.
-
-        Counts of the workers differ by at most one, or one shard. A worker with nothing to do computes
-        borrowed samples that count for nothing, so that its model runs and its all-reduce takes part.
-
-        Args:
-            part: makes a pass, of its places among the step's samples, and of those that are computed.
-        """
-        places, shards, num_shards = _places(self, num_global)
-        return Share(tuple([part(*each) for each in places]), shards, num_shards)
-
-    def places(self, num_global: int) -> tuple[list[tuple[range, range]], range, int]:
-        """What `share` gives to `part` for each pass, the shards of the worker, and how many there are."""
-        most_parts = max(1, num_global // self.least_samples)
-        if self.num_shards is None:
-            num_parts = min(self.num_workers, most_parts)
-            own = cut(num_parts, self.num_workers, self.rank)  # one part, or none
-            places = cut(num_global, num_parts, own.start)[: None if own else 0]
-            most = -(-num_global // num_parts) if self.has_even_passes else len(places)
-            num_passes = 1 if self.max_local_batch is None else -(-most // self.max_local_batch)
-            shards, num_shards = range(0), 0
-            parts = _slices(places, max(1, num_passes))
-        else:
-            num_shards = min(_shards_in(num_global, self.num_shards, self.own_batch), most_parts)
-            shards = cut(num_shards, self.num_workers, self.rank)
-            parts = [cut(num_global, num_shards, shard) for shard in shards]
-            if not parts:
-                first = cut(num_global, num_shards, shards.start).start
-                parts = [range(first, first)]
-        pairs = [(each, each or borrowed(each.start, self.least_samples, num_global)) for each in parts]
-        return pairs, shards, num_shards
-
-
-@lru_cache(maxsize=4)  # nearly all steps of a run are cut alike
-def _places(cut: StepCut, num_global: int) -> tuple[list[tuple[range, range]], range, int]:
-    return cut.places(num_global)
-
-
-@dataclass(frozen=True, slots=True)
-class SampleClaim:
-    """What a worker wants of a stream for one step. It is sent to the loader's processes."""
-
-    step: int
-    epoch: int
-    start: int  #: samples of the epoch before this step
-    num_wanted: int  #: that the step has
-    cut: StepCut
-    drops_last: bool
-
-    def num_taken(self, num_found: int) -> int:
-        """Samples that the step takes, of those that the stream had for it."""
-        if num_found == self.num_wanted or not self.drops_last:
-            return num_found
-        return num_found // self.cut.own_batch * self.cut.own_batch
-
-    def share(self, num_global: int) -> Share:
-        """This worker's part, now that the step is known to have so many samples, at least one."""
-
-        def part(places: range, computed: range) -> Pass:
-            return Pass(self.step, self.epoch, places.start, list(computed), len(places), num_global)
-
-        return replace(self.cut.share(num_global, part), claim=self)
-
-
-class Schedule:
-    """What the schedules of a dataset and of a stream have in common: how their steps are cut."""
-
-    global_batch: int  #: samples of a step of the own batch
-    drops_last: bool  #: leave out what an epoch has beyond whole own batches, as the loader asked
-    num_shards: int | None  #: of a step of the own batch; fewer in one that has fewer samples
-    total_steps: int  #: of the own batch, until the end
-    has_even_passes: bool  #: all workers make as many in a step
-    least_samples: int  #: of a pass, as far as a step has so many
-    place: Place
-    batch: int  #: samples of the coming steps
-
-    def __post_init__(self) -> None:
-        check_shards(self.global_batch, self.num_shards, None)
-        self.batch = self.global_batch
-
-    @property
-    def epoch(self) -> int:
-        return self.place.epoch
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return the state dict of `place`, which is all that a checkpoint keeps of the course."""
-        return self.place.state_dict()
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore `place` from its state dict."""
-        self.place.load_state_dict(state)
-
-    def check_passes(self, max_local_batch: int | None) -> None:
-        """Raises ValueError if a shard has more samples than a pass may have, of whatever batch it is."""
-        check_shards(self.global_batch, self.num_shards, max_local_batch)
-
-    def cut_of(self, rank: int, num_workers: int, max_local_batch: int | None) -> StepCut:
-        """How steps are cut for a worker. Raises ValueError: as `check_passes`."""
-        if self.num_shards is not None:
-            self.check_passes(max_local_batch)
-        return StepCut(
-            rank,
-            num_workers,
-            self.global_batch,
-            self.num_shards,
-            max_local_batch,
-            self.has_even_passes,
-            self.least_samples,
-        )
+class StreamError(RuntimeError):
+    """The stream does not give what a step needs, or not the same to all workers."""
 
 
 @dataclass
-class SampleSchedule(Schedule):
+class SampleSchedule:
     """The batches of a whole training run, in order. Steps are counted in two ways.
 
     Those of the *own batch* measure how far the run is: an epoch has `steps_per_epoch`, whatever batches it
     is trained with. The number of a step counts updates. With the own batch all along the two are the same.
+
+    The samples of a stream come in an order and have no numbers, and reading finds where an epoch ends. Each
+    worker reads all of it, so all find the same without a word between them.
     """
 
-    num_samples: int  #: of an epoch: those in the dataset, or `sampler.length`
-    global_batch: int
+    num_samples: int  #: of an epoch: of the dataset, or `sampler.length`; of a stream what it says, or 0
+    global_batch: int  #: samples of a step of the own batch
     is_shuffled: bool
-    drops_last: bool
+    drops_last: bool  #: leave out what an epoch has beyond whole own batches, as the loader asked
     seed: int = 0
-    num_shards: int | None = None
-    total_steps: int = UNBOUNDED
-    has_even_passes: bool = False
-    least_samples: int = 1
+    num_shards: int | None = None  #: of a step of the own batch; fewer in one that has fewer samples
+    total_steps: int = UNBOUNDED  #: of the own batch, until the end
+    has_even_passes: bool = False  #: all workers make as many in a step, of which the first may be borrowed
+    least_samples: int = 1  #: of a pass, as far as a step has so many
     place: Place = field(default_factory=Place)
     sampler: EpochSampler | None = None  #: the script's own, which says the order
-    loads_ahead: bool = False  #: beyond the end of an epoch
-    steps_per_epoch: int = field(init=False)  #: of the own batch
-    samples_per_epoch: int = field(init=False)  #: that are trained on in an epoch
+    is_stream: bool = False
+    is_length_told: bool = False  #: that `num_samples` of a stream is wrong, or it is not to be told
+    batch: int = field(init=False)  #: samples of the coming steps
+    steps_per_epoch: int = field(init=False)  #: of the own batch; 0: not known
+    samples_per_epoch: int = field(init=False)  #: that are trained on in an epoch; 0: not known
+    #: Epoch, place and batch of a stream's step that lacks samples, and those that it has.
+    _short_step: tuple[int, int, int, int] | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
-        if self.num_samples < self.global_batch:
+        if self.num_samples < self.global_batch and not self.is_stream:
             raise ValueError(
                 f"the dataset has {self.num_samples} samples and a batch takes {self.global_batch}, so "
                 "no step would ever have its batch; make the batch smaller, or give more data"
             )
-        super().__post_init__()
+        check_shards(self.global_batch, self.num_shards, None)
+        self.batch = self.global_batch
         whole, rest = divmod(self.num_samples, self.global_batch)
         self.steps_per_epoch = whole if self.drops_last or not rest else whole + 1
         self.samples_per_epoch = min(self.num_samples, self.steps_per_epoch * self.global_batch)
 
     # ------------------------------------------------------------------ how far the run is
     @property
+    def epoch(self) -> int:
+        return self.place.epoch
+
+    @property
     def own_steps(self) -> int:
         """Whole steps of the own batch that are done."""
-        return self.place.epoch * self.steps_per_epoch + self.place.start // self.global_batch
+        return self.place.steps_before + self.place.start // self.global_batch
 
     @property
     def samples(self) -> int:
         """That were trained on since the run began."""
-        return self.place.epoch * self.samples_per_epoch + self.place.start
+        return self.place.samples_before + self.place.start
 
     @property
-    def end_step(self) -> int:
-        """The number of the first step that there is not, if the batch stays what it is."""
-        if self.total_steps >= UNBOUNDED:
-            return UNBOUNDED
-        end_epoch, own_steps = divmod(self.total_steps, self.steps_per_epoch)
-        rest = own_steps * self.global_batch - self.place.start
-        if self.place.epoch < end_epoch:
-            num_between = end_epoch - self.place.epoch - 1
-            per_epoch = num_steps_in(self.samples_per_epoch, self.batch)
-            to_end_of_epoch = num_steps_in(self.samples_per_epoch - self.place.start, self.batch)
-            last = num_steps_in(own_steps * self.global_batch, self.batch)
-            return self.place.step + to_end_of_epoch + num_between * per_epoch + last
-        return self.place.step + num_steps_in(max(0, rest), self.batch)
+    def is_at_last_step(self) -> bool:
+        """Whether the run ends with the coming step, if a stream goes on so long."""
+        steps_left = self.total_steps - self.place.steps_before  # from the beginning of the epoch
+        if steps_left > self.steps_per_epoch and not self.is_stream:
+            return False
+        return steps_left * self.global_batch - self.place.start <= self.batch
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state dict of `place`, which is all that a checkpoint keeps of the course."""
+        return self.place.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore `place` from its state dict, also from a run with another own batch."""
+        place = self.place
+        place.load_state_dict(state)
+        if not self.is_stream:
+            place.steps_before = place.epoch * self.steps_per_epoch
+            place.samples_before = place.epoch * self.samples_per_epoch
 
     def finish_step(self, share: Share) -> None:
         """The step that begins at the place is done."""
         place = self.place
-        place.start += step_size(self._end_of(place.epoch) - place.start, self.batch, self.drops_last)
-        place.step, place.order = place.step + 1, share.order or None
-        if place.start >= self.samples_per_epoch:
+        if self.is_stream:
+            size, is_over = share.num_global, self._is_short(place.start)
+        else:  # a batch of a batch sampler counts as the own batch
+            size = step_size(self._end_of(place.epoch) - place.start, self.batch, self.drops_last)
+            is_over = place.start + size >= self.samples_per_epoch
+        place.step, place.start, place.order = place.step + 1, place.start + size, share.order or None
+        place.origin = share.origin or place.origin
+        if is_over:
             self.end_epoch()
 
     def end_epoch(self) -> None:
-        self.place.epoch, self.place.start, self.place.order = self.place.epoch + 1, 0, None
+        place = self.place
+        num_steps = num_steps_in(place.start, self.global_batch)
+        if self.is_stream and self.num_samples:
+            self._check_length(num_steps)
+        place.steps_before += num_steps
+        place.samples_before += place.start
+        place.epoch, place.start, place.order, place.origin = place.epoch + 1, 0, None, None
+
+    def _check_length(self, num_steps: int) -> None:
+        is_off = abs(self.steps_per_epoch - num_steps) > self.drops_last
+        if is_off and not self.is_length_told:
+            self.is_length_told = True
+            warnings.warn(
+                f"epoch {self.epoch} of the stream had {self.place.start} samples, and len() of its dataset "
+                f"is {self.num_samples}; training follows the stream, but run.total_steps, run.progress and "
+                "when the job is expected to end are wrong: have __len__ tell how many samples __iter__ "
+                "gives",
+                stacklevel=2,
+            )
 
     # ------------------------------------------------------------------ what a step has
     def share(self, step: int, rank: int, num_workers: int, max_local_batch: int | None = None) -> Share:
         """What worker `rank` of `num_workers` computes in a step, from the one at the place on.
+
+        Of a stream it is so if that has all samples that the step wants; see `note_end`.
 
         Args:
             max_local_batch: samples that a pass may have at most, if there is a bound.
@@ -329,19 +252,84 @@ class SampleSchedule(Schedule):
         epoch, start, num_global = self._reach(step)
         order = self._order(epoch)
         if is_drawn := isinstance(order, EpochOrder):
-            places = order.places(start, num_global, self.global_batch)
-            start, num_global = places.start, len(places)
+            drawn = order.places(start, num_global, self.global_batch)
+            start, num_global = drawn.start, len(drawn)
 
         def part(places: range, computed: range) -> Pass:
-            indices = list(order[start + computed.start : start + computed.stop])
-            drawn_from = start + computed.start if is_drawn else None
+            first = start + computed.start
+            indices = list(computed if order is None else order[first : start + computed.stop])
+            drawn_from = first if is_drawn or order is None else None
             return Pass(step, epoch, places.start, indices, len(places), num_global, drawn_from=drawn_from)
 
-        share = self.cut_of(rank, num_workers, max_local_batch).share(num_global, part)
-        return replace(share, order=order.digest) if isinstance(order, EpochOrder) else share
+        share = self._cut(num_global, rank, num_workers, max_local_batch, part)
+        if isinstance(order, EpochOrder):
+            return replace(share, order=order.digest)
+        if order is None:
+            unit = self.global_batch if self.drops_last else 1
+            return replace(share, order=mix(epoch, start, num_global), unit=unit)
+        return share
+
+    def _cut(
+        self,
+        num_global: int,
+        rank: int,
+        num_workers: int,
+        max_local_batch: int | None,
+        part: Callable[[range, range], Pass],
+    ) -> Share:
+        """What a worker computes of a step of so many samples.
+
+        Counts of the workers differ by at most one, or one shard. A worker with nothing to do computes
+        borrowed samples that count for nothing, so that its model runs and its all-reduce takes part.
+
+        Args:
+            part: makes a pass, of its places among the step's samples, and of those that are computed.
+        """
+        most_parts = max(1, num_global // self.least_samples)
+        if self.num_shards is None:
+            num_parts = min(num_workers, most_parts)
+            own = cut(num_parts, num_workers, rank)  # one part, or none
+            places = cut(num_global, num_parts, own.start)[: None if own else 0]
+            most = -(-num_global // num_parts) if self.has_even_passes else len(places)
+            num_passes = 1 if max_local_batch is None else -(-most // max_local_batch)
+            shards, num_shards = range(0), 0
+            parts = [places] if num_passes <= 1 else _slices(places, num_passes)
+        else:
+            self.check_passes(max_local_batch)
+            num_shards = min(_shards_in(num_global, self.num_shards, self.global_batch), most_parts)
+            shards = cut(num_shards, num_workers, rank)
+            parts = [cut(num_global, num_shards, shard) for shard in shards]
+            if not parts:
+                first = cut(num_global, num_shards, shards.start).start
+                parts = [range(first, first)]
+        passes = [part(each, each or borrowed(each.start, self.least_samples, num_global)) for each in parts]
+        return Share(tuple(passes), shards, num_shards)
+
+    def check_passes(self, max_local_batch: int | None) -> None:
+        """Raises ValueError if a shard has more samples than a pass may have, of whatever batch it is."""
+        check_shards(self.global_batch, self.num_shards, max_local_batch)
+
+    def trial_share(
+        self, step: int, places: range, size: int, num_shards: int, max_local_batch: int | None
+    ) -> Share:
+        """The share of a worker that computes these places of a step of `size` samples, in a trial run.
+
+        A short step of a stream is left out, because it would be taken for a quick one.
+
+        Args:
+            num_shards: into which the places are divided; 0: none.
+        """
+        cuts = [cut(len(places), num_shards, shard) for shard in range(num_shards)]
+        parts = [places[each.start : each.stop] for each in cuts] or slices(places, max_local_batch)
+        passes = tuple(self.trial_pass(step, part, size) for part in parts)
+        return Share(passes, range(num_shards), num_shards, unit=size if self.is_stream else 0)
 
     def trial_pass(self, step: int, places: range, size: int) -> Pass:
         """Make a pass of a trial run, in which each step has `size` samples of the first epoch."""
+        if self.is_stream:
+            start = self.place.start + (step - self.place.step) * size
+            first, own = start + places.start, list(places)
+            return Pass(step, self.epoch, places.start, own, len(places), size, drawn_from=first)
         if self.sampler is None:
             indices = [(step * size + place) % self.num_samples for place in places]
             return Pass(step, 0, places.start, indices, len(places), size)
@@ -352,36 +340,65 @@ class SampleSchedule(Schedule):
         indices = order.indices[drawn].tolist()
         return Pass(step, 0, places.start, indices, len(places), size, drawn_from=drawn[0])
 
+    def note_end(self, share: Share, num_found: int) -> int:
+        """The coming step of a stream has only so many samples: the epoch ends. Returns those that it takes.
+
+        From here on its shares are of these.
+
+        Raises:
+            StreamError: the epoch has fewer samples than a batch.
+        """
+        place, num_taken = self.place, num_found // share.unit * share.unit
+        least = min(share.num_global, self.global_batch)
+        if place.start == 0 and (num_found < least or not num_taken):
+            raise StreamError(
+                f"epoch {place.epoch} of the stream has {num_found} samples and a batch takes "
+                f"{share.num_global}; make the batch smaller, or give more data"
+            )
+        self._short_step = place.epoch, place.start, self.batch, num_taken
+        return num_taken
+
+    @property
     def loading_end(self) -> int:
         """The number of the first step that cannot be loaded ahead.
 
         A sampler is drawn when its epoch begins, as a loader does, and a loader without `persistent_workers`
         starts its processes then: the script may change sampler and dataset between epochs.
         """
-        if self.sampler is None and self.loads_ahead:
-            return self.end_step
         rest = self._end_of(self.place.epoch) - self.place.start
         return self.place.step + num_steps_in(rest, self.batch)
 
     def _reach(self, step: int) -> tuple[int, int, int]:
         """Return the epoch of a step at the current batch, the epoch's samples before it, and its own."""
         epoch, start, ahead = self.place.epoch, self.place.start, step - self.place.step
-        end = self._end_of(epoch)
+        end, halves_last = self._end_of(epoch), self.drops_last and not self.is_stream
         num_steps = num_steps_in(end - start, self.batch)
         if ahead >= num_steps:
             whole, ahead = divmod(ahead - num_steps, num_steps_in(self.samples_per_epoch, self.batch))
             epoch, start = epoch + 1 + whole, 0
             end = self._end_of(epoch)
         if ahead:
-            start += place_after(end - start, self.batch, self.drops_last, ahead)
-        return epoch, start, step_size(end - start, self.batch, self.drops_last)
+            start += place_after(end - start, self.batch, halves_last, ahead)
+        if self._short_step is not None and self._is_short(start):
+            return epoch, start, self._short_step[-1]
+        return epoch, start, step_size(end - start, self.batch, halves_last)
+
+    def _is_short(self, start: int) -> bool:
+        """Whether a stream's step that begins there lacks samples, as far as that was found."""
+        return self._short_step is not None and self._short_step[:-1] == (self.epoch, start, self.batch)
 
     def _end_of(self, epoch: int) -> int:
         """Samples of an epoch that the run trains on: fewer in one in which it ends."""
-        own_steps = self.total_steps - epoch * self.steps_per_epoch
+        own_steps = self.total_steps - self.place.steps_before
+        if self.is_stream:
+            return own_steps * self.global_batch
+        own_steps -= (epoch - self.place.epoch) * self.steps_per_epoch
         return min(self.samples_per_epoch, own_steps * self.global_batch)
 
-    def _order(self, epoch: int) -> Sequence[int] | EpochOrder:
+    def _order(self, epoch: int) -> Sequence[int] | EpochOrder | None:
+        """The samples of an epoch; None of a stream, whose samples have no numbers."""
+        if self.is_stream:
+            return None
         if self.sampler is not None:
             return self.sampler.order(epoch, self.place.order if epoch == self.place.epoch else None)
         return _shuffled(self.num_samples, self.seed, epoch) if self.is_shuffled else range(self.num_samples)

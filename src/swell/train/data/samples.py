@@ -7,13 +7,17 @@ order, and may give a sample more than once, its place in the epoch is taken for
 
 from __future__ import annotations
 
+import ctypes
+import signal
+import sys
 from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch.utils.data import DataLoader, Dataset, TensorDataset, default_collate, get_worker_info
 
+from swell.train.data.dropped_samples import CountingCollate
 from swell.train.data.epoch_order import LoaderError
 from swell.train.data.random_streams import STREAMS, Purpose, seed_streams
 from swell.train.data.sample_schedule import Pass
@@ -22,13 +26,51 @@ from swell.train.data.seeds import mix
 _CPU = torch.device("cpu")
 #: A stream is set to this. If the next number is not the one that then comes first, somebody has drawn.
 _CANARY = 20_260_105
+_SET_PARENT_DEATH_SIGNAL = 1  #: PR_SET_PDEATHSIG of Linux's prctl(2)
+
+
+#: The number of a round of tickets, and a pass whose batch is wanted; None: there is nothing to do. A new
+#: round makes those before it void.
+Ticket = tuple[int, Pass | None]
+
+
+class Serving(NamedTuple):
+    """What a ticket got."""
+
+    round: int
+    batch: Any = None
+    num_dropped: int = 0  #: samples that the collate_fn has left out
+    num_found: int | None = None  #: of a stream that ends: samples that there are for the step; no batch
+    origin: dict[str, Any] | None = None  #: a stream's own account of the place after the step
 
 
 class CoveringDataset(Dataset[Any]):
-    """What a DataLoader is given in place of the script's dataset."""
+    """What a DataLoader is given in place of the script's dataset: it makes the batch of a `Ticket`."""
 
-    def __init__(self, dataset: Any) -> None:
-        self.dataset = dataset
+    def __init__(self, loader: DataLoader[Any], seed: int, current: torch.Tensor | None) -> None:
+        """`current`: () int64, in memory that all processes share: the round that counts; None: any."""
+        self.dataset: Any = loader.dataset
+        self._seed = seed
+        self._current = current
+        self._collates_plainly = loader.collate_fn is default_collate  # which draws nothing, and drops none
+        self._collate = CountingCollate(loader.collate_fn, loader.dataset)
+
+    def __getitem__(self, ticket: Ticket) -> Serving:
+        number, part = ticket
+        if part is None or (self._current is not None and number < int(self._current)):
+            return Serving(number)
+        return self._serve(number, part)
+
+    def _serve(self, number: int, part: Pass) -> Serving:
+        raise NotImplementedError
+
+    def _serving(self, number: int, part: Pass, samples: list[Any], spares: Any = None) -> Serving:
+        """`spares`: see `CountingCollate`."""
+        if self._collates_plainly:
+            return Serving(number, default_collate(samples))
+        seed_streams(_CPU, self._seed, Purpose.COLLATE, part.step, part.first)
+        num_dropped, batch = self._collate(samples, spares)
+        return Serving(number, batch, num_dropped)
 
 
 def traits_of(dataset: Any) -> list[Any]:
@@ -51,26 +93,22 @@ def traits_of(dataset: Any) -> list[Any]:
 
 
 class Samples(CoveringDataset):
-    """What a DataLoader asks for the samples of a `Pass`.
+    """Makes batches of a dataset whose samples have numbers.
 
     Setting three generators for each sample takes longer than a small dataset takes to find it. So those that
     the dataset does not draw from are not set. That it does not is checked in each pass, and a pass in which
     it is found to draw from one more is loaded again.
     """
 
-    def __init__(self, loader: DataLoader[Any], seed: int) -> None:
-        super().__init__(loader.dataset)
-        self._seed = seed
+    def __init__(self, loader: DataLoader[Any], seed: int, current: torch.Tensor | None) -> None:
+        super().__init__(loader, seed, current)
         self._drawn: list[int] = []  # streams that the dataset is known to draw from
         self._is_probed = False
         self._is_plain = type(loader.dataset) is TensorDataset  # draws nothing
-        self.collates_plainly = loader.collate_fn is default_collate  #: which draws nothing, either
 
-    def __getitems__(self, part: Pass) -> list[Any]:
+    def _serve(self, number: int, part: Pass) -> Serving:
         samples = self._read(part.indices) if self._is_plain else self._read_alike(part)
-        if not self.collates_plainly:
-            seed_streams(_CPU, self._seed, Purpose.COLLATE, part.step, part.first)
-        return samples
+        return self._serving(number, part, samples)
 
     def _read_alike(self, part: Pass) -> list[Any]:
         if not self._is_probed:  # one sample is soon loaded twice, and of most datasets it tells all
@@ -125,13 +163,19 @@ def _first_draw(number: int) -> float:
     return STREAMS[number].draw()
 
 
-class OwnDatasetInit:
-    """A loader's `worker_init_fn`: the script's own, for which the dataset is the script's own too."""
+class ProcessInit:
+    """A loader's `worker_init_fn`: the script's own, for which the dataset is the script's own too.
+
+    The kernel ends the process with the worker that started it. By itself a loader's process notices within
+    seconds that its parent was killed.
+    """
 
     def __init__(self, own: Callable[[int], None] | None) -> None:
         self._own = own
 
     def __call__(self, number: int) -> None:
+        if sys.platform == "linux":
+            ctypes.CDLL(None).prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL)
         info = get_worker_info()
         if info is not None and isinstance(info.dataset, CoveringDataset):
             object.__setattr__(info, "dataset", info.dataset.dataset)  # its own way refuses changes

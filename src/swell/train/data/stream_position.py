@@ -11,13 +11,13 @@ from pathlib import Path
 
 import msgspec
 
-from swell.train.data.stream_schedule import StreamPlace
+from swell.train.data.place import Place
 from swell.wire.whole_files import write_whole
 
 NAME = "stream.json"
 
 
-#: Epoch, start and step of a `StreamPlace`.
+#: Epoch, start and step of a `Place`.
 Spot = tuple[int, int, int]
 
 
@@ -35,7 +35,7 @@ class StreamPosition:
         note = self._read()
         self._saved = None if note is None else note.saved
 
-    def note(self, place: StreamPlace, is_saved: bool = False) -> None:
+    def note(self, place: Place, is_saved: bool = False) -> None:
         """Write the position to the file; the leader calls this from time to time.
 
         Errors such as a full disk are ignored: the position is a hint, and must not end training.
@@ -49,7 +49,7 @@ class StreamPosition:
         with contextlib.suppress(OSError):
             write_whole(self._path, msgspec.json.encode(_Note(os.getpid(), now, self._saved)))
 
-    def read(self) -> StreamPlace | None:
+    def read(self) -> Place | None:
         """Where a worker that begins now will probably be needed; None if that is the beginning.
 
         If the leader that wrote the file is gone, the gang goes on from its checkpoint.
@@ -57,7 +57,7 @@ class StreamPosition:
         if (note := self._read()) is None:
             return None
         spot = note.now if Path(f"/proc/{note.pid}").exists() else note.saved
-        return StreamPlace(*spot) if spot is not None and spot[1] else None
+        return Place(*spot) if spot is not None and spot[1] else None
 
     def _read(self) -> _Note | None:
         try:

@@ -6,61 +6,36 @@ It runs in the loader's processes, each of which reads all of the stream: a step
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
-from torch.utils.data import default_collate
+from torch.utils.data import DataLoader
 from torch.utils.data._utils import worker as loader_worker
 
-from swell.train.data.dropped_samples import CountedBatch, CountingCollate
 from swell.train.data.random_streams import Purpose, seed_streams, set_stream_states, stream_states
-from swell.train.data.sample_schedule import SampleClaim
-from swell.train.data.samples import CoveringDataset
+from swell.train.data.sample_schedule import Pass
+from swell.train.data.samples import CoveringDataset, Serving
 from swell.train.data.stateful import Stateful
 
 _CPU = torch.device("cpu")
 
 
-class Ticket(NamedTuple):
-    """A claim, and which round of claims it belongs to: a new round makes those before it void."""
-
-    round: int
-    claim: SampleClaim | None  #: None: there is nothing to do
-
-
-class Serving(NamedTuple):
-    """What a claim got."""
-
-    round: int
-    num_found: int  #: samples that there were, up to those wanted; 0: the epoch was over before it
-    batches: list[CountedBatch]  #: by pass
-    origin: dict[str, Any] | None  #: the stream's own account of the place after the step
-
-
 class Reader(CoveringDataset):
-    """What a DataLoader asks for the batches of a `Ticket`.
+    """Makes batches of a stream, whose samples have no numbers.
 
     The latest raw samples are kept, so that what was read ahead serves a gang of another size too.
     """
 
     def __init__(
-        self,
-        dataset: Any,
-        collate: Callable[[list[Any]], Any],
-        seed: int,
-        num_kept_steps: int,
-        current: torch.Tensor,
+        self, loader: DataLoader[Any], seed: int, current: torch.Tensor | None, origin: dict[str, Any] | None
     ) -> None:
-        """`current`: () int64, in memory that all processes share: the round of claims that counts."""
-        super().__init__(dataset)
-        self.origin: dict[str, Any] | None = None  #: to begin there, if it fits the claim
-        self._collate, self._counting = collate, CountingCollate(collate)
-        self._seed = seed
-        self._num_kept_steps = num_kept_steps
-        self._current = current
+        """`origin`: to begin there, if it fits the first pass."""
+        super().__init__(loader, seed, current)
+        self._origin = origin
+        self._num_kept_steps = (loader.prefetch_factor or 0) * loader.num_workers + 1
         self._dice = StreamRandomState()
         self._epoch = -1
         self._samples: Iterator[Any] = iter(())
@@ -69,65 +44,53 @@ class Reader(CoveringDataset):
         self._kept: deque[Any] = deque()
         self._origins: dict[int, dict[str, Any]] = {}  # by place in the epoch
 
-    def __getitem__(self, ticket: Ticket) -> Serving:
-        claim = ticket.claim
-        if claim is None or ticket.round < int(self._current):
-            return Serving(ticket.round, 0, [], None)
+    def _serve(self, number: int, part: Pass) -> Serving:
+        assert part.drawn_from is not None  # noqa: S101 - it is of a stream
+        start, num_wanted = part.drawn_from - part.indices[0], part.num_global
         with self._dice.thrown(), alone():
-            self._read_up_to(claim)
-        first = claim.start - self._low
-        samples = [
-            self._kept[place] for place in range(first, min(first + claim.num_wanted, len(self._kept)))
-        ]
-        num_taken = claim.num_taken(len(samples))
-        if not num_taken:
-            return Serving(ticket.round, len(samples), [], None)
-        batches = []
-        for part in claim.share(num_taken).passes:
-            own = [samples[place] for place in part.indices]
-            if self._collate is default_collate:
-                batches.append(CountedBatch(0, default_collate(own)))
-                continue
-            seed_streams(_CPU, self._seed, Purpose.COLLATE, part.step, part.first)
-            batches.append(self._counting(own, samples))
-        return Serving(ticket.round, len(samples), batches, self._origins.get(claim.start + num_taken))
+            self._read_up_to(part.epoch, start, num_wanted)
+        first = start - self._low
+        samples = [self._kept[place] for place in range(first, min(first + num_wanted, len(self._kept)))]
+        if len(samples) < num_wanted:
+            return Serving(number, num_found=len(samples))
+        serving = self._serving(number, part, [samples[place] for place in part.indices], samples)
+        return serving._replace(origin=self._origins.get(start + num_wanted))
 
-    def _read_up_to(self, claim: SampleClaim) -> None:
-        """Have the samples of a claim at hand."""
-        if claim.epoch != self._epoch or claim.start < self._low:
-            self._begin(claim)
-        end = claim.start + claim.num_wanted
-        while not self._is_over and self._low + len(self._kept) < end:
-            self._pull(claim)
+    def _read_up_to(self, epoch: int, start: int, num_wanted: int) -> None:
+        """Have the samples of a step at hand."""
+        if epoch != self._epoch or start < self._low:
+            self._begin(epoch, start)
+        while not self._is_over and self._low + len(self._kept) < start + num_wanted:
+            self._pull(start, num_wanted)
 
-    def _begin(self, claim: SampleClaim) -> None:
-        self._epoch, self._is_over = claim.epoch, False
+    def _begin(self, epoch: int, start: int) -> None:
+        self._epoch, self._is_over = epoch, False
         self._kept.clear()
         self._origins.clear()
-        origin, self.origin = self.origin, None
-        if origin is not None and origin["epoch"] == claim.epoch and origin["start"] <= claim.start:
+        origin, self._origin = self._origin, None
+        if origin is not None and origin["epoch"] == epoch and origin["start"] <= start:
             self._low = origin["start"]
             self._samples = resumed(self.dataset, origin["stream"])
             self._dice.restore(origin["dice"])
             return
         self._low = 0
         if hasattr(self.dataset, "set_epoch"):
-            self.dataset.set_epoch(claim.epoch)
-        seed_streams(_CPU, self._seed, Purpose.SAMPLE, claim.epoch)
+            self.dataset.set_epoch(epoch)
+        seed_streams(_CPU, self._seed, Purpose.SAMPLE, epoch)
         self._samples = iter(self.dataset)
 
-    def _pull(self, claim: SampleClaim) -> None:
+    def _pull(self, start: int, num_wanted: int) -> None:
         try:
             self._kept.append(next(self._samples))
         except StopIteration:
             self._is_over = True
             return
-        oldest = claim.start - self._num_kept_steps * claim.num_wanted
+        oldest = start - self._num_kept_steps * num_wanted
         if self._low < oldest:
             self._kept.popleft()
             self._low += 1
         place = self._low + len(self._kept)
-        if place > oldest and (place - claim.start) % claim.num_wanted == 0:
+        if place > oldest and (place - start) % num_wanted == 0:
             self._note_origin(place)
 
     def _note_origin(self, place: int) -> None:

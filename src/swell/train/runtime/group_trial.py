@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import statistics
-from itertools import pairwise
+from dataclasses import replace
 from typing import TYPE_CHECKING, NoReturn
 
 import torch
 
 from swell.train.collective.gradients import StepTotals
 from swell.train.collective.group import check_no_group
-from swell.train.data.sample_schedule import Pass, Share, slices
-from swell.train.data.stream_schedule import StreamSchedule
+from swell.train.data.sample_schedule import Share
 from swell.train.link.agent_link import Link, exit_now
 from swell.train.runtime.calibrate import in_group
 from swell.train.runtime.host import Task
@@ -60,20 +59,13 @@ class GroupProfiling(Profiling):
     def share(self, step: int) -> Share:
         course = self._true_course
         size = max(*self._sizes, course.least_samples)
-        num_shards = self._num_shards(size)
-        if isinstance(course, StreamSchedule):
-            return course.trial_share(step, size, 0, self.max_local_batch)
-
-        def part(places: range) -> Pass:
-            return course.trial_pass(step, places, size * self.num_workers)
-
+        num_shards, num_workers = self._num_shards(size), self.num_workers
+        if course.is_stream:  # which may have no more for all of them
+            return course.trial_share(step, range(size), size, num_shards, self.max_local_batch)
         own = range(self.rank * size, (self.rank + 1) * size)
-        if num_shards == 0:
-            return Share(tuple(map(part, slices(own, self.max_local_batch))))
-        cuts = [own.start + size * shard // num_shards for shard in range(num_shards + 1)]
-        parts = tuple(part(range(*ends)) for ends in pairwise(cuts))
+        share = course.trial_share(step, own, num_workers * size, num_shards, self.max_local_batch)
         shards = range(self.rank * num_shards, (self.rank + 1) * num_shards)
-        return Share(parts, shards, num_shards * self.num_workers)
+        return replace(share, shards=shards, num_shards=num_shards * num_workers)
 
     def finish_step(self, tally: StepTotals) -> None:
         if self._shards is not None:

@@ -12,8 +12,7 @@ from swell.train.collective.gradients import Gradients, StepTotals, StepVote
 from swell.train.collective.group import Group
 from swell.train.collective.process_groups import backend_of
 from swell.train.data.place import UNBOUNDED
-from swell.train.data.sample_schedule import Share, tighter
-from swell.train.data.stream_schedule import AnyCourse
+from swell.train.data.sample_schedule import SampleSchedule, Share, tighter
 from swell.train.link.agent_link import Link
 from swell.train.runtime.not_finite import LossNotFinite, say
 from swell.train.runtime.shown_counts import ShownCounts
@@ -28,7 +27,7 @@ class Task:
 
     state: TrainState
     gradients: Gradients
-    course: AnyCourse
+    course: SampleSchedule
     total_steps: int  #: of the job's own batch; `UNBOUNDED` where the run ends with an epoch
     own_batch: int  #: samples of a step of the job's own batch, also where a trial run takes smaller ones
     end_epoch: int | None = None  #: epochs to do, where that is not told in steps
@@ -84,7 +83,7 @@ class Host:
     def num_workers(self) -> int:
         return self._group.num_workers
 
-    def adapt(self, course: AnyCourse) -> AnyCourse:
+    def adapt(self, course: SampleSchedule) -> SampleSchedule:
         """The course to follow, for the one that the script and the job lay out."""
         return course
 

@@ -34,10 +34,10 @@ from swell.train.collective.gradients import StepTotals, StepVote
 from swell.train.collective.group import GroupBroken, check_no_group
 from swell.train.collective.next_group import FormFailed
 from swell.train.collective.peer_memory import allow_siblings
+from swell.train.data.loader import Feed
+from swell.train.data.place import Place
 from swell.train.data.sample_schedule import Share, tighter
-from swell.train.data.stream_loader import StreamFeed
 from swell.train.data.stream_position import StreamPosition
-from swell.train.data.stream_schedule import StreamPlace, StreamSchedule
 from swell.train.link.agent_link import Link, Superseded, exit_now
 from swell.train.link.untold_values import UntoldValues
 from swell.train.runtime.host import Host, Task
@@ -81,7 +81,7 @@ class Linked(Host):
         self._whereabouts: StreamPosition | None = None
         self._coming_batch = 0  # of the next step in the group
 
-    def read_ahead(self, feed: StreamFeed) -> None:
+    def read_ahead(self, feed: Feed) -> None:
         """Read a stream up to where the others are, while they train."""
         self._whereabouts = StreamPosition(Path(self.welcome.checkpoint_dir))
         with self._link.heartbeat.waiting("data"):
@@ -101,7 +101,7 @@ class Linked(Host):
         )
         self._checkpoints.tell_damaged = self._tell_damaged
         task.state.tell_with(lambda found: self._link.send(messages.ScriptFound(finding=found)))
-        self._place_to_save: StreamPlace | None = None  # of the state that is being saved
+        self._place_to_save: Place | None = None  # of the state that is being saved
         allow_siblings()
         warm_up(task, welcome.num_workers)
         self._link.send(messages.Ready())
@@ -387,7 +387,7 @@ class Linked(Host):
     def _prepare_save(self) -> None:
         self._tell()  # a gang that goes on from there does not make these steps again
         course = self._task.course
-        self._place_to_save = replace(course.place) if isinstance(course, StreamSchedule) else None
+        self._place_to_save = replace(course.place) if course.is_stream else None
 
     def _note_save(self, save: Callable[[], Path | None]) -> None:
         """Tell how a save ended, if it has."""
@@ -415,7 +415,7 @@ class Linked(Host):
 
     def _note_place(self) -> None:
         course = self._task.course
-        if self._whereabouts is not None and isinstance(course, StreamSchedule):
+        if self._whereabouts is not None:
             self._whereabouts.note(course.place)
 
     def _tell(self, with_losses: bool = True) -> None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import time
 
-from swell.train.data.sample_schedule import Share
-from swell.train.data.stream_schedule import AnyCourse, StreamSchedule
+from swell.train.data.sample_schedule import SampleSchedule, Share
 from swell.wire.messages import EndedEpochs
 
 #: Weight of the newest step in the running mean of the part of a step that waits for others.
@@ -110,7 +109,7 @@ class Meter:
         self._told_away_s = self._away_s
         self._told_epoch = self._begun_epoch = epoch
 
-    def take_between(self, course: AnyCourse) -> EndedEpochs | None:
+    def take_between(self, course: SampleSchedule) -> EndedEpochs | None:
         """Epochs that were not told of yet, after a step of the latest one; None: none has ended.
 
         For a stream of unknown length each had as many steps as the mean of those that are over.
@@ -118,10 +117,8 @@ class Meter:
         num_epochs = self._begun_epoch - self._told_epoch
         if num_epochs <= 0:
             return None
-        per_epoch = course.steps_per_epoch
-        if per_epoch is None and isinstance(course, StreamSchedule) and course.place.epoch:
-            per_epoch = round(course.place.steps_before / course.place.epoch)
+        per_epoch = course.steps_per_epoch or round(course.place.steps_before / max(1, course.epoch))
         time_s = self._away_s - self._told_away_s
         self.skip_to(self._begun_epoch)
-        num_steps = num_epochs * max(1, per_epoch or 1)
+        num_steps = num_epochs * max(1, per_epoch)
         return EndedEpochs(time_s=time_s, num_steps=num_steps, num_epochs=num_epochs)

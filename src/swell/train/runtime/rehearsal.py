@@ -13,7 +13,6 @@ import torch
 from swell.train.collective.pieces import bytes_of
 from swell.train.collective.real_numbers import as_real
 from swell.train.data.sample_schedule import Share
-from swell.train.data.stream_schedule import StreamSchedule
 from swell.train.link.code_paths import place_of
 from swell.train.runtime.host import Host, Task
 from swell.train.runtime.loop_exits import LoopExit, counts_of_next
@@ -71,9 +70,10 @@ class Rehearsal(Host):
         story.counts = next(filter(None, map(counts_of_next, state.variables.frames())), None)
 
     def share(self, step: int) -> Share:
-        course = self._task.course
-        if isinstance(course, StreamSchedule):
-            return course.trial_share(step, self._terms.size, self._terms.num_shards, self.max_local_batch)
+        course, terms = self._task.course, self._terms
+        if course.is_stream:
+            places = range(terms.size)
+            return course.trial_share(step, places, terms.size, terms.num_shards, self.max_local_batch)
         return super().share(step)
 
     def finish(self, is_early: bool) -> None:

@@ -25,7 +25,6 @@ from dataclasses import replace
 import torch
 
 from swell.train.data.place import Place
-from swell.train.data.sample_schedule import SampleSchedule
 from swell.train.runtime import fresh_check
 from swell.train.runtime.difference_causes import PAGE, listed
 from swell.train.runtime.fresh_check import NotTried
@@ -191,7 +190,7 @@ class _ResumeCheck:
         """The task with small batches, and with short epochs."""
         terms = self._host.terms
         course, size = terms.course, terms.size
-        if not isinstance(course, SampleSchedule):
+        if course.is_stream:
             return replace(self._task, shown=None)
         short = replace(course, place=Place())
         if course.sampler is None:  # else it says how long an epoch is, and perhaps what a batch is

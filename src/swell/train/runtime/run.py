@@ -18,7 +18,6 @@ from swell.train.data.loader import Feed
 from swell.train.data.place import UNBOUNDED
 from swell.train.data.random_streams import Purpose, has_drawn_since, seed_streams, stream_states
 from swell.train.data.sample_schedule import Pass, Share
-from swell.train.data.stream_loader import StreamFeed
 from swell.train.runtime.batch_use import OWN_BATCHES, is_unused
 from swell.train.runtime.deferred_calls import DeferredCalls
 from swell.train.runtime.host import Host, Task
@@ -67,7 +66,7 @@ class Run:
         self,
         host: Host,
         task: Task,
-        feed: Feed | StreamFeed,
+        feed: Feed,
         loaders: LoaderWatch,
     ) -> None:
         self._host = host
@@ -106,8 +105,7 @@ class Run:
     def rehearse(self, host: Host, task: Task) -> None:
         """Go on in other surroundings, from the state of `task`: in a process that was forked for a trial."""
         self._host, self._task = host, task
-        if isinstance(self._feed, Feed):
-            self._feed.load_in_process()
+        self._feed.load_in_process()
         self._seed(Purpose.BETWEEN, self._task.state.updates)
 
     @property
@@ -396,7 +394,7 @@ class Run:
     def _passes(self) -> Iterator[Any]:
         """The batches of a step that are this worker's; none if the epoch of a stream is over."""
         task, host = self._task, self._host
-        opened = self._feed.open(task.state.updates, host.share, task.course.loading_end, host.edition)
+        opened = self._feed.open(task.state.updates, host.share, host.edition)
         if opened is None:
             task.state.end_epoch()
             return

@@ -29,7 +29,6 @@ from swell.train.collective.memory_errors import is_out_of_memory
 from swell.train.collective.norms import other_buffers
 from swell.train.data.random_streams import Purpose, drawing_state
 from swell.train.data.sample_schedule import Pass, SampleSchedule, Share, cut
-from swell.train.data.stream_schedule import AnyCourse, StreamSchedule
 from swell.train.runtime.difference_causes import ComparedSizes, ProbeResult, causes_of, ends_by_part
 from swell.train.runtime.fixed_draws import FixedDraws
 from swell.train.runtime.gradient_differences import sampled, tolerance_of
@@ -138,7 +137,7 @@ class SizeComparison:
         return self._task.state.shard is not None and is_out_of_memory(error)
 
     # ------------------------------------------------------------ the steps that it leads
-    def begin(self, task: Task, course: AnyCourse, most_samples: int, has_passes: bool) -> bool:
+    def begin(self, task: Task, course: SampleSchedule, most_samples: int, has_passes: bool) -> bool:
         """False: there is nothing to compare.
 
         Args:
@@ -148,7 +147,7 @@ class SizeComparison:
         """
         self._task, self._course, self._has_passes = task, course, has_passes
         self._num = min(MOST_SAMPLES, course.global_batch, most_samples)
-        if isinstance(course, StreamSchedule) and self._num > 2:
+        if course.is_stream and self._num > 2:
             self._num -= 1 - self._num % 2  # two workers' parts of a stream are of one size, or nearly
         if self._num < 2 * course.least_samples:
             return False
@@ -197,7 +196,7 @@ class SizeComparison:
 
     def share(self, step: int) -> Share:
         """What the worker of this probe computes."""
-        if isinstance(self._course, StreamSchedule):
+        if self._course.is_stream:
             return self._stream_share()
         if self._course.num_shards is not None:
             rank = self._probe.rank
@@ -209,7 +208,6 @@ class SizeComparison:
 
     def _pass(self, places: range) -> Pass:
         """A pass of samples of the first epoch; of one that is shuffled, from all of the data."""
-        assert isinstance(self._course, SampleSchedule)  # noqa: S101 - the caller has asked
         part = self._course.trial_pass(0, places, self._num)
         if self._course.is_shuffled:
             width = max(1, self._course.num_samples // self._num)
@@ -229,13 +227,9 @@ class SizeComparison:
         return replace(share, passes=tuple(passes))
 
     def _stream_share(self) -> Share:
-        assert isinstance(self._course, StreamSchedule)  # noqa: S101 - the caller has asked
-        shards = self._course.num_shards
-        share = self._course.trial_share(0, self._num, min(shards, self._num) if shards else 0, None)
-        if self._probe.rank is None or share.claim is None or shards is not None:
-            return share
-        own = replace(share.claim.cut, rank=self._probe.rank, num_workers=2)
-        return replace(share.claim, cut=own).share(self._num)
+        shards, rank = self._course.num_shards, self._probe.rank
+        places = range(self._num) if rank is None or shards is not None else cut(self._num, 2, rank)
+        return self._course.trial_share(0, places, self._num, min(shards, self._num) if shards else 0, None)
 
     def _places(self) -> range:
         if self._probe.rank is None:
@@ -280,13 +274,13 @@ class SizeComparison:
         compared = self._compared(whole, (first, second), again, carried)
         if not compared.is_unsteady:
             compared = yield from self._carry_on(compared, carried, second)
-        if not self._has_passes or is_fixed or isinstance(self._course, StreamSchedule):
+        if not self._has_passes or is_fixed or self._course.is_stream:
             return compared
         return (yield from self._look_at_passes(compared, Probe(num_passes=2), Probe()))
 
     def _compare_shards(self, num_shards: int) -> Generator[Probe, ProbeResult, ComparedSizes]:
         whole = yield Probe()
-        if num_shards < 2 or isinstance(self._course, StreamSchedule):
+        if num_shards < 2 or self._course.is_stream:
             return self._compared(whole, None, (yield Probe()))
         first = yield Probe(0)
         second = yield Probe(1)

@@ -14,8 +14,7 @@ import torch
 from swell.train.collective.gradients import StepTotals
 from swell.train.collective.group import check_no_group
 from swell.train.data.place import UNBOUNDED
-from swell.train.data.sample_schedule import Pass, Share, cut, slices
-from swell.train.data.stream_schedule import AnyCourse, StreamSchedule
+from swell.train.data.sample_schedule import SampleSchedule, Share
 from swell.train.link.agent_link import Link, exit_now
 from swell.train.runtime.host import Host, Task
 from swell.train.runtime.meter import Meter
@@ -56,7 +55,7 @@ class TrialTerms(NamedTuple):
     """What a short run of the same script needs to know of a trial run."""
 
     link: Link
-    course: AnyCourse  #: of the job
+    course: SampleSchedule  #: of the job
     size: int  #: samples of a step
     num_shards: int  #: of it; 0: it has none
 
@@ -99,7 +98,7 @@ class Profiling(Host):
     def _job_steps(self) -> int | None:
         """Steps until the end of the job, as far as they are known."""
         welcome, per_epoch = self.welcome, self._true_course.steps_per_epoch
-        if welcome.total_steps is None and welcome.epochs is not None and per_epoch is not None:
+        if welcome.total_steps is None and welcome.epochs is not None and per_epoch:
             return max(1, round(welcome.epochs * per_epoch))
         return welcome.total_steps or self._own_steps
 
@@ -118,10 +117,10 @@ class Profiling(Host):
     def edition(self) -> int:  # type: ignore[override]
         return self._comparison.edition if self._is_comparing else self._size_index
 
-    def adapt(self, course: AnyCourse) -> AnyCourse:
+    def adapt(self, course: SampleSchedule) -> SampleSchedule:
         """`share` decides how many samples a step has: an epoch is as long as it can be."""
         self._true_course = course
-        if isinstance(course, StreamSchedule):
+        if course.is_stream:
             # A short batch would be taken for a quick one, and its epochs are no whole ones.
             return replace(course, drops_last=True, is_length_told=True)
         return replace(course, global_batch=1, num_shards=None)
@@ -131,7 +130,7 @@ class Profiling(Host):
         per_epoch, adapted = self._true_course.steps_per_epoch, self._true_course.samples_per_epoch
         if own is not None and own < UNBOUNDED:
             self._own_steps = own
-            if per_epoch is not None and adapted and own % adapted == 0:
+            if per_epoch and adapted and own % adapted == 0:
                 self._own_steps = own // adapted * per_epoch
         return NO_END
 
@@ -197,24 +196,14 @@ class Profiling(Host):
     @property
     def is_amid_epoch(self) -> bool:  # type: ignore[override]
         per_epoch = self._true_course.steps_per_epoch
-        return per_epoch is not None and self._num_begun < per_epoch
+        return self._num_begun < per_epoch
 
     def share(self, step: int) -> Share:
         if self._is_comparing:
             return self._comparison.share(step)
         course = self._true_course
         size = max(self._sizes[self._size_index], course.least_samples)
-        num_shards = self._num_shards(size)
-        if isinstance(course, StreamSchedule):
-            return course.trial_share(step, size, num_shards, self.max_local_batch)
-
-        def part(places: range) -> Pass:
-            return course.trial_pass(step, places, size)
-
-        if num_shards == 0:
-            return Share(tuple(map(part, slices(range(size), self.max_local_batch))))
-        parts = tuple(part(cut(size, num_shards, shard)) for shard in range(num_shards))
-        return Share(parts, range(num_shards), num_shards)
+        return course.trial_share(step, range(size), size, self._num_shards(size), self.max_local_batch)
 
     def _num_shards(self, size: int) -> int:
         """The number of shards that a worker with `size` samples holds; 0 if the script asks for none."""
@@ -281,7 +270,7 @@ class Profiling(Host):
     def has_epoch_ends(self) -> bool:
         """Whether an epoch ends within the job."""
         total_steps, per_epoch = self.welcome.total_steps, self._true_course.steps_per_epoch
-        return total_steps is None or per_epoch is None or total_steps >= per_epoch
+        return total_steps is None or total_steps >= per_epoch
 
     @property
     def _may_go_on(self) -> bool:

@@ -25,8 +25,7 @@ import torch
 
 from swell.train.collective.equality import MAX_WORKERS, to_words
 from swell.train.collective.group import Group
-from swell.train.data.sample_schedule import cut
-from swell.train.data.stream_schedule import AnyCourse
+from swell.train.data.sample_schedule import SampleSchedule, cut
 from swell.train.state import codec
 from swell.train.state.checksum import checksum, combine, is_summable
 from swell.train.state.codec import EncodeError
@@ -174,7 +173,7 @@ class Replica:
 class DriftWatch:
     """One worker's part in it. All members of a group begin together (`begin`)."""
 
-    def __init__(self, state: TrainState, course: AnyCourse, on_drift: OnDrift) -> None:
+    def __init__(self, state: TrainState, course: SampleSchedule, on_drift: OnDrift) -> None:
         self.on_drift = on_drift
         self._state = state
         self._course = course
@@ -202,9 +201,7 @@ class DriftWatch:
 
     def _sum(self, step: int) -> torch.Tensor | None:
         """The checksum of what a step compares of the tensors; None if nothing."""
-        course = self._course
-        is_near_end = course.own_steps + course.batch // course.global_batch + 2 >= course.total_steps
-        if is_near_end and step + 1 == course.end_step:
+        if self._course.is_at_last_step:
             return self._replica.checksum()
         return None if step % INTERVAL else self._replica.checksum(turn=step // INTERVAL)
 

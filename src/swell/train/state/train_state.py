@@ -10,8 +10,8 @@ import torch
 from torch import nn
 
 from swell.train.collective.gradients import LoopError
+from swell.train.data.sample_schedule import SampleSchedule
 from swell.train.data.stateful import Stateful
-from swell.train.data.stream_schedule import AnyCourse, StreamSchedule
 from swell.train.scaling import PartNorms
 from swell.train.state import codec
 from swell.train.state.gradient_noise import GradientNoise
@@ -41,7 +41,7 @@ class TrainState:
         optimizer: torch.optim.Optimizer | OptimizerSet,
         scheduler: Stateful | None,
         objects: Mapping[str, Any],
-        course: AnyCourse | None = None,
+        course: SampleSchedule | None = None,
         rate: Callable[[int], float] | None = None,
         noise: GradientNoise | None = None,
         shard: StateShard | None = None,
@@ -416,16 +416,13 @@ class TrainState:
 
     def _parts(self) -> dict[str, Stateful | None]:
         """Parts that a run need not have, unlike model and optimizer; None: it has no such part."""
-        stream = self.course if isinstance(self.course, StreamSchedule) else None
-        parts = {"scheduler": self.scheduler, "stream": stream, "noise": self.noise}
-        parts["place"] = self.course if stream is None else None
+        parts = {"scheduler": self.scheduler, "noise": self.noise, "place": self.course}
         return parts if self.scaler is None else {**parts, "scaler": self.scaler}
 
     def _check(self, tree: codec.Tree) -> None:
         """Raises RuntimeError where the script that wrote the state gave something else to `elastic`."""
-        given = {"scheduler", "stream"}
-        held = {name for name in given if tree[name] is not None}
-        wanted = {name for name in given if self._parts()[name] is not None}
+        held = set() if tree["scheduler"] is None else {"scheduler"}
+        wanted = set() if self.scheduler is None else {"scheduler"}
         own, objects = self.objects.objects, set(tree["objects"])  # others may be given later
         if held != wanted or not own <= objects:
             held, wanted = held | objects, wanted | own
