@@ -13,11 +13,11 @@ import os
 import socket
 import threading
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 
 from torch.distributed import ProcessGroup
 
-#: Addresses of both ends of a connection: this process's, and the peer's.
+#: Addresses of both ends of a connection: this process's, and the peer's; empty where there is none.
 Ends = tuple[str, str]
 
 
@@ -26,18 +26,18 @@ class PeerSockets:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._before: frozenset[int] | None = None  # inodes that there were before the group began to form
-        self._own: frozenset[int] = frozenset()  # inodes
+        self._before: frozenset[Ends] | None = None  # sockets that there were before the group began to form
+        self._own: frozenset[Ends] = frozenset()
         self._group: ProcessGroup | None = None
         self.is_cut = False  #: the agent broke the group off
 
     def begin(self) -> None:
         """The group begins to form."""
-        self._before = _sockets()
+        self._before = frozenset(ends for ends, _ in _sockets())
 
     def ends(self) -> list[Ends]:
         """Connections of this process that were made since then, also by others than the group."""
-        return [ends for inode, ends in _connections() if inode not in (self._before or ())]
+        return [ends for ends, _ in _sockets() if ends[1] and ends not in (self._before or ())]
 
     def tie(self, known: Collection[Ends], group: ProcessGroup | None) -> None:
         """The group has formed.
@@ -48,8 +48,7 @@ class PeerSockets:
         """
         with self._lock:
             both = {(far, near) for near, far in known}
-            made = {inode for inode, ends in _connections() if ends in both}
-            self._own, self._before = frozenset(made - (self._before or frozenset())), None
+            self._own, self._before = frozenset(both.intersection(self.ends())), None
             self._group, is_late = group, self.is_cut
         if is_late:
             self.part()
@@ -67,7 +66,9 @@ class PeerSockets:
     def part(self) -> None:
         """What peers wait for from this worker fails."""
         with self._lock:
-            _shut_down(self._own)
+            for ends, copy in _sockets():
+                if ends in self._own:
+                    _shut_down(copy)
             group = self._group
         if group is not None:
             with suppress(RuntimeError):  # NCCL's way to say that the group was broken already
@@ -79,67 +80,37 @@ class PeerSockets:
         What the script connects or listens on for the first time in these very moments ends as well.
         """
         with self._lock:
-            if self._before is not None:
-                _shut_down(_sockets() - self._before, ends_listening=True)
+            for ends, copy in _sockets() if self._before is not None else ():
+                if ends not in (self._before or ()):
+                    _shut_down(copy)
 
 
-def _sockets() -> frozenset[int]:
-    """Inodes of all sockets of this process."""
-    return frozenset(inode for inode, _ in _listing())
+def _sockets() -> Iterator[tuple[Ends, socket.socket]]:
+    """Sockets of this process to Internet addresses, by their ends.
 
-
-def _listing() -> Iterator[tuple[int, int]]:
-    """(inode, descriptor) of each socket."""
+    Each is a copy, which stays what it is while other threads close and open others.
+    """
     for name in os.listdir("/proc/self/fd"):
-        try:
-            target = os.readlink(f"/proc/self/fd/{name}")
-        except FileNotFoundError:
-            continue  # closed meanwhile
-        if target.startswith("socket:["):
-            yield int(target[8:-1]), int(name)
+        with suppress(OSError):  # closed meanwhile
+            if os.readlink(f"/proc/self/fd/{name}").startswith("socket:"):
+                with socket.socket(fileno=os.dup(int(name))) as copy:
+                    if copy.family in (socket.AF_INET, socket.AF_INET6):
+                        yield _ends_of(copy), copy
 
 
-def _connections() -> Iterator[tuple[int, Ends]]:
-    """The ends of each connection of this process to an Internet address, by its inode."""
-    for inode, descriptor in _listing():
-        with _copy_of(inode, descriptor) as copy:
-            if copy is not None:
-                with suppress(OSError):  # it is not connected
-                    yield inode, (_address(copy.getsockname()), _address(copy.getpeername()))
+def _ends_of(copy: socket.socket) -> Ends:
+    try:
+        far = _address(copy.getpeername())
+    except OSError:  # it is not connected
+        far = ""
+    return _address(copy.getsockname()), far
 
 
 def _address(name: tuple[str, int]) -> str:
     return f"{name[0].removeprefix('::ffff:')} {name[1]}"
 
 
-def _shut_down(inodes: frozenset[int], ends_listening: bool = False) -> None:
-    """Shut these connections down for all processes that hold them, not for this one alone.
-
-    Those that wait for others to connect only with `ends_listening`.
-    """
-    for inode, descriptor in _listing():
-        if inode in inodes:
-            with _copy_of(inode, descriptor) as copy:
-                if copy is not None and (ends_listening or not _listens(copy)):
-                    with suppress(OSError):  # it is closed at the other end
-                        copy.shutdown(socket.SHUT_RDWR)
-
-
-def _listens(copy: socket.socket) -> bool:
-    return bool(copy.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN))
-
-
-@contextmanager
-def _copy_of(inode: int, descriptor: int) -> Iterator[socket.socket | None]:
-    """A copy of a socket of the Internet, which stays what it is while other threads close and open others.
-
-    None: the descriptor is another socket's by now, or of another family.
-    """
-    try:
-        copy = socket.socket(fileno=os.dup(descriptor))
-    except OSError:
-        yield None  # closed meanwhile
-        return
-    with copy:
-        is_same = os.fstat(copy.fileno()).st_ino == inode
-        yield copy if is_same and copy.family in (socket.AF_INET, socket.AF_INET6) else None
+def _shut_down(copy: socket.socket) -> None:
+    """Shut a connection down for all processes that hold it, not for this one alone."""
+    with suppress(OSError):  # it is closed at the other end
+        copy.shutdown(socket.SHUT_RDWR)
