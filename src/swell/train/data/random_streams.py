@@ -39,16 +39,16 @@ class Stream(NamedTuple):
     draw: Callable[[], float]
 
 
-class MadeGenerators(NamedTuple):
-    """How a script makes generators of its own."""
+class UnseededGenerators(NamedTuple):
+    """Where generators that a script makes without a seed get one: NumPy's, and Python's."""
 
-    default_rng: Callable[..., np.random.Generator]
-    random_state: type[np.random.RandomState]
+    draw_bits: Callable[[int], int]
     seed_random: Callable[..., None]
 
 
 _CPU = torch.device("cpu")
-_OWN_GENERATORS = MadeGenerators(np.random.default_rng, np.random.RandomState, random.Random.seed)
+_numpy_seeds: Any = np.random.bit_generator  # its types lack `randbits`, from which seeds come
+_OF_SYSTEM = UnseededGenerators(_numpy_seeds.randbits, random.Random.seed)
 _number = torch.empty((), dtype=torch.float64, device="cpu")
 
 STREAMS = (
@@ -67,57 +67,27 @@ def seed_streams(device: torch.device, seed: int, purpose: Purpose, *place: int)
         torch.cuda.manual_seed(number)
 
 
-class _AnyRandomState(type):
-    """The type of a class that stands for NumPy's own: libraries ask whether a generator is of it."""
-
-    def __instancecheck__(cls, instance: object) -> bool:
-        return isinstance(instance, _OWN_GENERATORS.random_state)
-
-
 def begin_script(device: torch.device, seed: int) -> None:
     """Have all workers of a job draw the same until `end_script`, now and when the job goes on later.
 
     A script that splits its data at random, or shuffles a list of files, does it in the same way everywhere.
     """
     seed_streams(device, seed, Purpose.SCRIPT)
-    _use(_seeded_generators(seed, Purpose.SCRIPT))
+    _use(_seeded(seed, Purpose.SCRIPT))
 
 
 def end_script() -> None:
     """Let generators without a seed be their own from `elastic` on: loader processes must not share one."""
-    _use(_OWN_GENERATORS)
-
-
-def drawing_state(device: torch.device, *seeded: int) -> list[bytes]:
-    """State of all streams of this process: of now, or as they are when set by `seeded`.
-
-    `seeded`: what `seed_streams` is given after the device. The streams are left as they are.
-    """
-    before = stream_states()
-    on_device = torch.cuda.get_rng_state() if device.type == "cuda" else None
-    if seeded:
-        seed, purpose, *place = seeded
-        seed_streams(device, seed, Purpose(purpose), *place)
-    of_torch, of_python, of_numpy = stream_states()
-    state = [
-        of_torch.numpy().tobytes(),
-        repr(of_python).encode(),
-        of_numpy[1].tobytes() + repr(of_numpy[2:]).encode(),
-    ]
-    if on_device is not None:
-        state.append(torch.cuda.get_rng_state().numpy().tobytes())
-        torch.cuda.set_rng_state(on_device)
-    set_stream_states(before)
-    return state
+    _use(_OF_SYSTEM)
 
 
 @contextmanager
 def borrowed_streams(seed: int, purpose: Purpose, *place: int) -> Iterator[None]:
     """Have this process draw what the place says, also from generators without a seed, and then as before."""
     states = stream_states()
-    generators = MadeGenerators(np.random.default_rng, np.random.RandomState, random.Random.seed)
+    generators = UnseededGenerators(_numpy_seeds.randbits, random.Random.seed)
     seed_streams(_CPU, seed, purpose, *place)
-    _use(_seeded_generators(seed, purpose, *place))
+    _use(_seeded(seed, purpose, *place))
     try:
         yield
     finally:
@@ -125,54 +95,55 @@ def borrowed_streams(seed: int, purpose: Purpose, *place: int) -> Iterator[None]
         set_stream_states(states)
 
 
-def _seeded_generators(seed: int, purpose: Purpose, *place: int) -> MadeGenerators:
-    """Ways to make generators, each of which has a seed of its own where the script gives none."""
+def _seeded(seed: int, purpose: Purpose, *place: int) -> UnseededGenerators:
+    """Each generator that the script makes without a seed has one of its own."""
     numbers = count()
 
-    def or_next(seed_of_script: Any) -> Any:
-        return mix(seed, purpose.value, *place, next(numbers)) if seed_of_script is None else seed_of_script
+    def next_seed() -> int:
+        return mix(seed, purpose.value, *place, next(numbers))
 
-    @wraps(_OWN_GENERATORS.default_rng)
-    def default_rng(seed_of_script: Any = None) -> np.random.Generator:
-        return _OWN_GENERATORS.default_rng(or_next(seed_of_script))
-
-    class RandomState(_OWN_GENERATORS.random_state, metaclass=_AnyRandomState):  # type: ignore[misc, name-defined]
-        __module__ = _OWN_GENERATORS.random_state.__module__
-
-        def __init__(self, seed_of_script: Any = None) -> None:
-            own = or_next(seed_of_script)
-            super().__init__(own & 0xFFFFFFFF if seed_of_script is None else own)
-
-    @wraps(_OWN_GENERATORS.seed_random)
+    @wraps(_OF_SYSTEM.seed_random)
     def seed_random(self: random.Random, *args: Any, **kwargs: Any) -> None:
         is_own = args in ((), (None,)) and not any(kwargs.values())
-        _OWN_GENERATORS.seed_random(self, *((or_next(None),) if is_own else args), **kwargs)
+        _OF_SYSTEM.seed_random(self, *((next_seed(),) if is_own else args), **kwargs)
 
-    return MadeGenerators(default_rng, RandomState, seed_random)
+    return UnseededGenerators(lambda num_bits: next_seed(), seed_random)
 
 
-def _use(generators: MadeGenerators) -> None:
-    np.random.default_rng = generators.default_rng
-    np.random.RandomState = generators.random_state  # type: ignore[misc]
+def _use(generators: UnseededGenerators) -> None:
+    _numpy_seeds.randbits = generators.draw_bits
     random.Random.seed = generators.seed_random  # type: ignore[method-assign]
 
 
-def stream_states() -> tuple[Any, ...]:
-    """Where the streams of this process are: of torch, Python and NumPy."""
-    return torch.get_rng_state(), random.getstate(), np.random.get_state()
+def stream_states(device: torch.device = _CPU) -> tuple[Any, ...]:
+    """Where the streams of this process are: of torch, Python and NumPy, and of a GPU if `device` is one."""
+    own = torch.get_rng_state(), random.getstate(), np.random.get_state()
+    return (*own, torch.cuda.get_rng_state()) if device.type == "cuda" else own
 
 
 def set_stream_states(states: tuple[Any, ...]) -> None:
     """Have the streams go on from there."""
-    of_torch, of_python, of_numpy = states
+    of_torch, of_python, of_numpy, *of_gpu = states
     torch.set_rng_state(of_torch.to(_CPU))
     random.setstate(of_python)
     np.random.set_state(of_numpy)
+    for state in of_gpu:
+        torch.cuda.set_rng_state(state)
 
 
-def has_drawn_since(states: tuple[Any, ...]) -> bool:
+def has_drawn_since(states: tuple[Any, ...], device: torch.device = _CPU) -> bool:
     """Whether a stream of this process has moved on."""
-    of_torch, of_python, (_, *of_numpy) = states
-    torch_now, python_now, (_, *numpy_now) = stream_states()
+    of_torch, of_python, (_, *of_numpy), *of_gpu = states
+    torch_now, python_now, (_, *numpy_now), *gpu_now = stream_states(device)
+    of_arrays = zip((*of_numpy, *of_gpu), (*numpy_now, *gpu_now), strict=True)
     is_same = torch.equal(of_torch, torch_now) and of_python == python_now
-    return not (is_same and all(np.array_equal(*pair) for pair in zip(of_numpy, numpy_now, strict=True)))
+    return not (is_same and all(np.array_equal(*pair) for pair in of_arrays))
+
+
+def has_drawn(device: torch.device, seed: int, purpose: Purpose, *place: int) -> bool:
+    """Whether a stream has moved on since `seed_streams` was called with these; they are left as they are."""
+    states = stream_states(device)
+    seed_streams(device, seed, purpose, *place)
+    has_moved = has_drawn_since(states, device)
+    set_stream_states(states)
+    return has_moved

@@ -27,7 +27,7 @@ from swell.train.collective.gradients import EpochLeft, LoopError, Members, Step
 from swell.train.collective.group import Group
 from swell.train.collective.memory_errors import is_out_of_memory
 from swell.train.collective.norms import other_buffers
-from swell.train.data.random_streams import Purpose, drawing_state
+from swell.train.data.random_streams import Purpose, has_drawn
 from swell.train.data.sample_schedule import Pass, SampleSchedule, Share, cut
 from swell.train.runtime.difference_causes import ComparedSizes, ProbeResult, causes_of, ends_by_part
 from swell.train.runtime.fixed_draws import FixedDraws
@@ -375,9 +375,7 @@ class SizeComparison:
 
     def _has_drawn(self, part: Pass) -> bool:
         """Whether the streams are not as they were when the pass began."""
-        return drawing_state(self._device) != drawing_state(
-            self._device, self._seed, Purpose.PASS, part.step, part.first
-        )
+        return has_drawn(self._device, self._seed, Purpose.PASS, part.step, part.first)
 
     # ------------------------------------------------------------ what is put back
     def _look_at_values(self, frame: FrameType | None) -> None:
