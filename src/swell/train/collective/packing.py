@@ -19,6 +19,8 @@ NUM_VOTES = 4
 _MARK = "_swell_has_trained"
 #: These, and what tells whether all workers are the same.
 NUM_SAID = NUM_VOTES + NUM_WORDS
+#: What `scaling.PartNorms` tells.
+NUM_NORMS = 2
 
 
 class StepSum(NamedTuple):
@@ -36,31 +38,28 @@ class FlatBuffer:
 
     Words: the weighted loss; the sum of the passes' words, see `Pass.word`; for each gradient and each
     statistic the number of passes that had one; what is `said`: votes, stops, marks and habits, and the
-    words of `equality`; and, if they are wanted, the weighted squared norms of the passes' gradients and the
-    number of passes.
+    words of `equality`; and, where they are wanted, the weighted squared norms of the passes' gradients and
+    the number of passes.
     """
 
     def __init__(
-        self,
-        shapes: Sequence[torch.Size],
-        num_gradients: int,
-        dtype: torch.dtype,
-        device: torch.device,
-        num_norms: int,
+        self, shapes: Sequence[torch.Size], num_gradients: int, dtype: torch.dtype, device: torch.device
     ) -> None:
         """
         Args:
             shapes: of the tensors, a complex one's as real numbers.
             num_gradients: the first so many tensors are parameters.
         """
-        sizes = [*(shape.numel() for shape in shapes), 2 + num_norms + len(shapes) + NUM_SAID]
+        num_counts = 1 + len(shapes)
+        sizes = [*(shape.numel() for shape in shapes), 1 + num_counts + NUM_SAID + NUM_NORMS]
         self.numbers = torch.empty(sum(sizes), dtype=dtype, device=device)
         *parts, self.words = self.numbers.split(sizes)
         self.parts = [part.view(shape) for part, shape in zip(parts, shapes, strict=True)]
         self.gradients = self.numbers[: sum(sizes[:num_gradients])]
         self.loss = self.words[0]
         #: `counts`: the pass's word, and the numbers of passes
-        _, self.counts, self.said, self.norms = self.words.split([1, 1 + len(shapes), NUM_SAID, num_norms])
+        _, self.counts, self.others = self.words.split([1, num_counts, NUM_SAID + NUM_NORMS])
+        self.said, self.norms = self.others.split([NUM_SAID, NUM_NORMS])
 
 
 class Packing:
@@ -75,7 +74,7 @@ class Packing:
     ) -> None:
         """
         Args:
-            parts_interval: sum what `scaling.PartNorms` tells, too; see `scaling.shows_parts`.
+            parts_interval: sum what `scaling.PartNorms` tells, too, if not 0; see `scaling.shows_parts`.
             apart: ids of parameters that are summed in another way.
         """
         mark_trained(parameter for parameter in model.parameters() if parameter.requires_grad)
@@ -89,12 +88,12 @@ class Packing:
         self._has_complex = any(tensor.is_complex() for tensor in self._tensors)
         is_wide = any(parameter.dtype in (torch.float64, torch.complex128) for parameter in self.parameters)
         self.dtype = torch.float64 if is_wide else torch.float32  #: of a flat buffer
-        self._parts_interval, self._num_norms = parts_interval, 2 if parts_interval else 0
+        self._parts_interval = parts_interval
 
     @property
     def num_bytes(self) -> int:
         """Bytes of a flat buffer."""
-        num_words = 2 + self._num_norms + len(self._tensors) + NUM_SAID
+        num_words = 2 + len(self._tensors) + NUM_SAID + NUM_NORMS
         num_numbers = sum(shape.numel() for shape in self._shapes) + num_words
         return num_numbers * self.dtype.itemsize
 
@@ -107,7 +106,7 @@ class Packing:
 
     def new(self) -> FlatBuffer:
         """A buffer, not yet written to."""
-        return FlatBuffer(self._shapes, len(self.parameters), self.dtype, self._device, self._num_norms)
+        return FlatBuffer(self._shapes, len(self.parameters), self.dtype, self._device)
 
     def write(self, flat: FlatBuffer, part: Pass, loss: torch.Tensor) -> None:
         """Put the model's gradients there, times the pass's factor; where there is none, zeros. No votes."""
@@ -136,10 +135,9 @@ class Packing:
         Args:
             share: says by what to divide. If that is 0, there is no gradient.
         """
-        _, *words = flat.words.tolist()  # the step's only wait for a GPU
-        norms = words[len(words) - self._num_norms :]
-        word, *counts = words[: 1 + len(self._tensors)]
-        said = words[1 + len(self._tensors) :][:NUM_SAID]
+        _, word, *words = flat.words.tolist()  # the step's only wait for a GPU
+        counts = words[: len(self._tensors)]
+        *said, squared_norm, num_parts = words[len(self._tensors) :]
         divisor = share.divisor(word)
         if divisor not in (0.0, 1.0):
             flat.gradients.div_(divisor)
@@ -166,7 +164,6 @@ class Packing:
             targets = [as_real(target) for target in targets]
         if targets:
             torch._foreach_copy_(targets, sources)
-        squared_norm, num_parts = norms or (0.0, 0.0)
         has_gradient = any(counts[: len(self.parameters)])
         return StepSum(has_gradient, divisor, said, squared_norm / (divisor or 1.0), round(num_parts))
 
@@ -225,9 +222,7 @@ class Packing:
         had_gradient = [parameter.grad is not None for parameter in self.parameters]
         counts = [float(count) for count in (*had_gradient, *self._statistics.moved())]
         flat.counts.copy_(torch.tensor([part.word, *counts], dtype=self.dtype))
-        flat.said.zero_()
-        if self._num_norms:
-            flat.norms.zero_()
+        flat.others.zero_()
         if part.factor == 0.0:
             flat.loss.zero_()
             return
