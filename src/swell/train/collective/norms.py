@@ -80,31 +80,13 @@ def other_buffers(model: nn.Module) -> dict[str, torch.Tensor]:
     return {full_name: buffers[name] for full_name, buffers, name in _places_of_others(model)}
 
 
-def _places_of_others(model: nn.Module) -> Iterator[tuple[str, dict[str, torch.Tensor], str]]:
-    """Name of each of these buffers, and where its module has it."""
+def _places_of_others(model: nn.Module) -> Iterator[tuple[str, Any, str]]:
+    """Name of each of these buffers, and where its module has it: a dict, or like one if it is scripted."""
     for prefix, module in model.named_modules():
         if _is_norm(module):
             continue
-        is_scripted = isinstance(module, torch.jit.ScriptModule)
-        buffers = ScriptedBuffers(module) if is_scripted else module._buffers
         for name, _ in module.named_buffers(recurse=False, remove_duplicate=False):
-            yield f"{prefix}.{name}" if prefix else name, buffers, name
-
-
-class ScriptedBuffers(dict[str, torch.Tensor]):
-    """The buffers of a module that `torch.jit.script` has made, which has them in no dict of Python's."""
-
-    def __init__(self, module: nn.Module) -> None:
-        self._module = module
-
-    def get(self, name: str, default: Any = None) -> Any:
-        return getattr(self._module, name, default)
-
-    def __getitem__(self, name: str) -> Any:
-        return getattr(self._module, name)
-
-    def __setitem__(self, name: str, tensor: torch.Tensor) -> None:
-        setattr(self._module, name, tensor)
+            yield f"{prefix}.{name}" if prefix else name, module._buffers, name
 
 
 class StepBuffers:
@@ -122,17 +104,20 @@ class StepBuffers:
     def changed(self) -> str | None:
         """The name of one that is another one, or has other numbers, than when the step began."""
         for (buffers, name), noted in zip(self._places, self._noted, strict=True):
-            if noted is not None and (buffers.get(name) is not noted[0] or noted[0]._version != noted[1]):
+            if noted is not None and (
+                name not in buffers or buffers[name] is not noted[0] or noted[0]._version != noted[1]
+            ):
                 return name
         return None
 
     def begin(self) -> None:
         """A step begins."""
         for number, (buffers, name) in enumerate(self._places):
-            tensor, noted = buffers.get(name), self._noted[number]
-            if tensor is None:
+            if name not in buffers or buffers[name] is None:
                 self._noted[number] = None
-            elif noted is None or tensor is not noted[0] or tensor._version != noted[1]:
+                continue
+            tensor, noted = buffers[name], self._noted[number]
+            if noted is None or tensor is not noted[0] or tensor._version != noted[1]:
                 self._noted[number] = (tensor, tensor._version, tensor.detach().clone())
 
     @torch.no_grad()
