@@ -291,9 +291,8 @@ class SampleSchedule:
             own = cut(num_parts, num_workers, rank)  # one part, or none
             places = cut(num_global, num_parts, own.start)[: None if own else 0]
             most = -(-num_global // num_parts) if self.has_even_passes else len(places)
-            num_passes = 1 if max_local_batch is None else -(-most // max_local_batch)
             shards, num_shards = range(0), 0
-            parts = [places] if num_passes <= 1 else _slices(places, num_passes)
+            parts = slices(places, most, max_local_batch)
         else:
             self.check_passes(max_local_batch)
             num_shards = min(_shards_in(num_global, self.num_shards, self.global_batch), most_parts)
@@ -320,7 +319,8 @@ class SampleSchedule:
             num_shards: into which the places are divided; 0: none.
         """
         cuts = [cut(len(places), num_shards, shard) for shard in range(num_shards)]
-        parts = [places[each.start : each.stop] for each in cuts] or slices(places, max_local_batch)
+        parts = [places[each.start : each.stop] for each in cuts]
+        parts = parts or slices(places, len(places), max_local_batch)
         passes = tuple(self.trial_pass(step, part, size) for part in parts)
         return Share(passes, range(num_shards), num_shards, unit=size if self.is_stream else 0)
 
@@ -446,14 +446,13 @@ def default_shards(global_batch: int) -> int:
     return 1 << (min(8, global_batch).bit_length() - 1)
 
 
-def slices(places: range, max_size: int | None) -> list[range]:
-    """Nearly equal slices of at most `max_size`, at least one."""
-    return _slices(places, 1 if max_size is None else max(1, -(-len(places) // max_size)))
-
-
-def _slices(places: range, num_slices: int) -> list[range]:
+def slices(places: range, most: int, max_size: int | None) -> list[range]:
+    """Nearly equal slices, as many as `most` places need if a slice has at most `max_size`; at least one."""
+    num_slices = 1 if max_size is None else -(-most // max_size)
+    if num_slices <= 1:
+        return [places]
     parts = (cut(len(places), num_slices, number) for number in range(num_slices))
-    return [range(places.start + part.start, places.start + part.stop) for part in parts]
+    return [places[part.start : part.stop] for part in parts]
 
 
 def tighter(*bounds: int | None) -> int | None:
