@@ -12,7 +12,7 @@ the workers. Then what goes through the model together does not depend on the nu
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
@@ -31,7 +31,7 @@ class Pass:
     step: int
     epoch: int
     first: int  #: place of the first sample among those of the step
-    #: Samples to compute, never empty: see `SampleSchedule._cut`. Of a stream: places in the step.
+    #: Samples to compute, never empty: see `cut_step`. Of a stream: places in the step.
     indices: list[int]
     num_local: int  #: samples that count; 0 when the one in `indices` is borrowed
     num_global: int  #: samples of this step on all workers
@@ -261,48 +261,23 @@ class SampleSchedule:
             drawn_from = first if is_drawn or order is None else None
             return Pass(step, epoch, places.start, indices, len(places), num_global, drawn_from=drawn_from)
 
-        share = self._cut(num_global, rank, num_workers, max_local_batch, part)
+        places, shards, num_shards = cut_step(
+            num_global,
+            rank,
+            num_workers,
+            max_local_batch,
+            self.global_batch,
+            self.num_shards,
+            self.has_even_passes,
+            self.least_samples,
+        )
+        share = Share(tuple([part(*each) for each in places]), shards, num_shards)
         if isinstance(order, EpochOrder):
             return replace(share, order=order.digest)
         if order is None:
             unit = self.global_batch if self.drops_last else 1
             return replace(share, order=mix(epoch, start, num_global), unit=unit)
         return share
-
-    def _cut(
-        self,
-        num_global: int,
-        rank: int,
-        num_workers: int,
-        max_local_batch: int | None,
-        part: Callable[[range, range], Pass],
-    ) -> Share:
-        """What a worker computes of a step of so many samples.
-
-        Counts of the workers differ by at most one, or one shard. A worker with nothing to do computes
-        borrowed samples that count for nothing, so that its model runs and its all-reduce takes part.
-
-        Args:
-            part: makes a pass, of its places among the step's samples, and of those that are computed.
-        """
-        most_parts = max(1, num_global // self.least_samples)
-        if self.num_shards is None:
-            num_parts = min(num_workers, most_parts)
-            own = cut(num_parts, num_workers, rank)  # one part, or none
-            places = cut(num_global, num_parts, own.start)[: None if own else 0]
-            most = -(-num_global // num_parts) if self.has_even_passes else len(places)
-            shards, num_shards = range(0), 0
-            parts = slices(places, most, max_local_batch)
-        else:
-            self.check_passes(max_local_batch)
-            num_shards = min(_shards_in(num_global, self.num_shards, self.global_batch), most_parts)
-            shards = cut(num_shards, num_workers, rank)
-            parts = [cut(num_global, num_shards, shard) for shard in shards]
-            if not parts:
-                first = cut(num_global, num_shards, shards.start).start
-                parts = [range(first, first)]
-        passes = [part(each, each or borrowed(each.start, self.least_samples, num_global)) for each in parts]
-        return Share(tuple(passes), shards, num_shards)
 
     def check_passes(self, max_local_batch: int | None) -> None:
         """Raises ValueError if a shard has more samples than a pass may have, of whatever batch it is."""
@@ -402,6 +377,46 @@ class SampleSchedule:
         if self.sampler is not None:
             return self.sampler.order(epoch, self.place.order if epoch == self.place.epoch else None)
         return _shuffled(self.num_samples, self.seed, epoch) if self.is_shuffled else range(self.num_samples)
+
+
+@lru_cache(maxsize=4)  # nearly all steps of a run are cut alike
+def cut_step(
+    num_global: int,
+    rank: int,
+    num_workers: int,
+    max_local_batch: int | None,
+    own_batch: int,
+    shards_of_own: int | None,
+    has_even_passes: bool,
+    least_samples: int,
+) -> tuple[list[tuple[range, range]], range, int]:
+    """What a worker computes of a step of so many samples; `shards_of_own`: of a step of the own batch.
+
+    Counts of the workers differ by at most one, or one shard. A worker with nothing to do computes borrowed
+    samples that count for nothing, so that its model runs and its all-reduce takes part.
+
+    Returns:
+        For each pass its places among the step's samples, and those that are computed; the worker's shards;
+        and how many the step has.
+    """
+    most_parts = max(1, num_global // least_samples)
+    if shards_of_own is None:
+        num_parts = min(num_workers, most_parts)
+        own = cut(num_parts, num_workers, rank)  # one part, or none
+        places = cut(num_global, num_parts, own.start)[: None if own else 0]
+        most = -(-num_global // num_parts) if has_even_passes else len(places)
+        shards, num_shards = range(0), 0
+        parts = slices(places, most, max_local_batch)
+    else:
+        check_shards(own_batch, shards_of_own, max_local_batch)
+        num_shards = min(_shards_in(num_global, shards_of_own, own_batch), most_parts)
+        shards = cut(num_shards, num_workers, rank)
+        parts = [cut(num_global, num_shards, shard) for shard in shards]
+        if not parts:
+            first = cut(num_global, num_shards, shards.start).start
+            parts = [range(first, first)]
+    pairs = [(each, each or borrowed(each.start, least_samples, num_global)) for each in parts]
+    return pairs, shards, num_shards
 
 
 def borrowed(start: int, num: int, num_global: int) -> range:
