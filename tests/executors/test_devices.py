@@ -191,7 +191,7 @@ def test_nvml_is_initialised_once(
 ) -> None:
     """It takes seconds where no process keeps the driver loaded."""
     nvml(H200, OTHER_H200)
-    fake: Any = module.pynvml
+    fake: Any = vars(module)["pynvml"]
     monkeypatch.setattr(gpu_links, "pynvml", fake)
     monkeypatch.setattr(module, "islands_of_gpus", gpu_links.islands_of_gpus)
     assert parse_devices(text)[0].node.kind == "cuda:NVIDIA H200"
