@@ -20,7 +20,6 @@ from swell.train.collective.real_numbers import bits_of
 from swell.train.collective.sharded import ShardedGradients
 from swell.train.data.sample_schedule import SampleSchedule
 from swell.train.runtime.gradient_differences import sampled
-from swell.train.runtime.rehearsal import numbers_in
 from swell.train.runtime.run import mean_of
 from swell.train.scaling import PartNorms
 from swell.train.state import codec
@@ -242,7 +241,6 @@ def test_a_state_arrives_whatever_numbers_it_has(
 def test_what_is_compared_and_saved_has_the_values_that_a_reader_sees(lazy: str, kind: torch.dtype) -> None:
     tensor = LAZY[lazy](as_kind(X, kind))
     plain = tensor.clone()
-    assert numbers_in({"it": tensor}) == numbers_in({"it": plain})
     assert torch.equal(bits_of(tensor), bits_of(plain))
     [saved] = codec.encode([tensor])[1]
     assert torch.equal(saved, plain) and not saved.is_conj() and not saved.is_neg()

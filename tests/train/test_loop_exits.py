@@ -1,4 +1,4 @@
-"""What decides when a loop is left, and goes on from one round to the next, and what counts batches."""
+"""What decides when a loop is left, and goes on from one round to the next."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from swell import train
 from swell.train.collective.gradients import LoopError
-from swell.train.runtime.loop_exits import counts_of_next, loop_exits
+from swell.train.runtime.loop_exits import loop_exits
 
 Loop = Iterator[None]
 
@@ -110,29 +110,6 @@ def own_of(loop: Callable[[list[float]], Loop], *names: str) -> set[str]:
 @pytest.mark.parametrize("loop", [sum_of_each_epoch, best_that_is_only_kept])
 def test_sums_of_a_round_are_none(loop: Callable[[list[float]], Loop]) -> None:
     assert loop_exits([next_frame(loop)], own_of(loop, "total", "best")) == []
-
-
-def nested_next(losses: list[float]) -> Loop:
-    batches = iter(losses)
-    for epoch in range(3, 9):
-        for number in range(9):
-            yield next(batches)  # type: ignore[misc]
-            print(epoch, number)
-
-
-def next_after_a_for(losses: list[float]) -> Loop:
-    for number in range(9):
-        for _ in losses:
-            yield
-        print(next(iter(losses)), number)
-
-
-def test_what_counts_batches_taken_with_next_is_found_in_all_loops_around() -> None:
-    found = counts_of_next(next_frame(nested_next))
-    assert found is not None
-    assert (found.names, found.function) == (("epoch", "number"), "nested_next")
-    assert counts_of_next(next_frame(next_after_a_for)) is None
-    assert counts_of_next(next_frame(patience)) is None
 
 
 def test_a_loop_that_asks_for_batches_for_ever_is_told() -> None:

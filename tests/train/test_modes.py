@@ -61,6 +61,44 @@ def test_a_trial_goes_on_to_what_the_script_does_after_an_epoch(
     assert epochs == ["0"], "it is cut short, there is no second one, and what is only tried writes nothing"
 
 
+DIVIDES = """
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+from swell import train
+
+x = torch.randn(60, 2)
+model = nn.Linear(2, 1)
+optimizer = torch.optim.SGD(model.parameters(), 0.01)
+run = train.elastic(model, optimizer, DataLoader(TensorDataset(x), 6), epochs=9)
+for epoch in run.epochs():
+    total, num = 0.0, 0
+    for (batch,) in run.batches():
+        optimizer.zero_grad()
+        loss = model(batch).square().mean()
+        loss.backward()
+        total += float(run.step(loss))
+        num += 1
+    print(total / num)
+"""
+
+
+def test_an_epoch_in_which_nothing_is_measured_has_a_step(
+    start_agent: Callable[..., FakeAgent], tmp_path: Path
+) -> None:
+    """The steps of the comparison are put back, with all that the script has counted in them."""
+    script = tmp_path / "divides.py"
+    script.write_text(DIVIDES)
+    agent = start_agent(mode="profile", total_steps=None, compares=True)
+    agent.start(0, script)
+    assert agent.exit_status(0) == 0, agent.logs()
+    told = [said for _, said in agent.all_said(messages.Profiled)]
+    assert [(said.goes_on, said.compute_s, said.findings) for said in told] == [
+        (True, {}, []),
+        (False, {}, []),
+    ]
+
+
 def test_a_trial_ends_with_its_steps_where_no_epoch_ends_in_the_job(
     start_agent: Callable[..., FakeAgent], tmp_path: Path
 ) -> None:

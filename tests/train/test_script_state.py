@@ -10,7 +10,7 @@ import pytest
 from tests.train.fake_agent import FakeAgent, fork_script
 from tests.train.stateful_scripts import KEPT, LOST, RIGHT, write_script
 
-from swell.wire import messages
+from swell.wire import environ, messages
 from swell.wire.findings import ScriptFinding
 
 StartAgent = Callable[..., FakeAgent]
@@ -88,11 +88,10 @@ def test_a_job_that_goes_on_twice_grows_and_loses_a_worker_learns_the_same(
 
 
 def found_in(script: Path, start_agent: StartAgent, folder: Path) -> list[ScriptFinding]:
-    agent = start_agent(mode="profile", total_steps=STEPS, local_batches=(2, 6))
+    agent = start_agent(mode="profile", total_steps=STEPS, local_batches=(2, 6), compares=True)
     agent.start(0, script, str(folder / "result.json"))
-    told = agent.wait(0, messages.Profiled)
     assert agent.exit_status(0) == 0, agent.logs()
-    return told.findings
+    return agent.all_said(messages.Profiled)[-1][1].findings
 
 
 @pytest.mark.slow
@@ -118,22 +117,35 @@ def test_a_trial_run_names_what_begins_again(
 
 
 @pytest.mark.slow
-def test_what_was_not_tried_for_its_time_is_told(start_agent: StartAgent, tmp_path: Path) -> None:
-    slow = LOST["enumerate"][1].replace("set_rate(epoch + i)", "sum(range(40_000_000))")
-    script = write_script(tmp_path, slow)
-    agent = start_agent(mode="profile", total_steps=STEPS, local_batches=(6,))
-    agent.start(0, script, str(tmp_path / "result.json"))
-    told = agent.wait(0, messages.Profiled, lambda message: not message.goes_on)
-    assert agent.exit_status(0) == 0, agent.logs()
-    [finding] = told.findings
-    assert finding.name == "not-resumed" and "it takes more than 4 s" in finding.text
-
-
-@pytest.mark.slow
 def test_what_follows_an_epoch_is_left_out_where_it_takes_long(
     start_agent: StartAgent, tmp_path: Path
 ) -> None:
-    time_enough = "from swell.train.runtime import resume_check\nresume_check.BUDGET_S = 60\n"
-    slow = time_enough + LOST["enumerate"][1] + "    time.sleep(1)\n"
-    (finding,) = found_in(write_script(tmp_path, slow), start_agent, tmp_path)
-    assert finding.name == "script-state" and finding.holds
+    of_epochs = LOST["enumerate of epochs"][1]
+    assert found_in(write_script(tmp_path, of_epochs + "    time.sleep(2)\n"), start_agent, tmp_path) == []
+
+
+FAILS = """
+def watching():
+    most = 0.0
+    while True:
+        num_steps = yield
+        assert num_steps >= most, "a step comes again"
+        most = num_steps
+
+watch = watching()
+next(watch)
+run = train.elastic(model, optimizer, loader, epochs=5)
+for epoch in run.epochs():
+    for a, b in run.batches():
+        watch.send(float(sum(kept["step"] for kept in optimizer.state.values())))
+        fit_batch(run, a, b)
+"""
+
+
+@pytest.mark.slow
+def test_a_loop_that_fails_when_it_goes_on_is_found(start_agent: StartAgent, tmp_path: Path) -> None:
+    agent = start_agent(mode="profile", total_steps=STEPS, local_batches=(6,), compares=True)
+    agent.start(0, write_script(tmp_path, FAILS), str(tmp_path / "result.json"))
+    finding = agent.wait(0, messages.NotCompared).finding
+    assert finding.holds and "goes on in a new process fails: AssertionError: a step comes" in finding.text
+    assert agent.exit_status(0) == environ.EXIT_STOPPED

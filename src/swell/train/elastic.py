@@ -25,7 +25,6 @@ from swell.train.runtime.host import Host, Task, Torchrun
 from swell.train.runtime.loader_watch import LoaderWatch
 from swell.train.runtime.managed_run import Linked
 from swell.train.runtime.model_check import check_model
-from swell.train.runtime.resume_check import check_resume
 from swell.train.runtime.run import Run, started
 from swell.train.runtime.trial_run import NO_END, Profiling
 from swell.train.scaling import NOISE_INTERVAL, RULES
@@ -160,8 +159,6 @@ def elastic(
     )
     run = Run(host, task, _feed(loader, host, course), LoaderWatch(loader, sys._getframe(1)))
     started.append(run)
-    if isinstance(host, Profiling) and not isinstance(host, GroupProfiling):
-        check_resume(run, task, host)
     send_reports_to(lambda values, step: run.report(step=step, **values))
     return run
 

@@ -158,17 +158,6 @@ class Feed:
             self._take()
         self._traits = traits_of(self._loader.dataset)  # reading may have changed it
 
-    def load_in_process(self) -> None:
-        """Use no processes of the loader's own, unless the dataset may need what they set up.
-
-        To be called in a process that was forked: those that there are belong to its parent.
-        """
-        loader = self._loader
-        self._parents, self._servings, self._next = self._servings, None, None  # to let go would end them
-        if loader.worker_init_fn is None and loader.num_workers:
-            loader.num_workers, loader.prefetch_factor, loader.timeout = 0, None, 0
-            loader.multiprocessing_context = None
-
     def close(self) -> None:
         """End the loader's processes."""
         self._servings, self._next = None, None

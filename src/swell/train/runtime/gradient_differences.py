@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -58,7 +59,7 @@ class Mixture:
         return abs(self.first - first) <= bound and abs(self.second - second) <= bound
 
 
-def differ(one: torch.Tensor, other: torch.Tensor, parts: list[torch.Tensor], tolerance: float) -> bool:
+def differ(one: torch.Tensor, other: torch.Tensor, parts: Sequence[torch.Tensor], tolerance: float) -> bool:
     """Whether two gradients of one batch differ by more than rounding.
 
     Args:

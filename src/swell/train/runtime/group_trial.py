@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import statistics
-from dataclasses import replace
 from typing import TYPE_CHECKING, NoReturn
-
-import torch
 
 from swell.train.collective.gradients import StepTotals
 from swell.train.collective.group import check_no_group
-from swell.train.data.sample_schedule import Share
 from swell.train.link.agent_link import Link, exit_now
 from swell.train.runtime.calibrate import in_group
 from swell.train.runtime.host import Task
@@ -56,25 +52,10 @@ class GroupProfiling(Profiling):
         self._shown.begin_step(is_again=False)
         self._meter.begin_step()
 
-    def share(self, step: int) -> Share:
-        course = self._true_course
-        size = max(*self._sizes, course.least_samples)
-        num_shards, num_workers = self._num_shards(size), self.num_workers
-        if course.is_stream:  # which may have no more for all of them
-            return course.trial_share(step, range(size), size, num_shards, self.max_local_batch)
-        own = range(self.rank * size, (self.rank + 1) * size)
-        share = course.trial_share(step, own, num_workers * size, num_shards, self.max_local_batch)
-        shards = range(self.rank * num_shards, (self.rank + 1) * num_shards)
-        return replace(share, shards=shards, num_shards=num_shards * num_workers)
-
     def finish_step(self, tally: StepTotals) -> None:
         if self._shards is not None:
             self._shards.spread()
-        if self.device.type == "cuda":
-            torch.cuda.synchronize(self.device)
-        self._meter.end_step()
-        self._shown.steps += 1
-        self._timed.append(self._meter.step_s)
+        self._time_step()
         if len(self._timed) >= self._num_steps:
             self._tell()
 

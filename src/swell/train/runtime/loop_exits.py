@@ -1,8 +1,6 @@
-"""What a loop goes by that each worker has for itself, found in its source.
+"""What of a worker's own part of the batch decides when a loop ends, found in the loop's source.
 
-One step does not show it. `tests/scripts/differs` has what is silent without this: `next_count.py`, where a
-`for` counts the batches that it takes with `next`, and `ends_by_running_reward.py`, where a value of a
-worker's own part of the batch decides when a function leaves its loop.
+No short run shows it. Without this `tests/scripts/differs/ends_by_running_reward.py` goes wrong in silence.
 """
 
 from __future__ import annotations
@@ -13,7 +11,7 @@ from functools import cache
 from types import FrameType
 from typing import NamedTuple
 
-from swell.train.link.code_paths import place_of, submitted
+from swell.train.link.code_paths import submitted
 
 #: Times that a script may ask for batches after the last step; a loop over epochs may do so.
 MOST_ASKED = 1000
@@ -27,27 +25,11 @@ _Loop = ast.For | ast.While
 
 
 class LoopExit(NamedTuple):
-    """Conditions under which a function leaves its loop over batches or epochs, or what its `for` counts."""
+    """Conditions under which a function leaves its loop over batches or epochs."""
 
     names: tuple[str, ...]  #: locals on which they depend
     function: str
-    place: str  #: FILE:LINE of the last condition, or of `next`
-
-
-def counts_of_next(frame: FrameType) -> LoopExit | None:
-    """What the loops of a function count that takes its batches with `next`; None if it takes them otherwise.
-
-    A batch that comes again is counted twice. A loop over `run.epochs()` takes up what ends too early.
-    """
-    loops = _loops_around(frame)
-    counting = [loop for loop in loops if isinstance(loop, ast.For)]
-    if any(isinstance(node, ast.Attribute) and node.attr == "epochs" for node in _nodes_of_heads(counting)):
-        return None
-    if not loops or not any(_is_next(node, frame.f_lineno) for node in ast.walk(loops[-1])):
-        return None
-    targets = [loop.target.id for loop in counting if isinstance(loop.target, ast.Name)]
-    names = [name for name in targets if isinstance(frame.f_locals.get(name), int)]
-    return LoopExit(tuple(names), frame.f_code.co_name, place_of(frame)) if names else None
+    place: str  #: FILE:LINE of the last of them
 
 
 def loop_exits(frames: Iterable[FrameType], own: Collection[str]) -> list[LoopExit]:
@@ -101,17 +83,6 @@ def _loops_around(frame: FrameType) -> list[_Loop]:
 
 def _spans(node: ast.stmt | ast.expr, line: int) -> bool:
     return node.lineno <= line <= (node.end_lineno or 0)
-
-
-def _nodes_of_heads(loops: Iterable[ast.For]) -> Iterator[ast.AST]:
-    for loop in loops:
-        yield from ast.walk(loop.iter)
-
-
-def _is_next(node: ast.AST, line: int) -> bool:
-    if not isinstance(node, ast.Call) or not _spans(node, line):
-        return False
-    return isinstance(node.func, ast.Name) and node.func.id == "next"
 
 
 def _leaves(node: ast.AST, loops: list[_Loop]) -> bool:

@@ -1,246 +1,200 @@
-"""Whether a script that is stopped and goes on learns the same, tried out at the beginning of a trial run.
+"""Whether a script that is stopped and goes on learns the same, tried out in a trial run.
 
-The process forks where `elastic` returns. A first child makes some steps, with the ends of short epochs
-among them, and saves its state half way, as a job does. A second one begins with that state, as a
-job does that goes on, and makes the second half. Their models must be the same. Without this
-`tests/scripts/differs/warmup_over_closure.py` goes wrong in silence.
-
-A process that computes on a GPU cannot be forked: `fresh_check` starts another one that sees none. Where that
-fails, or where it would take too long, that is told.
+Some steps are made. Then the state that a checkpoint has is put back as in a new process, and the same steps
+are made again. What is not in that state, as an `enumerate`, an iterator or a closure, has gone on meanwhile:
+gradients, losses or learning rates are others. Without this `warmup_over_closure.py` and `next_count.py` of
+`tests/scripts/differs` go wrong in silence.
 """
 
 from __future__ import annotations
 
-import errno
-import fcntl
-import os
-import pickle
-import signal
-import stat
-import sys
-import tempfile
-import warnings
-from dataclasses import replace
+import dis
+import time
+from collections.abc import Callable, Mapping
+from types import FrameType
+from typing import Any, NamedTuple
 
 import torch
 
-from swell.train.data.place import Place
-from swell.train.runtime import fresh_check
+from swell.train.collective.memory_errors import is_out_of_memory
+from swell.train.link.code_paths import place_of
 from swell.train.runtime.difference_causes import PAGE, listed
-from swell.train.runtime.fresh_check import NotTried
+from swell.train.runtime.gradient_differences import differ, sampled, tolerance_of
 from swell.train.runtime.host import Task
-from swell.train.runtime.loop_exits import LoopExit
-from swell.train.runtime.rehearsal import HALF_WAY, NUM_STEPS, Rehearsal, RehearsalResult
-from swell.train.runtime.rehearsal_folder import RehearsalFolders
-from swell.train.runtime.run import Run
-from swell.train.runtime.script_end import flush, open_files
-from swell.train.runtime.trial_run import Profiling
+from swell.train.runtime.run import started
+from swell.train.state import codec
+from swell.train.state.script_values import copied
 from swell.wire.findings import NOT_RESUMED, ScriptFinding
 
-#: Time of a processor for all of it, and for the first child.
-BUDGET_S, FIRST_S = 4.0, 1.5
-#: A child that waits, or whose processor others have, is given so many times as long.
-PATIENCE = 5.0
-#: The state of a second process may take so much memory.
-MOST_BYTES = 2**30
-#: Exit status of a process that could change files of others.
-NOT_PRIVATE = 3
-#: What the kernel says where such a process writes to a place that is not its own.
-_REFUSED = tuple(os.strerror(number) for number in (errno.EACCES, errno.EROFS, errno.EOVERFLOW))
-
-_TOO_LONG = f"it takes more than {BUDGET_S:g} s, or the machine is too busy"
+#: The name of what is found.
+SCRIPT_STATE = "script-state"
+#: Steps that are made twice, at most, and after how many of them an epoch ends.
+NUM_STEPS, EPOCH_STEPS = 3, 2
+#: Fewer steps will do once they have taken as long as this.
+LONG_S = 1.5
+#: On a CPU the same step is the same but for rounding in the last bits.
+CPU_SHARE = 1e-3
 
 
-class _InChild(Exception):
-    """This process is a child, and returns to the script."""
+class StepTaken(NamedTuple):
+    """What a step has come to."""
+
+    loss: float
+    gradient: torch.Tensor  #: `sampled`
+    settings: str  #: hyperparameters, such as learning rates
 
 
-class _OutOfTime(NotTried):
-    def __init__(self) -> None:
-        super().__init__(_TOO_LONG)
+class ResumeCheck:
+    """Has the script make some steps twice; `findings` is what they came to, once they are over."""
 
+    def __init__(
+        self, task: Task, originals: Mapping[str, Any], end_epoch: Callable[[], None] | None = None
+    ) -> None:
+        """The script asks for a batch.
 
-def check_resume(run: Run, task: Task, host: Profiling) -> None:
-    """Add to the findings of a trial run in what a resumed run differs. Returns in children, too."""
-    try:
-        if task.state.num_bytes() > MOST_BYTES:
-            raise NotTried("its state is large")
-        if task.state.shard is not None and host.least_workers > 1:
-            raise NotTried("one worker may be too small for the whole state")
-        if fresh_check.can_fork():
-            findings = _ResumeCheck(run, task, host).findings()
+        Args:
+            originals: its variables as it had them before its first batch.
+            end_epoch: ends the epoch; None: the steps are of one epoch.
+        """
+        self.edition = -1000  #: another one once batches are to be drawn again
+        self.findings: list[ScriptFinding] = []
+        self._task, self._originals, self._end_epoch = task, originals, end_epoch
+        self._parameters = [p for p in task.state.model.parameters() if p.requires_grad]
+        is_cpu = not any(parameter.is_cuda for parameter in self._parameters)
+        self._tolerance = tolerance_of(list(self._parameters), False) * (CPU_SHARE if is_cpu else 1.0)
+        self._first: list[StepTaken] = []
+        self._num_again = 0  #: of these that were made again
+        self._differs = ""  #: what, and in which step
+        self._is_again = self._is_over = False
+        self._num = self._num_first = 0  #: steps made this time, and the first time
+        self._counts: dict[str, int] = {}
+        self._begun_s = time.monotonic()
+        frames = task.state.variables.frames()
+        self._place = place_of(frames[0]) if frames else ""
+        task.state.variables.put_waiting()  # of a comparison before this
+        skeleton, tensors = task.state.encode()
+        self._kept = skeleton, [tensor.detach().to("cpu", copy=True) for tensor in tensors]
+        self._epoch, self._shown_steps = task.course.epoch, task.shown.steps if task.shown else 0
+
+    def goes_on(self) -> bool:
+        """The script asks for a batch: whether there is one more to try."""
+        if not self._is_over:
+            return True
+        counts = self._counts_of_next()
+        if self._is_again:
+            self.findings = self._compare(counts)
+            return False
+        self._counts = counts
+        try:
+            self._put_back()
+        except (RuntimeError, TypeError, ValueError, KeyError) as error:
+            self.findings = [not_tried(str(error))]
+            return False
+        self._is_again, self._is_over, self._num = True, False, 0
+        self.edition -= 1
+        return True
+
+    def note(self, loss: torch.Tensor) -> None:
+        """The gradients of a step are summed, and its update is to come."""
+        groups = self._task.state.hyperparameters()
+        settings = repr([{name: group[name] for name in group if name != "params"} for group in groups])
+        taken = StepTaken(float(loss), sampled(self._parameters), settings)
+        if not self._is_again:
+            self._first.append(taken)
+        elif self._num_again < len(self._first):
+            what = _difference(self._first[self._num_again], taken, self._tolerance)
+            self._num_again += 1
+            if what and not self._differs:
+                self._differs = f"is another one: {what} of its step {self._num_again} differs"
+
+    def finish_step(self) -> None:
+        self._num += 1
+        if self._is_again:
+            self._is_over = self._num == self._num_first
         else:
-            findings = fresh_check.findings_of_fresh_process(host.terms.size)
-    except _InChild:
-        return
-    except NotTried as why:
-        findings = [_not_tried(str(why))]
-    fresh_check.tell_if_fresh(findings)
-    host.findings += findings
-    host.divide()
+            self._num_first = self._num
+            self._is_over = self._num == NUM_STEPS or time.monotonic() - self._begun_s > LONG_S
+        is_last = self._is_over and not self._is_again
+        if self._end_epoch is not None and (is_last or (self._num == EPOCH_STEPS and not self._is_over)):
+            self._end_epoch()
+            if is_last:  # the script is to begin its loop over that epoch once more
+                self._task.course.place.epoch = self._epoch
+
+    def finding_of(self, error: BaseException, line: str) -> ScriptFinding | None:
+        """What an error of the script comes to; None: it raises it in any case, or memory ran out."""
+        if is_out_of_memory(error) or not (self._is_again or self._end_epoch is not None):
+            return None
+        return self._finding(f"fails: {line}") if self._is_again else not_tried(line)
+
+    def finding_of_end(self) -> ScriptFinding:
+        """What it comes to that the script leaves its loop."""
+        why = "the script leaves its loop after a few batches"
+        return self._finding("leaves its loop earlier") if self._is_again else not_tried(why)
+
+    def _put_back(self) -> None:
+        """Have all be as in a new process that goes on: what the script begins with, and what was saved."""
+        state, (skeleton, tensors) = self._task.state, self._kept
+        state.variables.restore(copied(self._originals))
+        state.variables.put_waiting()
+        tree = codec.decode(skeleton, [tensor.clone() for tensor in tensors])
+        for name in {*state.objects} - {*tree["objects"], *tree["values"]}:
+            del state.objects[name]
+        state.restore(tree)
+        if self._task.shown is not None:
+            self._task.shown.steps = self._shown_steps
+        for parameter in self._parameters:
+            parameter.grad = None
+
+    def _counts_of_next(self) -> dict[str, int]:
+        """Return the whole numbers that the script keeps, if it takes its batches with `next`.
+
+        Such a loop has a count of its own, as a rule. One over `run.epochs()` takes up what ends too early.
+        """
+        variables = self._task.state.variables
+        frame = next(iter(variables.frames()), None)
+        if self._end_epoch is not None or frame is None or not started[-1].is_early() or _is_in_for(frame):
+            return {}
+        values = variables.values(frame)
+        counts = {name: value["value"] for name, value in values.items() if type(value.get("value")) is int}
+        return {name.removeprefix("__main__."): count for name, count in counts.items()}
+
+    def _compare(self, counts: Mapping[str, int]) -> list[ScriptFinding]:
+        if self._differs:
+            return [self._finding(self._differs)]
+        others = [name for name, count in self._counts.items() if counts.get(name) != count]
+        if others:
+            what = f"counts the batches that it takes with next() otherwise: {listed(others)}"
+            return [self._finding(what)]
+        return []
+
+    def _finding(self, what: str) -> ScriptFinding:
+        text = (
+            f"a job of this script that is saved and goes on in a new process {what}. Something that the "
+            "script counts or keeps is neither in run.state nor in a variable that can be put back, as an "
+            "`enumerate`, a `range`, an iterator or a closure: make it before the loop and keep it in "
+            f"run.state, or use run.steps, run.epoch or run.progress, which go on ({PAGE})"
+        )
+        return ScriptFinding(name=SCRIPT_STATE, text=text, place=self._place)
 
 
-def _not_tried(why: str) -> ScriptFinding:
+def not_tried(why: str) -> ScriptFinding:
+    """Return the hint that going on from a checkpoint was not tried."""
     text = (
-        f"going on from a checkpoint was not tried ({why}), so whether a worker that joins, and a job that "
-        "goes on, learn the same is not known. `swell check` on an idle machine, of the script with a small "
-        "model and short epochs, tries it; what is in run.state goes on in any case"
+        f"going on from a checkpoint was not tried ({why.strip()}), so whether a worker that joins, and a "
+        "job that goes on, learn the same is not known; what is in run.state goes on in any case"
     )
     return ScriptFinding(name=NOT_RESUMED, text=text, holds=False)
 
 
-class _ResumeCheck:
-    """One comparison, of short runs in forked processes."""
-
-    def __init__(self, run: Run, task: Task, host: Profiling) -> None:
-        self._run, self._task, self._host = run, task, host
-        self._left_s = BUDGET_S
-        self._has_epoch_ends = False
-        self._folders = RehearsalFolders()
-        flush(open_files())  # or a child would write it again
-
-    def findings(self) -> list[ScriptFinding]:
-        whole = self._whole()
-        if whole.error:
-            return []  # the trial run itself tells
-        found = [] if whole.counts is None else [_finding_of_next(whole.counts)]
-        if not whole.model or not whole.saved:
-            return found  # it leaves its loop, or makes several steps at once
-        half = self._rehearse(whole)
-        if half.model == whole.model:
-            return found
-        if self._rehearse().model != whole.model:
-            raise NotTried("it does not learn the same twice")
-        if half.error:
-            text = f"a job of this script that goes on after {HALF_WAY} steps fails: {_last_line(half.error)}"
-            return [ScriptFinding(name="script-state", text=text, place=whole.place)]
-        return [_finding_of(whole, half), *found]
-
-    def _whole(self) -> RehearsalResult:
-        """Without an interruption; without the ends of epochs where these take long."""
-        why: NotTried = _OutOfTime()
-        for has_epoch_ends in (True, False) if self._host.has_epoch_ends else (False,):
-            self._has_epoch_ends = has_epoch_ends
-            try:
-                whole = self._rehearse(limit_s=FIRST_S)
-            except _OutOfTime as too_long:
-                why = too_long
-                continue
-            if not any(refused in _last_line(whole.error) for refused in _REFUSED):
-                return whole
-            why = NotTried(f"it writes outside of its folder: {_last_line(whole.error)}")
-        raise why
-
-    # ------------------------------------------------------------------ processes
-    def _rehearse(self, whole: RehearsalResult | None = None, limit_s: float = BUDGET_S) -> RehearsalResult:
-        """What a child tells. Raises _OutOfTime if it does not in time, and _InChild in the child.
-
-        Args:
-            whole: it goes on from what this run had saved half way.
-        """
-        limit_s = min(limit_s, self._left_s)
-        if limit_s <= 0:
-            raise _OutOfTime
-        folder = self._folders.make()
-        saved = b"" if whole is None else whole.saved
-        with tempfile.TemporaryFile() as file:
-            pid = _fork()
-            if pid == 0:
-                told_to = os.dup(file.fileno())
-                self._enter(folder)
-                self._become(told_to, saved, limit_s)
-                raise _InChild
-            _, status, used = os.wait4(pid, 0)  # one that is killed while it tells has told a part
-            self._left_s -= used.ru_utime + used.ru_stime
-            status = os.waitstatus_to_exitcode(status)
-            self._folders.remove(folder)
-            file.seek(0)
-            told = file.read() if status == 0 else b""
-        if status == NOT_PRIVATE:
-            raise NotTried("on this machine it could change files: neither overlays nor Landlock are there")
-        if not told:
-            raise _OutOfTime
-        result: RehearsalResult = pickle.loads(told)  # noqa: S301 - of a child of this process
-        return result
-
-    def _enter(self, folder: str) -> None:
-        try:
-            self._folders.enter(folder)
-        except OSError:
-            os._exit(NOT_PRIVATE)
-
-    def _become(self, handle: int, saved: bytes, limit_s: float) -> None:
-        """This process is a child: it tells the agent nothing, and ends by itself."""
-        for ending in (signal.SIGTERM, signal.SIGALRM, signal.SIGPROF):
-            signal.signal(ending, signal.SIG_DFL)
-        signal.setitimer(signal.ITIMER_PROF, limit_s)
-        signal.setitimer(signal.ITIMER_REAL, PATIENCE * limit_s)
-        _silence(but=handle)
-        torch.set_num_threads(1)  # the threads that there were are the parent's
-        # A scripted model is compiled again after its first calls, and rounds otherwise from there on.
-        torch._C._set_graph_executor_optimize(False)
-        task = self._short()
-        host = Rehearsal(self._host, task, handle, is_whole=not saved)
-        self._host.terms.link.send = host.hear  # type: ignore[method-assign]
-        if saved:
-            task.state.restore(pickle.loads(saved))  # noqa: S301 - of a child of this process
-        self._run.rehearse(host, task)
-
-    def _short(self) -> Task:
-        """The task with small batches, and with short epochs."""
-        terms = self._host.terms
-        course, size = terms.course, terms.size
-        if course.is_stream:
-            return replace(self._task, shown=None)
-        short = replace(course, place=Place())
-        if course.sampler is None:  # else it says how long an epoch is, and perhaps what a batch is
-            most = (HALF_WAY - 1) * size if self._has_epoch_ends else course.num_samples
-            num_samples, num_shards = min(course.num_samples, most), terms.num_shards or None
-            short = replace(short, num_samples=num_samples, global_batch=size, num_shards=num_shards)
-        short.total_steps = self._task.total_steps
-        self._task.state.course = short
-        return replace(self._task, course=short, shown=None)
+def _difference(one: StepTaken, other: StepTaken, tolerance: float) -> str:
+    """What differs in two steps that ought to be the same."""
+    if one.settings != other.settings:
+        return "a learning rate or the like"
+    if abs(one.loss - other.loss) > tolerance * max(abs(one.loss), abs(other.loss)):
+        return "the loss"
+    return "the gradient" if differ(one.gradient, other.gradient, (), tolerance) else ""
 
 
-def _silence(but: int) -> None:
-    """Have what this process writes to files that it finds open go nowhere: they are the trial run's."""
-    silence = os.open(os.devnull, os.O_WRONLY)
-    for each in (1, 2, *map(int, os.listdir("/proc/self/fd"))):
-        try:
-            is_written = fcntl.fcntl(each, fcntl.F_GETFL) & os.O_ACCMODE == os.O_WRONLY
-            if each in (1, 2) or (is_written and each != but and stat.S_ISREG(os.fstat(each).st_mode)):
-                os.dup2(silence, each)
-        except OSError:
-            continue  # the handle of the listing itself
-
-
-def _fork() -> int:
-    flush([sys.stdout, sys.stderr])
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the other thread is the line's, which a child does not use
-        return os.fork()
-
-
-def _last_line(error: str) -> str:
-    return (error.strip().splitlines() or [""])[-1]
-
-
-def _finding_of(whole: RehearsalResult, rest: RehearsalResult) -> ScriptFinding:
-    much = "parameters or buffers differ" if rest.model else "the script leaves its loop earlier"
-    text = (
-        f"a run that is saved after {HALF_WAY} steps and goes on in a new process is another one after "
-        f"{NUM_STEPS}: {much}. Something that the script counts or keeps is neither in run.state nor in a "
-        "variable that can be put back, as an `enumerate`, an iterator or a closure: make it before the loop "
-        f"and keep it in run.state, or use run.steps, run.epoch or run.progress, which go on ({PAGE})"
-    )
-    return ScriptFinding(name="script-state", text=text, place=whole.place)
-
-
-def _finding_of_next(counts: LoopExit) -> ScriptFinding:
-    text = (
-        f"{listed(counts.names)} in the loop counts the batches that the script takes with next(), also one "
-        "that comes again when a worker is lost, and begins again in a worker that joins and when the job "
-        "goes on. Write `while run.steps < total:` with run.steps as the number, or loop over "
-        "run.batches()"
-    )
-    return ScriptFinding(name="script-state", text=text, place=counts.place)
+def _is_in_for(frame: FrameType) -> bool:
+    """Whether a function waits for what a `for` gets next, and not for what it has called."""
+    return frame.f_code.co_code[frame.f_lasti] == dis.opmap["FOR_ITER"]

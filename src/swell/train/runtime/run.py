@@ -102,12 +102,6 @@ class Run:
         host.enter(task)
         self._seed(Purpose.BETWEEN, self._task.state.updates)
 
-    def rehearse(self, host: Host, task: Task) -> None:
-        """Go on in other surroundings, from the state of `task`: in a process that was forked for a trial."""
-        self._host, self._task = host, task
-        self._feed.load_in_process()
-        self._seed(Purpose.BETWEEN, self._task.state.updates)
-
     @property
     def rank(self) -> int:
         return self._host.rank

@@ -24,17 +24,14 @@ from swell.train.data.random_streams import begin_script
 from swell.train.link.agent_link import Link, LinkError, exit_now, open_link
 from swell.train.link.code_paths import snapshotted, submitted, why_missing
 from swell.train.runtime import unmanaged_script
-from swell.train.runtime.difference_causes import fails_with_part
 from swell.train.runtime.distributed_check import DistributedCheck
-from swell.train.runtime.fresh_check import keep_fresh
 from swell.train.runtime.memory import largest_pass, why_hopeless
 from swell.train.runtime.run import Run, started
 from swell.train.runtime.script_end import close_script
-from swell.train.runtime.script_frames import is_of_swell, is_own, place_of_error
-from swell.train.runtime.size_comparison import under_way
+from swell.train.runtime.script_frames import is_of_swell, is_own
 from swell.train.runtime.snapshot_imports import use_snapshot
+from swell.train.runtime.trial_run import trials
 from swell.wire import environ, messages
-from swell.wire.findings import not_compared
 from swell.wire.private_files import are_private
 
 #: The last part of a traceback, where the error itself stands.
@@ -60,8 +57,6 @@ def run_entry(entry: str, args: Sequence[str]) -> NoReturn:
     try:
         _wait_for_no_names()
         if link is not None:
-            if link.welcome.mode == "profile":
-                keep_fresh(link)
             begin_script(torch.device(link.welcome.device), link.welcome.seed)
         _run(entry, args)
         if check is not None:
@@ -94,13 +89,8 @@ def run_entry(entry: str, args: Sequence[str]) -> NoReturn:
 def _tell(link: Link, error: BaseException, text: str) -> int:
     """Why the script ended, with the traceback `text`; returns the exit status."""
     last_line = text.rstrip().splitlines()[-1][-MAX_MESSAGE_CHARS:]
-    if under_way and under_way[0].is_to_be_left_out(error):
-        needs_too_much = under_way[0].needs_too_much(error)
-        found = (
-            not_compared(last_line) if needs_too_much else fails_with_part(last_line, place_of_error(error))
-        )
-        link.send(messages.NotCompared(finding=found))
-        return environ.EXIT_STOPPED
+    if trials:
+        trials[0].settle(error, last_line)
     if started and started[-1].is_step_lost:  # what it computed was not the model's any more
         sys.stderr.write("the script raised this in a step that comes again, for a peer left\n")
         return environ.EXIT_STOPPED

@@ -1,10 +1,10 @@
 """Compares, before a trial run measures, one step of a whole batch with the same step in two shards.
 
 The loop's body gets the same samples several times: all of them as the only worker, then the first part and
-the rest as two workers would, and all of them again. `run.step` sums the gradients as it would on two
-workers, and updates nothing. Before each of these *probes* the training state is put back to what it was.
-Where the gradients differ by more than rounding, the job's owner is told, with the cause where the numbers
-show it.
+the rest as two workers would, and all of them again. `run.step` updates nothing. Before each of these
+*probes* the training state is put back to what it was. Where the sum of the parts' gradients is another one
+than that of the whole by more than rounding, the job's owner is told, with the cause where the numbers show
+it.
 """
 
 from __future__ import annotations
@@ -23,18 +23,24 @@ from torch import nn
 from torch.nn import functional
 from torch.nn.modules.batchnorm import _NormBase
 
-from swell.train.collective.gradients import EpochLeft, LoopError, Members, StepVote
+from swell.train.collective.gradients import EpochLeft, LoopError, StepVote, check_agreement
 from swell.train.collective.group import Group
 from swell.train.collective.memory_errors import is_out_of_memory
 from swell.train.collective.norms import other_buffers
 from swell.train.data.random_streams import Purpose, has_drawn
 from swell.train.data.sample_schedule import Pass, SampleSchedule, Share, cut
-from swell.train.runtime.difference_causes import ComparedSizes, ProbeResult, causes_of, ends_by_part
+from swell.train.runtime.difference_causes import (
+    ComparedSizes,
+    ProbeResult,
+    causes_of,
+    ends_by_part,
+    fails_with_part,
+)
 from swell.train.runtime.fixed_draws import FixedDraws
 from swell.train.runtime.gradient_differences import sampled, tolerance_of
 from swell.train.runtime.host import Task
 from swell.train.runtime.loop_exits import loop_exits
-from swell.train.runtime.script_frames import place_of_caller
+from swell.train.runtime.script_frames import place_of_caller, place_of_error
 from swell.train.runtime.values_left import Key, is_plain_data, is_same, of_second, spelled, with_values
 from swell.train.state import codec
 from swell.train.state.script_values import copied
@@ -46,45 +52,18 @@ MOST_SAMPLES = 16
 FIRST_SHARE = 0.7
 
 
-@dataclass
-class ShardMembers:
-    """Two workers that take turns in one process: each adds what it sums to what the one before has left."""
-
-    rank: int = 0
-    num_workers: int = 2
-    _left: list[torch.Tensor] = field(default_factory=list)
-
-    def sum_all(self, tensor: torch.Tensor) -> None:
-        if self.rank == 0:
-            self._left.append(tensor.clone())
-            tensor.mul_(self.num_workers)  # as if the other one had summed the same
-        else:
-            tensor.add_(self._left.pop(0))
-
-    def clear(self) -> None:
-        self._left.clear()
-
-    def run(self, collective: Callable[[], object]) -> None:
-        raise RuntimeError("workers that take turns cannot do a collective together")
-
-
 @dataclass(frozen=True, slots=True)
 class Probe:
     """One step that updates nothing."""
 
-    rank: int | None = None  #: of two workers; None: the only one
+    rank: int | None = None  #: of two workers, or of as many as a step has shards; None: the only one
     is_fixed: bool = False  #: random numbers and batch statistics do not depend on the shard
     carried: Mapping[Key, Any] = field(default_factory=dict)  #: what the script's variables begin with
     num_passes: int = 1  #: of the only worker, where the job has no shards
-    is_short: bool = False  #: passes have one sample less
-    is_moved: bool = False  #: the parameters are others than the script began with
 
-
-#: Comparisons under way in this process: an error of the script may be one of its shard's size.
-under_way: list[SizeComparison] = []
 
 _LOWER = (torch.bfloat16, torch.float16)
-#: By this parameters are multiplied where they are to be others.
+#: Compared steps begin with parameters that are multiplied by this: zeros, as those of a padding, stay.
 MOVED = 1.01
 #: Variables that are named at most.
 MAX_NAMED = 4
@@ -113,28 +92,21 @@ class SizeComparison:
         self._is_lower = False  #: it computes in half precision
         self._own: set[str] = set()  #: variables of the script that its worker's part of the batch sets
 
-    @property
-    def members(self) -> Members:
-        is_alone = self._probe.rank is None or self._course.num_shards is not None
-        return self._group if is_alone else self._pair
+    def finding_of(self, error: BaseException, line: str) -> ScriptFinding | None:
+        """What an error of the script comes to; None: it raises it with a whole batch, too.
 
-    def is_to_be_left_out(self, error: BaseException) -> bool:
-        """Whether the script may do without a comparison: a whole batch went well, which a part need not.
+        A loop that breaks a rule with whole batches is no matter of parts. Where memory runs out, one of
+        several workers may need less: the comparison keeps the whole state.
 
-        A loop that breaks a rule with whole batches, too, is no matter of parts.
+        Args:
+            line: the last one of the error's text.
         """
-        if self.needs_too_much(error):
-            return True
-        is_part = self.num_done > 0 and self._probe.rank is not None
-        if isinstance(error, EpochLeft):
-            return False
-        return is_part if isinstance(error, LoopError) else self.num_done > 0
-
-    def needs_too_much(self, error: BaseException) -> bool:
-        """Whether memory ran out that one of several workers need not have: the comparison keeps the whole
-        state.
-        """
-        return self._task.state.shard is not None and is_out_of_memory(error)
+        if self._task.state.shard is not None and is_out_of_memory(error):
+            return not_compared(line)
+        is_part = self.num_done > 0 and (self._probe.rank is not None or not isinstance(error, LoopError))
+        if isinstance(error, EpochLeft) or not is_part:
+            return None
+        return fails_with_part(line, place_of_error(error))
 
     # ------------------------------------------------------------ the steps that it leads
     def begin(self, task: Task, course: SampleSchedule, most_samples: int, has_passes: bool) -> bool:
@@ -151,16 +123,15 @@ class SizeComparison:
             self._num -= 1 - self._num % 2  # two workers' parts of a stream are of one size, or nearly
         if self._num < 2 * course.least_samples:
             return False
-        self._group, self._pair = Group(self._device), ShardMembers()
+        self._group = Group(self._device)
         self._parameters = [p for p in task.state.model.parameters() if p.requires_grad]
         self._plan = self._probes()
         self._probe = next(self._plan)
         task.state.undo.before_revert = self._look_at_values
-        under_way.append(self)
         return True
 
-    def begin_probe(self) -> bool:
-        """The script asks for a batch. Returns whether there is one more to compare."""
+    def goes_on(self) -> bool:
+        """The script asks for a batch: whether there is one more to compare."""
         self._task.state.check_schedulers()
         if self._result is not None and not self._go_on(replace(self._result, left=self._left)):
             return False
@@ -169,9 +140,8 @@ class SizeComparison:
             self._keep()
         self._restore()
         self._task.state.check_schedulers()  # from here on
-        if self._probe.is_moved:
+        if self.num_done:
             self._move()
-        self._pair.rank = self._probe.rank or 0
         self._fix()
         self._watch()
         return True
@@ -184,6 +154,8 @@ class SizeComparison:
             frames = self._task.state.variables.frames()
             exits = [ends_by_part(each) for each in loop_exits(frames, self._own)]
             self.findings = [*end.value, *exits]
+        except LoopError:
+            raise
         except (RuntimeError, TypeError, ValueError) as error:
             self.findings = [not_compared(str(error))]
         else:
@@ -198,13 +170,13 @@ class SizeComparison:
         """What the worker of this probe computes."""
         if self._course.is_stream:
             return self._stream_share()
-        if self._course.num_shards is not None:
-            rank = self._probe.rank
-            return self._shortened(self._course.share(0, rank or 0, 1 if rank is None else 2))
+        rank, shards = self._probe.rank, self._course.num_shards
+        if shards is not None:
+            share = self._course.share(0, rank or 0, 1 if rank is None else shards)
+            return _shortened(share) if rank else share
         places = self._places()
         parts = [cut(len(places), self._probe.num_passes, part) for part in range(self._probe.num_passes)]
-        passes = [self._pass(places[part.start : part.stop]) for part in parts]
-        return self._shortened(Share(tuple(passes)))
+        return Share(tuple(self._pass(places[part.start : part.stop]) for part in parts))
 
     def _pass(self, places: range) -> Pass:
         """A pass of samples of the first epoch; of one that is shuffled, from all of the data."""
@@ -213,18 +185,6 @@ class SizeComparison:
             width = max(1, self._course.num_samples // self._num)
             part = replace(part, indices=[place * width for place in places])
         return replace(part, first=0) if self._probe.is_fixed else part
-
-    def _shortened(self, share: Share) -> Share:
-        """The share with one sample less in each pass, where a pass has several."""
-        if not self._probe.is_short:
-            return share
-        passes = [
-            replace(part, indices=part.indices[:-1], num_local=part.num_local - 1)
-            if part.num_local > 1
-            else part
-            for part in share.passes
-        ]
-        return replace(share, passes=tuple(passes))
 
     def _stream_share(self) -> Share:
         shards, rank = self._course.num_shards, self._probe.rank
@@ -242,22 +202,19 @@ class SizeComparison:
         self._fixing.close()
         self._result = self._result_of(share, loss)
 
-    def give_up(self) -> None:
-        """The script's loop has ended: nothing of it is compared."""
+    def finding_of_end(self) -> ScriptFinding:
+        """What it comes to that the script leaves its loop: nothing of that is compared."""
         self._fixing.close()
         self._leave()
+        return not_compared("the script left its loop after a few batches")
 
     def _leave(self) -> None:
         self._task.state.undo.before_revert = lambda frame: None
-        self._pair.clear()
         self._kept, self._left, self._originals, self._result = ("", []), {}, {}, None
-        under_way.clear()
 
     # ------------------------------------------------------------ what is looked at
     def _probes(self) -> Generator[Probe, ProbeResult, list[ScriptFinding]]:
         yield Probe()  # shows what the script changes in a step, which is put back in those that follow
-        if self._course.num_shards is not None:  # the same passes on any number of workers
-            return causes_of((yield from self._compare_shards(self._course.num_shards)), None)
         plain = yield from self._compare(is_fixed=False)
         fixed = None
         if plain.differs and not plain.is_unsteady and (plain.has_drawn or plain.has_norm):
@@ -265,71 +222,68 @@ class SizeComparison:
         return causes_of(plain, fixed)
 
     def _compare(self, is_fixed: bool) -> Generator[Probe, ProbeResult, ComparedSizes]:
+        is_stream, shards = self._course.is_stream, self._course.num_shards
         whole = yield Probe(is_fixed=is_fixed)
+        if shards is not None and (is_stream or shards < 2):
+            return self._compared(whole, None, (yield Probe()))
         first = yield Probe(0, is_fixed)
         second = yield Probe(1, is_fixed)
+        one, other = first.share, second.share
+        check_agreement(one.mark + other.mark, one.habits + other.habits, other, 2)
         carried = {} if is_fixed else of_second(first.left, second.left)
         self._own |= {name for _, name in carried}
         again = yield Probe(is_fixed=is_fixed, carried=carried)
-        compared = self._compared(whole, (first, second), again, carried)
-        if not compared.is_unsteady:
-            compared = yield from self._carry_on(compared, carried, second)
-        if not self._has_passes or is_fixed or self._course.is_stream:
+        parts = (first, second) if shards is None else None  # with shards the passes are the same at any size
+        compared = self._compared(whole, parts, again, carried)
+        if is_fixed or compared.is_unsteady:
             return compared
-        return (yield from self._look_at_passes(compared, Probe(num_passes=2), Probe()))
+        # What matters only once enough of it is kept, as a pool of earlier samples. Without this
+        # `tests/scripts/differs/pool_of_fakes.py` goes wrong in silence.
+        if not all(is_plain_data(key, value) for key, value in carried.items()):
+            compared = yield from self._follow(compared, whole, second, carried, MAX_CARRIED)
+        if is_stream or (shards is None and not self._has_passes):
+            return compared
+        several = whole if shards is not None else (yield Probe(num_passes=2))
+        return (yield from self._look_at_passes(compared, several, first, second))
 
-    def _compare_shards(self, num_shards: int) -> Generator[Probe, ProbeResult, ComparedSizes]:
-        whole = yield Probe()
-        if num_shards < 2 or self._course.is_stream:
-            return self._compared(whole, None, (yield Probe()))
-        first = yield Probe(0)
-        second = yield Probe(1)
-        carried = of_second(first.left, second.left)
-        compared = self._compared(whole, None, (yield Probe(carried=carried)), carried)
-        return (yield from self._look_at_passes(compared, Probe(), Probe(0)))
+    def _follow(
+        self,
+        compared: ComparedSizes,
+        one: ProbeResult,
+        other: ProbeResult,
+        keys: Iterable[Key],
+        num_steps: int,
+    ) -> Generator[Probe, ProbeResult, ComparedSizes]:
+        """Make steps that follow each other, with what one step has left in variables, and with another's.
+
+        The comparison is that of the first two of these steps that differ, if any do.
+        """
+        for _ in range(num_steps):
+            own, strange = ({key: result.left[key[0]][key[1]] for key in keys} for result in (one, other))
+            one = yield Probe(carried=own)
+            other = yield Probe(carried=strange)
+            followed = replace(compared, whole=one, again=other)
+            if followed.is_unsteady:
+                return followed
+        return compared
 
     def _look_at_passes(
-        self, compared: ComparedSizes, many: Probe, few: Probe
+        self, compared: ComparedSizes, several: ProbeResult, one: ProbeResult, other: ProbeResult
     ) -> Generator[Probe, ProbeResult, ComparedSizes]:
         """Find what changes with each pass of a step, whatever its samples, and whether that matters.
 
-        An average of the weights changes where these are others than it began with. Without this
-        `tests/scripts/differs/ema_at_the_top.py` goes wrong in silence.
+        Without this `tests/scripts/differs/ema_at_the_top.py` goes wrong in silence.
+
+        Args:
+            several: of a step of several passes.
+            one: of a step of one pass, as `other` is, with other samples.
         """
-        several = yield replace(many, is_moved=True)
-        one = yield replace(few, is_moved=True)
         changed = of_second(several.left, one.left)
-        if changed:
-            short = yield replace(few, is_moved=True, is_short=True)
-            changed = {key: value for key, value in changed.items() if is_same(key, one.left, short.left)}
-        if not changed:
-            return compared
+        changed = {key: value for key, value in changed.items() if is_same(key, one.left, other.left)}
         depends = not all(is_plain_data(key, value) for key, value in changed.items())
-        if not depends:
-            after_few = yield Probe(carried=changed)
-            after_many = yield Probe(carried={key: several.left[key[0]][key[1]] for key in changed})
-            depends = replace(compared, whole=after_few, again=after_many).is_unsteady
+        if changed and not depends:
+            depends = (yield from self._follow(compared, one, several, changed, 1)).is_unsteady
         return replace(compared, each_pass=_named(changed), depends_on_passes=depends)
-
-    def _carry_on(
-        self, compared: ComparedSizes, carried: Mapping[Key, Any], second: ProbeResult
-    ) -> Generator[Probe, ProbeResult, ComparedSizes]:
-        """Find what matters only once a script has kept enough of it, as a pool of earlier samples.
-
-        Steps follow each other with what the whole batch has left, and with what a part of it has. Without
-        this `tests/scripts/differs/pool_of_fakes.py` goes wrong in silence.
-        """
-        if all(is_plain_data(key, value) for key, value in carried.items()):
-            return compared
-        one, other = compared.whole, second
-        for _ in range(MAX_CARRIED):
-            own, strange = ({key: result.left[key[0]][key[1]] for key in carried} for result in (one, other))
-            one = yield Probe(carried=own)
-            other = yield Probe(carried=strange)
-            carried_on = replace(compared, whole=one, again=other)
-            if carried_on.is_unsteady:
-                return carried_on
-        return compared
 
     def _compared(
         self,
@@ -350,24 +304,20 @@ class SizeComparison:
         )
 
     def _result_of(self, share: Share, loss: torch.Tensor) -> ProbeResult:
-        task = self._task
-        gradient, has_drawn = sampled(self._parameters), self._has_drawn(share.passes[-1])
-        backward = [
-            self._backward[each] if each in self._backward else sampled([each]) for each in self._parameters
-        ]
-        buffers = {name: tensor.clone() for name, tensor in other_buffers(task.state.model).items()}
-        total_loss, total_gradient = loss, gradient
-        if self._course.num_shards is None or self._probe.rank is None:  # else only variables are looked at
-            total_loss = task.gradients.reduce(share, loss, StepVote(), self.members).loss
-            total_gradient = sampled(self._parameters)
+        task, has_drawn = self._task, self._has_drawn(share.passes[-1])
+        backward = torch.cat(
+            [self._backward[each] if each in self._backward else sampled([each]) for each in self._parameters]
+        )
+        is_by_hand = not torch.equal(sampled(self._parameters), backward)
+        if self._probe.rank is None:
+            loss = task.gradients.reduce(share, loss, StepVote(), self._group).loss
         return ProbeResult(
+            share=share,
             loss=float(loss),
-            gradient=gradient,
-            backward=torch.cat(backward),
-            weight=sum(part.factor for part in share.passes),
-            total_loss=float(total_loss),
-            total_gradient=total_gradient,
-            buffers=buffers,
+            gradient=sampled(self._parameters),
+            backward=backward,
+            is_by_hand=is_by_hand,
+            buffers={name: tensor.clone() for name, tensor in other_buffers(task.state.model).items()},
             has_drawn=has_drawn,
             has_norm=self._has_norm,
             place=place_of_caller(),
@@ -404,8 +354,9 @@ class SizeComparison:
 
     @torch.no_grad()
     def _move(self) -> None:
+        """Have parameters be others than the script began with: its averages of them change."""
         for parameter in self._parameters:
-            parameter.mul_(MOVED).add_(MOVED - 1.0)
+            parameter.mul_(MOVED)
 
     def _watch(self) -> None:
         """See what the backward pass leaves in gradients, norms over a batch, and lower precision."""
@@ -421,7 +372,7 @@ class SizeComparison:
         def note_precision(context: torch.autocast) -> None:
             self._is_lower |= context.fast_dtype in _LOWER
 
-        for parameter in self._parameters:
+        for parameter in filter(lambda each: each.requires_grad, self._parameters):  # it may be frozen by now
             self._fixing.callback(parameter.register_post_accumulate_grad_hook(note_gradient).remove)
         self._note_calls(functional, "batch_norm", note_norm)
         self._note_calls(torch.autocast, "__enter__", note_precision)
@@ -454,6 +405,15 @@ class SizeComparison:
 
 def _named(keys: Iterable[Key]) -> tuple[str, ...]:
     return tuple(map(spelled, keys))[:MAX_NAMED]
+
+
+def _shortened(share: Share) -> Share:
+    """The share with one sample less in each pass, where a pass has several."""
+    parts = [
+        replace(part, indices=part.indices[:-1], num_local=part.num_local - 1) if part.num_local > 1 else part
+        for part in share.passes
+    ]
+    return replace(share, passes=tuple(parts))
 
 
 def _use_running_statistics(module: nn.Module, given: object) -> None:

@@ -7,7 +7,7 @@ import statistics
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 import torch
 
@@ -18,12 +18,13 @@ from swell.train.data.sample_schedule import SampleSchedule, Share
 from swell.train.link.agent_link import Link, exit_now
 from swell.train.runtime.host import Host, Task
 from swell.train.runtime.meter import Meter
+from swell.train.runtime.resume_check import SCRIPT_STATE, ResumeCheck, not_tried
 from swell.train.runtime.shown_counts import ShownCounts
 from swell.train.runtime.size_comparison import MOST_SAMPLES, SizeComparison
 from swell.train.state.optimizer_set import OptimizerSet
 from swell.train.state.staging import COPIED_BYTES_PER_S
 from swell.wire import environ, messages
-from swell.wire.findings import ScriptFinding, not_compared
+from swell.wire.findings import ScriptFinding
 from swell.wire.private_files import are_private
 
 NUM_WARM_UPS = 2
@@ -38,6 +39,8 @@ LONG_STEP_S = 2.0
 LEAST_SIZES = 3
 #: Steps of a trial run, which ends by itself.
 NO_END = 2**31
+#: What follows an epoch is tried again where it does not take longer.
+MOST_TRIED_S = 1.5
 #: Samples of a step at most, where nothing is to be measured.
 MOST_TRIED = 16
 
@@ -51,29 +54,23 @@ def goes_on(sizes: Sequence[int], compute_s: Mapping[int, float]) -> bool:
     return done < LEAST_SIZES or not is_larger or compute_s[sizes[done - 1]] < LONG_STEP_S
 
 
-class TrialTerms(NamedTuple):
-    """What a short run of the same script needs to know of a trial run."""
-
-    link: Link
-    course: SampleSchedule  #: of the job
-    size: int  #: samples of a step
-    num_shards: int  #: of it; 0: it has none
+#: In this process, if it is one: an error of the script may come of what is tried.
+trials: list[Profiling] = []
 
 
 class Profiling(Host):
     """One process that measures `Welcome.local_batches` one after the other, then the end of an epoch.
 
-    Before that it compares one worker with two, if it is asked to: see `SizeComparison`.
+    If it is asked to, it compares before that one worker with two, see `SizeComparison`, and a run with one
+    that is saved and goes on, see `ResumeCheck`; the latter after that once more, with ends of epochs.
 
-    The epoch ends as soon as steps are measured, however few they were, and the process exits when the script
-    asks for the next one's first batch.
+    The epoch ends as soon as steps are measured, however few they were.
     """
 
     def __init__(self, link: Link, max_local_batch: int | None) -> None:
         super().__init__(link.welcome, max_local_batch, link)
         self._link = link
-        self._comparison = SizeComparison(self.device, self.seed)
-        self._is_comparing = False
+        self._tried: SizeComparison | ResumeCheck | None = None  #: the check that is under way
         self._size_index = 0  #: of the batch size that is being measured
         self._num_begun = 0  #: batches that the script has asked for
         self._sizes = self.welcome.local_batches
@@ -81,8 +78,10 @@ class Profiling(Host):
         self._timed: list[float] = []  # seconds of each step of this size, warm-ups first
         self._compute_s: dict[int, float] = {}
         self._left_s: float | None = None  # when the epoch ended
+        self._between_s: float | None = None  # what the script then took for what follows
         self._own_steps: int | None = None  # of the script
-        self.findings: list[ScriptFinding] = []  #: of other checks of the script
+        self._findings: list[ScriptFinding] = []
+        self._originals: dict[str, Any] = {}  # variables of the script, before its first batch
 
     @property
     def least_workers(self) -> int:
@@ -90,23 +89,23 @@ class Profiling(Host):
         return self.welcome.least_workers
 
     @property
-    def terms(self) -> TrialTerms:
-        size = min(self._sizes, default=min(self._true_course.global_batch, MOST_TRIED))
-        return TrialTerms(self._link, self._true_course, size, self._num_shards(size))
+    def least_size(self) -> int:
+        """Samples of the smallest step that it makes."""
+        return min(self._sizes, default=min(self.course.global_batch, MOST_TRIED))
 
     @property
     def _job_steps(self) -> int | None:
         """Steps until the end of the job, as far as they are known."""
-        welcome, per_epoch = self.welcome, self._true_course.steps_per_epoch
+        welcome, per_epoch = self.welcome, self.course.steps_per_epoch
         if welcome.total_steps is None and welcome.epochs is not None and per_epoch:
             return max(1, round(welcome.epochs * per_epoch))
         return welcome.total_steps or self._own_steps
 
     def shown_counts(self) -> ShownCounts:
         """What the script is told of the steps that it makes here."""
-        per_epoch, total = self._true_course.steps_per_epoch, self._job_steps
+        per_epoch, total = self.course.steps_per_epoch, self._job_steps
         most = min(per_epoch or UNBOUNDED, total or UNBOUNDED) - 1
-        self._shown = ShownCounts(self._true_course.global_batch, max(1, most))
+        self._shown = ShownCounts(self.course.global_batch, max(1, most))
         return self._shown
 
     def known_steps(self, own: int | None) -> int:
@@ -115,11 +114,11 @@ class Profiling(Host):
 
     @property
     def edition(self) -> int:  # type: ignore[override]
-        return self._comparison.edition if self._is_comparing else self._size_index
+        return self._size_index if self._tried is None else self._tried.edition
 
     def adapt(self, course: SampleSchedule) -> SampleSchedule:
         """`share` decides how many samples a step has: an epoch is as long as it can be."""
-        self._true_course = course
+        self.course = course  #: of the job
         if course.is_stream:
             # A short batch would be taken for a quick one, and its epochs are no whole ones.
             return replace(course, drops_last=True, is_length_told=True)
@@ -127,7 +126,7 @@ class Profiling(Host):
 
     def total_steps(self, own: int | None) -> int:
         """No end; `own` counts steps of the course that it has adapted, whose epochs are longer."""
-        per_epoch, adapted = self._true_course.steps_per_epoch, self._true_course.samples_per_epoch
+        per_epoch, adapted = self.course.steps_per_epoch, self.course.samples_per_epoch
         if own is not None and own < UNBOUNDED:
             self._own_steps = own
             if per_epoch and adapted and own % adapted == 0:
@@ -145,11 +144,14 @@ class Profiling(Host):
     def enter(self, task: Task) -> None:
         check_no_group()
         self._tell_ready(task)
+        trials.append(self)
         if self.welcome.compares:
             has_passes = self.max_local_batch is not None
             most = min(max(self._sizes, default=MOST_SAMPLES), self.max_local_batch or MOST_SAMPLES)
-            self._is_comparing = self._comparison.begin(task, self._true_course, most, has_passes)
+            comparison = SizeComparison(self.device, self.seed)
+            self._tried = comparison if comparison.begin(task, self.course, most, has_passes) else None
         self._finish_if_done()
+        self.divide()
 
     def divide(self, num_workers: int = 1) -> None:
         """Keep a divided state as one of so many workers does, so that all it refuses is refused here."""
@@ -162,7 +164,7 @@ class Profiling(Host):
             shard.hold_whole()
 
     def _finish_if_done(self) -> None:
-        if not self._sizes and not self._is_comparing:
+        if not self._sizes and self._tried is None:
             self._finish_trial()
 
     def _end_epoch_or_finish(self) -> None:
@@ -171,69 +173,119 @@ class Profiling(Host):
             self._finish_trial()
         self._link.send(self._profiled(goes_on=True))
         self.divide(self.least_workers)
-        self._task.course.end_epoch()
-        self._shown.steps = self._true_course.steps_per_epoch or self._shown.steps
+        self._end_epoch()
         self._left_s = time.monotonic()
+
+    def _end_epoch(self) -> None:
+        self._task.state.skip_epoch()
+        self._shown.steps = self.course.steps_per_epoch or self._shown.steps
 
     def reach_boundary(self) -> None:
         self._num_begun += 1
-        self._shown.begin_step(is_again=self._is_comparing)
-        if self._is_comparing:
+        self._shown.begin_step(is_again=isinstance(self._tried, SizeComparison))
+        if self._num_begun == 1:
+            self._originals = self._task.state.script_values()["variables"]
+            if self.welcome.compares and self._tried is None:
+                self._begin_resuming()
+        if self._left_s is not None and self._between_s is None:
+            self._begin_next_epoch()
+        while self._tried is not None:
             self._join_parts()
-            self._is_comparing = self._comparison.begin_probe()
-            if not self._is_comparing and not self._sizes:
-                self._end_epoch_or_finish()
-            if self._is_comparing or not self._sizes:
+            if self._tried.goes_on():
                 return
-        if self._left_s is not None:
-            if (sampler := getattr(self._true_course, "sampler", None)) is not None:
-                sampler.order(1)  # raises where the epoch that begins has another length
-            self._finish_trial()
+            self._end_trying(self._tried)
         if not self._timed and not self._compute_s:
             self.divide(self.least_workers)
         self._meter.begin_step()
 
+    def _end_trying(self, tried: SizeComparison | ResumeCheck) -> None:
+        self._findings += tried.findings
+        self._tried = None
+        is_over = not self._sizes and any(finding.holds for finding in self._findings)
+        if is_over or self._left_s is not None:
+            self._finish_trial()
+        if isinstance(tried, SizeComparison):
+            self._begin_resuming()
+
+    def _begin_resuming(self) -> None:
+        if self._task.state.shard is not None and self.least_workers > 1:
+            self._findings.append(not_tried("one worker may be too small for the whole state"))
+        else:
+            self._tried = ResumeCheck(self._task, self._originals)
+
+    def _begin_next_epoch(self) -> None:
+        """The script has done what follows an epoch."""
+        assert self._left_s is not None  # noqa: S101 - the caller has asked
+        self._await_device()
+        self._between_s = time.monotonic() - self._left_s
+        if (sampler := getattr(self.course, "sampler", None)) is not None:
+            sampler.order(1)  # raises where the epoch that begins has another length
+        is_known = any(finding.name == SCRIPT_STATE for finding in self._findings)
+        is_cut = self.course.is_stream or self._task.state.shard is not None
+        if not self.welcome.compares or is_known or is_cut or self._between_s > MOST_TRIED_S:
+            self._finish_trial()
+        self._tried = ResumeCheck(self._task, self._originals, self._end_epoch)
+
     @property
     def is_amid_epoch(self) -> bool:  # type: ignore[override]
-        per_epoch = self._true_course.steps_per_epoch
-        return self._num_begun < per_epoch
+        return self._num_begun < self.course.steps_per_epoch
 
     def share(self, step: int) -> Share:
-        if self._is_comparing:
-            return self._comparison.share(step)
-        course = self._true_course
-        size = max(self._sizes[self._size_index], course.least_samples)
-        return course.trial_share(step, range(size), size, self._num_shards(size), self.max_local_batch)
+        if isinstance(self._tried, SizeComparison):
+            return self._tried.share(step)
+        course = self.course
+        is_measured = self._sizes and self._tried is None
+        size = max(self._sizes[self._size_index] if is_measured else self.least_size, course.least_samples)
+        num_shards, most = self.num_shards(size), self.max_local_batch
+        if course.is_stream:  # which may have no more for several workers
+            return course.trial_share(step, range(size), size, num_shards, most)
+        own = range(self.rank * size, (self.rank + 1) * size)
+        share = course.trial_share(step, own, self.num_workers * size, num_shards, most)
+        shards = range(self.rank * num_shards, (self.rank + 1) * num_shards)
+        return replace(share, shards=shards, num_shards=self.num_workers * num_shards)
 
-    def _num_shards(self, size: int) -> int:
+    def num_shards(self, size: int) -> int:
         """The number of shards that a worker with `size` samples holds; 0 if the script asks for none."""
-        course = self._true_course
+        course = self.course
         if course.num_shards is None:
             return 0
         most = size // course.least_samples
         return max(1, min(most, round(size * course.num_shards / course.global_batch)))
 
     def reduce(self, share: Share, loss: torch.Tensor, stop: bool) -> StepTotals | None:
-        if self._is_comparing:
-            self._comparison.note(share, loss)
+        if isinstance(self._tried, SizeComparison):
+            self._tried.note(share, loss)
             self._shown.is_tried = True
             if not isinstance(self._task.state.optimizer, OptimizerSet):  # else it counts with its last one
                 self._shown.steps += 1
             return None
-        if self.device.type == "cuda":
-            torch.cuda.synchronize(self.device)
+        self._await_device()
         self._meter.begin_reduce(share)
-        return super().reduce(share, loss, stop=False)
+        totals = super().reduce(share, loss, stop=False)
+        if self._tried is not None and totals is not None:
+            self._tried.note(totals.loss)
+        return totals
 
-    def finish_step(self, tally: StepTotals) -> None:
-        if self.device.type == "cuda":
-            torch.cuda.synchronize(self.device)
+    def _time_step(self) -> None:
+        """Note how long the step took that is over."""
+        self._await_device()
         self._meter.end_step()
         self._shown.steps += 1
         self._timed.append(self._meter.step_s)
+
+    def _await_device(self) -> None:
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+
+    def finish_step(self, tally: StepTotals) -> None:
+        if isinstance(self._tried, ResumeCheck):
+            self._shown.steps += 1
+            self._tried.finish_step()
+            return
+        self._time_step()
         if len(self._timed) == NUM_WARM_UPS:
             self._join_parts()
-        if not self._is_measured():
+        if self._sizes and not self._is_measured():
             return
         self._note_size()
         if goes_on(self._sizes, self._compute_s):
@@ -243,16 +295,32 @@ class Profiling(Host):
 
     def finish(self, is_early: bool) -> None:
         """The script left its loop, perhaps before all was measured: what there is must do."""
-        if self._is_comparing:
-            self._comparison.give_up()
-            why = "the script left its loop after a few batches"
-            self._link.send(messages.NotCompared(finding=not_compared(why)))
-            exit_now(environ.EXIT_STOPPED)
+        if self._tried is not None:
+            self._leave_out(self._tried.finding_of_end())
         if self._timed:
             self._note_size()
         self._finish_trial()
 
+    def settle(self, error: BaseException, line: str) -> None:
+        """End the trial run, if an error of the script comes of what is tried.
+
+        Args:
+            line: the last one of the error's text.
+        """
+        if self._tried is not None and (found := self._tried.finding_of(error, line)) is not None:
+            self._leave_out(found)
+
+    def _leave_out(self, found: ScriptFinding) -> NoReturn:
+        """End the trial run with what was found. If nothing was measured, it is to be made without checks."""
+        if self._left_s is not None:
+            self._findings.append(found)
+            self._finish_trial()
+        self._link.send(messages.NotCompared(finding=found))
+        exit_now(environ.EXIT_STOPPED)
+
     def _note_size(self) -> None:
+        if not self._sizes:
+            return
         num_warm_ups = min(NUM_WARM_UPS, len(self._timed) - 1)
         self._compute_s[self._sizes[self._size_index]] = statistics.median(self._timed[num_warm_ups:])
         self._timed = []
@@ -269,7 +337,7 @@ class Profiling(Host):
     @property
     def has_epoch_ends(self) -> bool:
         """Whether an epoch ends within the job."""
-        total_steps, per_epoch = self.welcome.total_steps, self._true_course.steps_per_epoch
+        total_steps, per_epoch = self.welcome.total_steps, self.course.steps_per_epoch
         return total_steps is None or total_steps >= per_epoch
 
     @property
@@ -278,15 +346,13 @@ class Profiling(Host):
         return environ.TRIAL not in os.environ or are_private()
 
     def _finish_trial(self) -> NoReturn:
-        between_s = None
-        if self._left_s is not None:
-            if self.device.type == "cuda":
-                torch.cuda.synchronize(self.device)
-            between_s = time.monotonic() - self._left_s
-        self._link.send(self._profiled(between_s=between_s))
+        if self._left_s is not None and self._between_s is None:
+            self._await_device()
+            self._between_s = time.monotonic() - self._left_s
+        self._link.send(self._profiled())
         exit_now(0)
 
-    def _profiled(self, goes_on: bool = False, between_s: float | None = None) -> messages.Profiled:
+    def _profiled(self, goes_on: bool = False) -> messages.Profiled:
         task = self._task
         return messages.Profiled(
             compute_s=self._compute_s,
@@ -294,11 +360,11 @@ class Profiling(Host):
             state_bytes=task.state.num_bytes(),
             divided_bytes=0 if task.state.shard is None else task.state.shard.whole_bytes(),
             has_mirrors=task.is_mirrored,
-            samples_per_epoch=self._true_course.samples_per_epoch,
-            num_shards=self._true_course.num_shards,
+            samples_per_epoch=self.course.samples_per_epoch,
+            num_shards=self.course.num_shards,
             goes_on=goes_on,
-            between_s=between_s,
-            findings=[*self._comparison.findings, *self.findings],
+            between_s=self._between_s,
+            findings=self._findings,
             save_s=None if task.state.shard is not None else task.state.num_bytes() / COPIED_BYTES_PER_S,
         )
 

@@ -185,10 +185,14 @@ class ScriptVariables:
 
     def leave_boundary(self) -> None:
         """The script gets a batch, or the epoch is over."""
+        self.put_waiting()
+        self._frame = None
+
+    def put_waiting(self) -> None:
+        """Have the script's variables be what was restored."""
         if self._waiting:
             waiting, self._waiting = self._waiting, {}
             self._put(waiting, self._search, self._frame)
-        self._frame = None
 
     def leave_loop(self) -> None:
         """The script leaves its loop over batches: what its functions hold is theirs alone from here on."""

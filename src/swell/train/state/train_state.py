@@ -214,6 +214,13 @@ class TrainState:
             self.course.end_epoch()
             self._count_to(self.course.own_steps)
 
+    def skip_epoch(self) -> None:
+        """End the epoch of a trial run here: steps that it leaves out do not count."""
+        assert self.course is not None  # noqa: S101 - a trial run has one
+        self.check_schedulers()
+        self.course.end_epoch()
+        self.steps, self._noted = self.course.own_steps, None
+
     def _count_to(self, steps: int) -> None:
         """The scheduler is stepped once for each step of the own batch that is done."""
         before, self.steps = self.steps, steps
