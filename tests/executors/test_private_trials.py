@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.train.test_rehearsal_folder import WAYS, needs_layers, seen
+from tests.wire.test_private_files import WAYS, needs_layers, seen
 
 from swell.executors.local.devices import parse_devices
 from swell.executors.local.script_check import check_script

@@ -12,7 +12,6 @@ import errno
 import os
 import re
 import shutil
-import tempfile
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -38,7 +37,6 @@ MAX_SEEN = 5_000
 _libc = ctypes.CDLL(None, use_errno=True)
 #: Folders that are the real ones, of layers first, then caches; empty: all that this process writes is seen.
 _real: list[str] = []
-_covered: list[str] = []
 
 
 class _MountAttributes(ctypes.Structure):
@@ -48,11 +46,6 @@ class _MountAttributes(ctypes.Structure):
 def are_private() -> bool:
     """Whether nothing that this process writes is seen elsewhere, but for caches."""
     return bool(_real) or environ.OUTPUT in os.environ  # a container of a trial run can write nothing else
-
-
-def make_room() -> str:
-    """Make a folder for the layers of one process, to be removed with `remove_room` when it is gone."""
-    return tempfile.mkdtemp(prefix=".layers-", dir=_real[0] if _real else None)
 
 
 def remove_room(room: str | Path) -> None:
@@ -67,23 +60,23 @@ def remove_room(room: str | Path) -> None:
 def make_private(room: str) -> None:
     """Keep what this process writes from now on in layers below a folder, which no other process sees.
 
-    It is called in a process that has one thread, and again in those that it forks, which then share nothing.
+    It is called once, in a process that has one thread.
 
     A folder in which another file system is mounted becomes read-only itself. Folders of caches stay as they
     are: what is fetched into them need not be fetched again.
 
     Args:
-        room: an existing folder, see `make_room`.
+        room: an existing folder.
 
     Raises:
         OSError: the kernel does not let this user, or a file system cannot lie below another.
     """
     here = os.getcwd()
     needed = [here, os.path.expanduser("~")]
-    mounts = [path for path in _mounts() if path not in _real]
-    folders = _covered or list(_coverable(mounts, needed))
+    mounts = _mounts()
+    folders = list(_coverable(mounts, needed))
     _enter_namespace(needed, folders)
-    real = {path: os.open(path, os.O_PATH) for path in (os.path.realpath(room), *caches())}
+    real = {path: os.open(path, os.O_PATH) for path in (os.path.realpath(room), *_caches())}
     os.chdir(room)  # options of a mount have a length
     covered = {path for number, path in enumerate(folders) if _cover(path, str(number), needed)}
     for path in mounts:
@@ -94,7 +87,7 @@ def make_private(room: str) -> None:
         _set_attributes(path, clear=_MOUNT_ATTR_RDONLY)
         os.close(handle)
     os.chdir(here)
-    _real[:], _covered[:] = real, folders
+    _real[:] = real
 
 
 def can_be_private(room: str) -> bool:
@@ -139,7 +132,7 @@ def _mounts() -> list[str]:
     return [os.fsdecode(path) for path in dict.fromkeys(plain)]
 
 
-def caches() -> Iterator[str]:
+def _caches() -> Iterator[str]:
     """Folders of this user that hold what can be fetched or made again."""
     named = [os.environ[name] for name in _CACHES if name in os.environ]
     for path in ("~/.cache", *named):
@@ -152,6 +145,8 @@ def _coverable(mounts: Sequence[str], needed: Sequence[str]) -> Iterator[str]:
     """The largest folders that this user may write to and within which nothing else is mounted.
 
     A folder that is not theirs would have to be copied for what is written further down, which they may not.
+    Left out are those in shared memory that a process has made for itself by `tempfile`: processes that are
+    killed leave hundreds of them, and each layer takes milliseconds.
     """
     holders = {str(parent) for path in mounts for parent in Path(path).parents}
     known = {str(parent) for path in needed for parent in (Path(path), *Path(path).parents)}
@@ -162,9 +157,19 @@ def _coverable(mounts: Sequence[str], needed: Sequence[str]) -> Iterator[str]:
             yield path
         elif path in holders | known or (path not in _OF_THE_SYSTEM and num_seen < MAX_SEEN):
             with suppress(OSError), os.scandir(path) as entries:
-                folders = [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
+                folders = [
+                    entry.path
+                    for entry in entries
+                    if entry.is_dir(follow_symlinks=False)
+                    and not (path == _SHARED_MEMORY and _is_temporary(entry))
+                ]
                 left += [folder for folder in folders if folder not in _OF_THE_KERNEL]
                 num_seen += len(folders)
+
+
+def _is_temporary(entry: os.DirEntry[str]) -> bool:
+    """Whether a folder is one of `tempfile`: closed to others, and its name ends at random."""
+    return not entry.stat().st_mode & 0o077 and re.search(r"[a-z0-9_]{8}$", entry.name) is not None
 
 
 def _is_of_the_kernel(path: str) -> bool:

@@ -1,0 +1,132 @@
+"""No other process sees what a private one writes, wherever that goes."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from swell.wire import private_files
+from swell.wire.private_files import can_be_private, make_private, remove_room
+
+#: Ways to change the file `old`, or what is beside it, in the folder that is the first argument.
+WAYS = {
+    "open": "open(old, 'w').write('new')",
+    "append": "open(old, 'a').write('new')",
+    "os.open": "os.write(os.open(old, os.O_WRONLY), b'new')",
+    "os.truncate": "os.truncate(old, 0)",
+    "os.replace": "os.replace(other, old)",
+    "os.rename": "os.rename(old, old + '2')",
+    "os.unlink": "os.unlink(old)",
+    "os.symlink": "os.symlink('/etc', old + '2')",
+    "os.link": "os.link(old, old + '2')",
+    "os.mkdir": "os.makedirs(old + '2/3')",
+    "os.chmod": "os.chmod(old, 0o777)",
+    "os.utime": "os.utime(old, (1, 1))",
+    "shutil.copy": "import shutil; shutil.copy(other, old)",
+    "shutil.rmtree": "import shutil; shutil.rmtree(here)",
+    "write_text": "from pathlib import Path; Path(old).write_text('new')",
+    "numpy.save": "import numpy; numpy.save(here + '/a.npy', numpy.zeros(3))",
+    "torch.save": "import torch; torch.save({}, old)",
+    "mmap": "import mmap; m = mmap.mmap(os.open(old, os.O_RDWR), 3); m[:3] = b'new'; m.flush()",
+    "sqlite3": "import sqlite3; sqlite3.connect(here + '/db').execute('create table t(a)')",
+    "subprocess": "import subprocess; subprocess.run(['sh', '-c', 'echo new > \"$0\"', old], check=True)",
+    "dir_fd": "os.unlink('old', dir_fd=os.open(here, os.O_RDONLY))",
+    "chdir": "os.chdir(here); open('old', 'w').write('new')",
+    "thread": "from concurrent.futures import *; ThreadPoolExecutor().submit(open, old, 'w').result()",
+}
+every_way = pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+
+
+def can_have_layers() -> bool:
+    room = tempfile.mkdtemp(prefix=".layers-")
+    try:
+        return can_be_private(room)
+    finally:
+        remove_room(room)
+
+
+needs_layers = pytest.mark.skipif(not can_have_layers(), reason="the kernel refuses overlays of this user")
+
+
+@pytest.fixture
+def outside(tmp_path: Path) -> Path:
+    folder = tmp_path / "outside"
+    folder.mkdir()
+    (folder / "old").write_text("old")
+    (folder / "other").write_text("other")
+    return folder
+
+
+def seen(folder: Path) -> dict[str, tuple[int, int, bytes]]:
+    """All that there is, with what it holds."""
+    return {
+        str(path): (found.st_mode, found.st_mtime_ns, path.read_bytes() if path.is_file() else b"")
+        for path in (folder, *folder.rglob("*"))
+        if path.exists() or path.is_symlink()
+        for found in [path.lstat()]
+    }
+
+
+def run_forked(act: Callable[[], object]) -> int:
+    """The exit status of a child that does this."""
+    pid = os.fork()
+    if pid == 0:
+        status = 1
+        try:
+            act()
+            status = 0
+        except BaseException:  # noqa: BLE001 - of a child that must not go on with the tests
+            traceback.print_exc()
+        finally:
+            sys.stderr.flush()
+            os._exit(status)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def do(way: str, outside: Path) -> None:
+    names = {"os": os, "here": str(outside), "old": str(outside / "old"), "other": str(outside / "other")}
+    exec(way, names)  # noqa: S102 - one of those above
+
+
+@needs_layers
+@every_way
+def test_what_is_written_in_layers_is_seen_by_no_other_process(way: str, outside: Path) -> None:
+    before, room = seen(outside), tempfile.mkdtemp(prefix=".layers-")
+
+    def act() -> None:
+        make_private(room)
+        do(way, outside)
+        assert seen(outside) != before, "this process sees it"
+
+    assert run_forked(act) == 0
+    remove_room(room)
+    assert seen(outside) == before and not Path(room).exists()
+
+
+def test_folders_that_killed_processes_leave_in_shared_memory_have_no_layers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Hundreds of them made each forked process take seconds to begin."""
+    monkeypatch.setattr(private_files, "_SHARED_MEMORY", str(tmp_path))
+    (tmp_path / "data_of_a_user").mkdir()
+    for _ in range(3):
+        tempfile.mkdtemp(prefix="pymp-", dir=tmp_path)
+    holder = str(tmp_path.parent)
+    covered = [*private_files._coverable([str(tmp_path)], needed=[])]
+    assert [path for path in covered if path.startswith(holder)] == [str(tmp_path / "data_of_a_user")]
+
+
+def test_a_folder_that_another_process_deletes_meanwhile_is_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a temporary one in shared memory, between the list of them and the layers upon each."""
+    monkeypatch.chdir(tmp_path)
+    gone = str(tmp_path / "gone")
+    assert not private_files._cover(gone, "0", needed=[])
+    assert not list(tmp_path.iterdir())
