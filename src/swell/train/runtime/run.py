@@ -353,7 +353,7 @@ class Run:
             self._update(stepping, tally)
         if self._several is not None:
             self._await_turn(out, others)
-        return own_loss if tally is None else tally.loss
+        return self._host.loss_told(own_loss) if tally is None else tally.loss
 
     def report(
         self, /, *, step: int | None = None, reduce: Reduction = "rank0", **metrics: SupportsFloat

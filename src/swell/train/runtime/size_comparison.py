@@ -80,6 +80,9 @@ class SizeComparison:
         self.edition = -1  #: counts down with each probe, so that batches are drawn again
         self.findings: list[ScriptFinding] = []
         self.num_done = 0
+        self.mean_loss = torch.zeros(
+            ()
+        )  #: of the latest whole batch: each worker is told of all workers' mean
         self._device = device
         self._seed = seed
         self._fixing = ExitStack()  #: what holds for the probe under way
@@ -310,7 +313,7 @@ class SizeComparison:
         )
         is_by_hand = not torch.equal(sampled(self._parameters), backward)
         if self._probe.rank is None:
-            loss = task.gradients.reduce(share, loss, StepVote(), self._group).loss
+            loss = self.mean_loss = task.gradients.reduce(share, loss, StepVote(), self._group).loss
         return ProbeResult(
             share=share,
             loss=float(loss),
