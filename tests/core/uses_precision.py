@@ -15,7 +15,7 @@ from typing import Any, ClassVar, cast
 from tests.core.bench import Bench, only
 from tests.core.fakes import Fixed
 from tests.executors.listening import Listener
-from tests.executors.puppets import JOB, PuppetWorld, devices, is_stopped, make_spec, make_stage
+from tests.executors.puppets import JOB, PuppetWorld, devices, make_spec, make_stage
 from tests.sim.worlds import job
 
 from swell.core.core import Core
@@ -128,7 +128,7 @@ def try_simulation() -> None:
 
 
 def try_record() -> None:
-    world = PuppetWorld(GangController(make_stage(), GangRecord(), is_stopped))
+    world = PuppetWorld(GangController(make_stage(), GangRecord()))
     target = Target(devices=devices(0, 1), configuration=configuration("half"))
     world.command(LaunchGang(job_id=JOB, generation=1, target=target, spec=make_spec(), total_steps=1000))
     world.settle()

@@ -52,11 +52,6 @@ def make_stage(
     return JobContext(job_id, make_spec(**changes), total_steps, bindings, meeting_points=points)
 
 
-def is_stopped(worker: int) -> bool:
-    """No puppet ever is."""
-    return False
-
-
 def devices(*numbers: int) -> tuple[str, ...]:
     return tuple(f"node0/{number}" for number in numbers)
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.executors.contract import launch
 from tests.executors.listening import Listener, eventually
-from tests.executors.puppets import JOB, PuppetWorld, devices, is_stopped, make_spec, make_stage, target
+from tests.executors.puppets import JOB, PuppetWorld, devices, make_spec, make_stage, target
 from tests.executors.test_restarts import Processes
 from tests.executors.test_restarts import launch as launch_plain
 
@@ -62,7 +62,7 @@ def test_it_never_goes_back_and_counts_no_gap(gaps_s: list[float]) -> None:
 
 
 def running(fake: FakeTime) -> PuppetWorld:
-    world = PuppetWorld(GangController(make_stage(), GangRecord(), is_stopped))
+    world = PuppetWorld(GangController(make_stage(), GangRecord()))
     world.now_s = fake.clock.now_s()
     world.command(
         LaunchGang(job_id=JOB, generation=1, target=target(0, 1), spec=make_spec(), total_steps=1000)
@@ -93,7 +93,7 @@ def test_a_restart_gang_is_given_its_time_to_save_when_its_agent_stalls() -> Non
     processes.now_s = fake.clock.now_s()
     processes.command(launch_plain(0, 1))
     processes.do(processes.gang.tick(fake.clock.now_s()))
-    processes.stopped |= {0}
+    processes.gang.halted(0, True)
     fake.time_s += STALL_S
     processes.do(processes.gang.tick(fake.clock.now_s()))
     assert processes.signals == [], "that it is stopped was seen just now"
@@ -105,7 +105,7 @@ def test_a_restart_gang_is_given_its_time_to_save_when_its_agent_stalls() -> Non
 def test_a_trial_is_given_its_time_when_its_agent_stalls() -> None:
     fake = FakeTime()
     command = ProfileJob(job_id=JOB, spec=make_spec(), sizes=(1,), device_kind="paced@400")
-    trial = Trial(make_stage(), command, 1, GroupTimes(), GangSettings(trial_s=120.0), lambda pid: False)
+    trial = Trial(make_stage(), command, 1, GroupTimes(), GangSettings(trial_s=120.0))
     trial.begin(ALONE, devices(0), fake.clock.now_s())
     fake.time_s += STALL_S
     assert trial.tick(fake.clock.now_s()) == []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.executors.puppets import JOB, PuppetWorld, devices, is_stopped, make_spec, make_stage
+from tests.executors.puppets import JOB, PuppetWorld, devices, make_spec, make_stage
 
 from swell.executors.gang.gang_controller import GangController
 from swell.executors.gang.gang_record import GangRecord
@@ -43,7 +43,7 @@ def launch(batch: int | None, *numbers: int, is_open: bool = True) -> LaunchGang
 
 def running(batch: int | None, *numbers: int, is_open: bool = True) -> PuppetWorld:
     stage = make_stage(10_000, max_batch=512 if is_open else None)
-    made = PuppetWorld(GangController(stage, GangRecord(), is_stopped), 10_000)
+    made = PuppetWorld(GangController(stage, GangRecord()), 10_000)
     made.command(launch(batch, *numbers, is_open=is_open))
     made.settle()
     assert isinstance(last(made), GangStarted)
@@ -163,7 +163,7 @@ def test_a_batch_that_is_not_open_is_refused() -> None:
     made.settle()
     failed = last(made)
     assert isinstance(failed, ResizeFailed) and failed.message == "its batch of 64 is its own, and not open"
-    begun = PuppetWorld(GangController(make_stage(), GangRecord(), is_stopped))
+    begun = PuppetWorld(GangController(make_stage(), GangRecord()))
     begun.command(launch(128, 0, is_open=False))
     ended = last(begun)
     assert isinstance(ended, GangEnded) and ended.outcome is Outcome.FAILED and not begun.puppets
@@ -183,7 +183,7 @@ def test_a_job_whose_script_is_stopped_and_started_is_told_to_use_the_library() 
     for batch in (OWN, None):
         check_configuration(Configuration(global_batch=batch), spec)
     stage = make_stage(elasticity=Elasticity.RESTART, max_batch=512)
-    gang = RestartController(stage, GangRecord(restarts=Restarts()), is_stopped)
+    gang = RestartController(stage, GangRecord(restarts=Restarts()))
     gang.command(launch(None, 0), 0.0)
     gang.forked(0, 1000, 0.0)
     [report] = gang.command(change(2, 128, 0), 1.0)
@@ -194,9 +194,7 @@ def test_a_job_whose_script_is_stopped_and_started_is_told_to_use_the_library() 
 
 @pytest.mark.parametrize("told", [None, 32, 96])
 def test_a_batch_for_each_worker_follows_from_their_number(told: int | None) -> None:
-    made = PuppetWorld(
-        GangController(make_stage(10_000, batch_per_worker=32), GangRecord(), is_stopped), 10_000
-    )
+    made = PuppetWorld(GangController(make_stage(10_000, batch_per_worker=32), GangRecord()), 10_000)
     made.command(
         LaunchGang(
             job_id=JOB,

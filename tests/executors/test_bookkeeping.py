@@ -331,7 +331,7 @@ def test_a_noise_scale_that_no_gradients_can_have_is_not_passed_on(
     told: float | None, heard: float | None
 ) -> None:
     """It comes from a user's process."""
-    world = PuppetWorld(GangController(make_stage(), GangRecord(), lambda worker: False))
+    world = PuppetWorld(GangController(make_stage(), GangRecord()))
     world.command(LaunchGang(job_id="j", generation=1, target=target(0), spec=make_spec(), total_steps=1000))
     world.settle()
     (puppet,) = world.puppets.values()

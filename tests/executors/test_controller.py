@@ -192,10 +192,10 @@ def test_a_pid_that_two_hosts_have_is_of_two_workers(fleet: Fleet) -> None:
     (started,) = of_kind(fleet, GangStarted)
     assert len(set(started.pids)) == 1
     one.host.answer(h.WorkerHalted(run=JOB, worker=one.number, is_stopped=True))
-    run = fleet.controller._runs.by_key[JOB]
-    assert run.stopped == {one.number}
+    members = fleet.controller._runs.by_key[JOB].director.members
+    assert [number for number, member in members.items() if member.is_stopped] == [one.number]
     other.host.answer(h.WorkerHalted(run=JOB, worker=one.number, is_stopped=False))
-    assert run.stopped == {one.number}, "that one is no worker of the other host"
+    assert members[one.number].is_stopped, "that one is no worker of the other host"
 
 
 # ---------------------------------------------------------------- hosts that a gang has left

@@ -6,7 +6,7 @@ import dataclasses
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.executors.puppets import JOB, PuppetWorld, devices, is_stopped, make_stage, target
+from tests.executors.puppets import JOB, PuppetWorld, devices, make_stage, target
 
 from swell.executors.exit_status import HOST_LOST
 from swell.executors.gang.effects import Report, Send, Spawn, WorkerExit
@@ -47,7 +47,7 @@ def test_local_ranks_count_up_within_each_host(hosts: list[str]) -> None:
 
 def test_members_of_a_group_are_told_their_ranks_on_their_own_host() -> None:
     stage = two_hosts()
-    gang, orders = GangController(stage, GangRecord(), is_stopped), []
+    gang, orders = GangController(stage, GangRecord()), []
     for effect in gang.command(launch(stage, 0, 1, 4), 0.0):
         assert isinstance(effect, Spawn)
         gang.said(effect.worker, m.Hello(token="t", worker=effect.worker, pid=effect.worker + 1000), 0.0)
@@ -62,7 +62,7 @@ def test_members_of_a_group_are_told_their_ranks_on_their_own_host() -> None:
 
 def test_a_host_that_is_lost_is_one_loss_and_one_regroup() -> None:
     stage = two_hosts()
-    world = PuppetWorld(GangController(stage, GangRecord(), is_stopped))
+    world = PuppetWorld(GangController(stage, GangRecord()))
     world.command(launch(stage, 0, 1, 4, 5, 6))
     world.settle()
     round_before = world.newest_round
@@ -84,7 +84,7 @@ def test_a_host_that_is_lost_is_one_loss_and_one_regroup() -> None:
 
 def test_a_gang_whose_hosts_are_all_lost_is_lost() -> None:
     stage = two_hosts()
-    world = PuppetWorld(GangController(stage, GangRecord(), is_stopped))
+    world = PuppetWorld(GangController(stage, GangRecord()))
     world.command(launch(stage, 0, 4))
     world.settle()
     exits = [WorkerExit(number, HOST_LOST, "the network is gone") for number in world.puppets]
@@ -97,9 +97,7 @@ def test_a_gang_whose_hosts_are_all_lost_is_lost() -> None:
 
 # ---------------------------------------------------------------- scripts that are stopped and started
 def restart_gang() -> RestartController:
-    return RestartController(
-        two_hosts(elasticity=Elasticity.RESTART), GangRecord(restarts=Restarts()), is_stopped
-    )
+    return RestartController(two_hosts(elasticity=Elasticity.RESTART), GangRecord(restarts=Restarts()))
 
 
 def test_a_script_finds_torchruns_environment_of_its_host() -> None:
@@ -118,7 +116,7 @@ def test_a_script_finds_torchruns_environment_of_its_host() -> None:
 
 def test_a_gang_whose_host_goes_before_it_starts_there_is_lost() -> None:
     stage = dataclasses.replace(two_hosts(elasticity=Elasticity.RESTART), meeting_points={})
-    gang = RestartController(stage, GangRecord(restarts=Restarts()), is_stopped)
+    gang = RestartController(stage, GangRecord(restarts=Restarts()))
     (report,) = gang.command(launch(stage, 0), 0.0)
     assert isinstance(report, Report) and isinstance(report.event, GangEnded)
     assert (report.event.outcome, report.event.message) == (Outcome.LOST, "its host is gone")

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.executors.puppets import JOB, PuppetWorld, devices, is_stopped, make_spec, make_stage, target
+from tests.executors.puppets import JOB, PuppetWorld, devices, make_spec, make_stage, target
 
 from swell.executors.controller.takeover import take_over
 from swell.executors.exit_status import OVER_MEMORY
@@ -44,9 +44,7 @@ from swell.wire.numbers import Number
 
 
 def world(num_workers: int, total_steps: int = 1000, **changes: Any) -> PuppetWorld:
-    made = PuppetWorld(
-        GangController(make_stage(total_steps, **changes), GangRecord(), is_stopped), total_steps
-    )
+    made = PuppetWorld(GangController(make_stage(total_steps, **changes), GangRecord()), total_steps)
     spec = make_spec(**changes)
     made.command(
         LaunchGang(
@@ -509,12 +507,12 @@ def test_a_worker_that_says_nothing_for_too_long_is_killed() -> None:
 
 
 def test_a_worker_whose_process_was_stopped_is_killed_within_seconds() -> None:
-    stopped: set[int] = set()
-    made = PuppetWorld(GangController(make_stage(), GangRecord(), stopped.__contains__), 1000)
+    made = PuppetWorld(GangController(make_stage(), GangRecord()), 1000)
     spec = make_spec()
     made.command(LaunchGang(job_id=JOB, generation=1, target=target(0, 1), spec=spec, total_steps=1000))
     made.settle()
-    stopped.update(made.puppets)
+    for worker in made.puppets:
+        made.gang.halted(worker, True)
     made.now_s += 2.9
     made._apply(made.gang.said(0, m.Alive(), made.now_s))  # stopped just now
     assert made.gang.tick(made.now_s) == []
@@ -524,13 +522,13 @@ def test_a_worker_whose_process_was_stopped_is_killed_within_seconds() -> None:
 
 
 def test_last_lines_of_a_process_that_was_stopped_are_cut_off() -> None:
-    stopped: set[int] = set()
-    made = PuppetWorld(GangController(make_stage(), GangRecord(), stopped.__contains__), 1000)
+    made = PuppetWorld(GangController(make_stage(), GangRecord()), 1000)
     spec = make_spec()
     made.command(LaunchGang(job_id=JOB, generation=1, target=target(0), spec=spec, total_steps=1000))
     made.settle()
     made.gang.said(0, m.Finished(steps=1000), made.now_s)
-    stopped.update(made.puppets)
+    for worker in made.puppets:
+        made.gang.halted(worker, True)
     made.now_s += 6.0
     made._apply(made.gang.tick(made.now_s))
     made.hear(0)
@@ -808,7 +806,7 @@ def test_last_lines_have_minutes_and_if_they_are_cut_off_that_is_told() -> None:
 
 
 def test_the_patience_with_last_lines_can_be_set_and_what_was_told_before_stays() -> None:
-    gang = GangController(make_stage(), GangRecord(), is_stopped, Timeouts(finish_s=2.0))
+    gang = GangController(make_stage(), GangRecord(), Timeouts(finish_s=2.0))
     made = PuppetWorld(gang, 1000)
     made.command(LaunchGang(job_id=JOB, generation=1, target=target(0), spec=make_spec(), total_steps=1000))
     made.settle()
@@ -833,7 +831,7 @@ def test_a_stop_amid_the_last_lines_outlives_the_controller(outcome: Outcome) ->
     made.gang.command(StopGang(job_id=JOB, generation=2), made.now_s)
     record = read_record(write_record(made.gang.gang))
     assert isinstance(record, GangRecord)
-    next_one = GangController(make_stage(), record, is_stopped)
+    next_one = GangController(make_stage(), record)
     take_over(next_one, {0: KeptWorker(number=0, pid=9)}, (), {}, 100.0)
     assert not [e for e in next_one.tick(102.9) if isinstance(e, Kill)]
     assert Kill(0, signal.SIGKILL) in next_one.tick(103.1)
@@ -924,7 +922,7 @@ def test_who_left_alone_is_known_to_the_next_controller() -> None:
     made.gang.said(1, m.Finished(steps=5, is_early=True), made.now_s)
     record = read_record(write_record(made.gang.gang))
     assert isinstance(record, GangRecord)
-    next_one = GangController(make_stage(), record, is_stopped)
+    next_one = GangController(make_stage(), record)
     broken = m.Broken(generation=1, steps=5, message="a peer is gone")
     kept = {0: KeptWorker(number=0, pid=1, said=((1, broken),)), 1: KeptWorker(number=1, pid=2)}
     take_over(next_one, kept, (), {}, 10.0)

@@ -9,7 +9,7 @@ from random import Random
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.executors.puppets import JOB, PuppetWorld, devices, is_stopped, make_spec, make_stage, target
+from tests.executors.puppets import JOB, PuppetWorld, devices, make_spec, make_stage, target
 
 from swell.executors.gang.gang_controller import GangController
 from swell.executors.gang.gang_record import GangRecord
@@ -101,7 +101,7 @@ class Story:
 
 def begin(num_workers: int) -> Story:
     stage = make_stage(TOTAL_STEPS, min_batch=16, max_batch=256)
-    world = PuppetWorld(GangController(stage, GangRecord(), is_stopped, TIMEOUTS), TOTAL_STEPS)
+    world = PuppetWorld(GangController(stage, GangRecord(), TIMEOUTS), TOTAL_STEPS)
     story = Story(world, target=devices(*range(num_workers)))
     launch = LaunchGang(
         job_id=JOB,

@@ -18,7 +18,6 @@ from tests.executors.listening import Listener, eventually
 from tests.executors.puppets import (
     PuppetWorld,
     devices,
-    is_stopped,
     make_spec,
     make_stage,
 )
@@ -283,7 +282,7 @@ def answers(effects: Iterable[Effect]) -> list[AnyEvent]:
 
 
 def test_no_worker_of_a_live_gang_hears_of_a_share() -> None:
-    gang = GangController(make_stage(job_id=JOB), GangRecord(), is_stopped)
+    gang = GangController(make_stage(job_id=JOB), GangRecord())
     world = PuppetWorld(gang)
     world.command(launch(lambda **_: make_spec(), devices(0, 1)))
     world.settle()
@@ -295,7 +294,7 @@ def test_no_worker_of_a_live_gang_hears_of_a_share() -> None:
 
 
 def test_no_worker_of_a_restart_gang_hears_of_a_share() -> None:
-    gang = RestartController(make_stage(job_id=JOB), GangRecord(restarts=Restarts()), is_stopped)
+    gang = RestartController(make_stage(job_id=JOB), GangRecord(restarts=Restarts()))
     gang.command(launch(lambda **_: make_spec(), devices(0, 1)), 0.0)
     for worker in (0, 1):
         gang.forked(worker, 100 + worker, 0.0)

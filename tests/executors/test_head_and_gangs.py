@@ -13,7 +13,7 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.core.fakes import Fixed, Shuffler, core_of, profile
-from tests.executors.puppets import PuppetWorld, is_stopped, make_spec, make_stage
+from tests.executors.puppets import PuppetWorld, make_spec, make_stage
 
 from swell.core.core import Core
 from swell.executors.controller.gang_commands import unknown
@@ -89,7 +89,7 @@ class House:
         saved = self.checkpoints[command.job_id] if before is None else before.checkpoint
         stage = make_stage(TOTAL_STEPS, job_id=command.job_id)
         world = PuppetWorld(
-            GangController(stage, GangRecord(steps=saved, saved_steps=saved), is_stopped, TIMEOUTS),
+            GangController(stage, GangRecord(steps=saved, saved_steps=saved), TIMEOUTS),
             TOTAL_STEPS,
         )
         world.checkpoint = saved

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.executors.puppets import is_stopped, make_spec, make_stage
+from tests.executors.puppets import make_spec, make_stage
 from tests.executors.test_profile_cache import snapshot
 
 from swell.executors.controller.profile_cache import ProfileCache
@@ -40,7 +40,7 @@ class Tries:
     def __init__(self, sizes: Sequence[int] = (1, 2, 4, 8), holders: int = 1, **changes: Any) -> None:
         job = make_stage(**changes)
         command = ProfileJob(job_id="digits-1", spec=job.spec, sizes=tuple(sizes), device_kind="cpu")
-        self.trial = Trial(job, command, 8, TIMES, GangSettings(), is_stopped)
+        self.trial = Trial(job, command, 8, TIMES, GangSettings())
         self.holders, self.worker, self.now_s = holders, -1, 0.0
         self.trial.begin(ALONE, ["node0/0"], 0.0)
         self.begin()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.executors.puppets import JOB, PuppetWorld, devices, is_stopped, make_spec, make_stage, target
+from tests.executors.puppets import JOB, PuppetWorld, devices, make_spec, make_stage, target
 
 from swell.executors.gang.gang_controller import GangController
 from swell.executors.gang.gang_record import GangRecord, read_record, write_record
@@ -11,7 +11,7 @@ from swell.model.target import Configuration, Target
 
 
 def test_a_record_is_the_gang() -> None:
-    world = PuppetWorld(GangController(make_stage(min_batch=16, max_batch=256), GangRecord(), is_stopped))
+    world = PuppetWorld(GangController(make_stage(min_batch=16, max_batch=256), GangRecord()))
     launch = LaunchGang(job_id=JOB, generation=1, target=target(0, 1), spec=make_spec(), total_steps=1000)
     world.command(launch)
     world.settle()

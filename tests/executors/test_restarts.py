@@ -65,9 +65,8 @@ class Processes:
 
     def __init__(self, **fields: Any) -> None:
         """`fields`: of the job's specification."""
-        self.stopped: set[int] = set()
         self.job = make_stage(None, elasticity=Elasticity.RESTART, **fields)
-        self.gang = RestartController(self.job, GangRecord(restarts=Restarts()), self.stopped.__contains__)
+        self.gang = RestartController(self.job, GangRecord(restarts=Restarts()))
         self.alive: dict[int, dict[str, str]] = {}
         self.is_forking_slowly = False  #: a test forks what is to start, by `fork`
         self.signals: list[tuple[int, int]] = []
@@ -114,7 +113,7 @@ class Processes:
             self.alive.pop(number)
             end = WorkerExited(run=JOB, worker=number, status=status, log_tail="last words")
             kept[number] = msgspec.structs.replace(kept[number], exit=end)
-        self.gang = RestartController(self.job, record, self.stopped.__contains__)
+        self.gang = RestartController(self.job, record)
         self.do(take_over(self.gang, kept, (), {}, self.now_s))
 
     def vote(self, worker: int, num_steps: int, is_heard: bool = True) -> None:
@@ -358,7 +357,7 @@ def test_a_worker_that_was_stopped_is_killed_and_the_gang_goes_on_from_its_own_c
     processes.command(launch(0, 1))
     processes.now_s = 10.0
     processes.do(processes.gang.tick(10.0))
-    processes.stopped.add(1)
+    processes.gang.halted(1, True)
     processes.do(processes.gang.tick(12.9))
     assert processes.signals == []
     processes.do(processes.gang.tick(13.1))

@@ -10,7 +10,7 @@ from random import Random
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.executors.puppets import JOB, Puppet, PuppetWorld, devices, is_stopped, make_spec, make_stage
+from tests.executors.puppets import JOB, Puppet, PuppetWorld, devices, make_spec, make_stage
 from tests.executors.test_gang_laws import TIMEOUTS, TOTAL_STEPS, Story, ends_well, moves
 
 from swell.executors.controller.takeover import KeptRun, WholeRun, take_over
@@ -205,7 +205,7 @@ class HandedOn(PuppetWorld):
 
 def new_gang(record: GangRecord | None = None) -> GangController:
     stage = make_stage(TOTAL_STEPS, min_batch=16, max_batch=256)
-    return GangController(stage, record or GangRecord(), is_stopped, TIMEOUTS)
+    return GangController(stage, record or GangRecord(), TIMEOUTS)
 
 
 @dataclass

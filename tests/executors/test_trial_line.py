@@ -397,7 +397,7 @@ def test_a_stopped_trial_is_lost_within_seconds(calibrated: Machines) -> None:
         calibrated.add(f"j{number}")
     (pid,) = calibrated.scripts("j0")
     process = calibrated.processes[pid]
-    process.run.stopped.add(process.worker)
+    process.run.director.halted(process.worker, True)
     calibrated.pass_time(2.0)
     assert not process.is_killed
     calibrated.pass_time(1.5)

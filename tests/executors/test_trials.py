@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from tests.executors.agents import CALL, zygote_of
 from tests.executors.listening import Listener, eventually
-from tests.executors.puppets import is_stopped, make_spec, make_stage
+from tests.executors.puppets import make_spec, make_stage
 
 from swell.executors.controller.profile_cache import ProfileCache
 from swell.executors.gang.allreduce import GroupTimes
@@ -220,7 +220,7 @@ def test_a_script_that_cannot_be_tried_out_says_why(
 @pytest.mark.parametrize("compute_s", [{}, {0: 0.1}, {64: 0.1, 32: -0.1}])
 def test_a_trial_that_measured_nothing_that_makes_sense_has_failed(compute_s: dict[int, float]) -> None:
     command = ProfileJob(job_id="digits-1", spec=make_spec(), sizes=(1,), device_kind="cpu")
-    trial = Trial(make_stage(), command, 1, GroupTimes(), GangSettings(), is_stopped)
+    trial = Trial(make_stage(), command, 1, GroupTimes(), GangSettings())
     trial.begin(ALONE, ["node0/0"], 0.0)
     said = Profiled(compute_s=compute_s, grad_bytes=4, state_bytes=8, samples_per_epoch=512)
     trial.said(0, said, 1.0)
@@ -236,7 +236,7 @@ def test_a_script_that_fails_with_a_part_of_a_batch_is_measured_with_all_of_it(
 ) -> None:
     job = make_stage(accept_differences=accepted)
     command = ProfileJob(job_id="digits-1", spec=job.spec, sizes=(1, 2, 4), device_kind="cpu")
-    trial = Trial(job, command, 1, GroupTimes(), GangSettings(), is_stopped)
+    trial = Trial(job, command, 1, GroupTimes(), GangSettings())
     trial.begin(ALONE, ["node0/0"], 0.0)
     assert welcome_of(trial.said(0, Hello(token="", worker=0, pid=1), 1.0)).local_batches == (64, 32, 16)
     found = ScriptFinding(name="part-of-batch", text="take sizes from the batch")
@@ -255,7 +255,7 @@ def test_large_gradients_are_summed_at_their_own_size_once() -> None:
     job, num_bytes = make_stage(), 400_000_000
     command = ProfileJob(job_id="digits-1", spec=job.spec, sizes=(1, 2, 4), device_kind="cpu")
     times = times_of(2, 4)
-    trial = Trial(job, command, 4, times, GangSettings(), is_stopped)
+    trial = Trial(job, command, 4, times, GangSettings())
     said = Profiled(compute_s={64: 0.1}, grad_bytes=num_bytes, state_bytes=8, samples_per_epoch=512)
     trial.begin(ALONE, ["node0/0"], 0.0)
     trial.said(0, said, 1.0)
@@ -274,7 +274,7 @@ def test_large_gradients_are_summed_at_their_own_size_once() -> None:
     assert profile.allreduce_s[2] == pytest.approx(0.2) and profile.allreduce_s[4] == pytest.approx(0.4)
     assert profile.allreduce_sizes == (2, 4)
     assert times.allreduce_s[2][1000] == 0.001 and times.launch_s[2] == 0.5, "what was known stays"
-    again = Trial(job, command, 4, times, GangSettings(), is_stopped)
+    again = Trial(job, command, 4, times, GangSettings())
     again.begin(ALONE, ["node0/0"], 0.0)
     again.said(0, said, 1.0)
     [told] = again.exited(0, 0, "", 2.0)
@@ -299,7 +299,7 @@ def stepping_trial(hold: bool, pre_run_s: float = 0.0, num_devices: int = 8) -> 
     job = make_stage(hold_after_trial=hold)
     command = ProfileJob(job_id="digits-1", spec=job.spec, sizes=(1, 2, 4, 8), device_kind="cpu")
     settings = GangSettings(pre_run_s=pre_run_s)
-    trial = Trial(job, command, num_devices, times_of(2, 4, 8), settings, is_stopped)
+    trial = Trial(job, command, num_devices, times_of(2, 4, 8), settings)
     compute_s = {64: 0.1, 32: 0.05, 16: 0.025, 8: 0.0125}
     said = Profiled(compute_s=compute_s, grad_bytes=4000, state_bytes=8, samples_per_epoch=512)
     trial.begin(ALONE, ["node0/0"], 0.0)
@@ -374,7 +374,7 @@ def test_large_gradients_for_which_there_is_no_memory_are_extrapolated() -> None
     job = make_stage()
     command = ProfileJob(job_id="digits-1", spec=job.spec, sizes=(1, 2), device_kind="cpu")
     times = GroupTimes(allreduce_s={2: {1000: 0.001, 30_000_000: 0.03}})
-    trial = Trial(job, command, 2, times, GangSettings(), is_stopped)
+    trial = Trial(job, command, 2, times, GangSettings())
     said = Profiled(compute_s={64: 0.1}, grad_bytes=400_000_000, state_bytes=8, samples_per_epoch=512)
     trial.begin(ALONE, ["node0/0"], 0.0)
     trial.said(0, said, 1.0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 
 import pytest
-from tests.executors.puppets import JOB, PuppetWorld, devices, is_stopped, make_spec, make_stage, target
+from tests.executors.puppets import JOB, PuppetWorld, devices, make_spec, make_stage, target
 
 from swell.executors.gang.effects import Kill
 from swell.executors.gang.gang_controller import GangController
@@ -28,7 +28,7 @@ TIMEOUTS = Timeouts(stuck_s=STUCK_S, boundary_s=BOUNDARY_S, silence_s=1e9)
 
 
 def running(num_workers: int) -> PuppetWorld:
-    made = PuppetWorld(GangController(make_stage(), GangRecord(), is_stopped, TIMEOUTS))
+    made = PuppetWorld(GangController(make_stage(), GangRecord(), TIMEOUTS))
     launch = LaunchGang(
         job_id=JOB,
         generation=1,
@@ -246,14 +246,13 @@ def test_a_suspend_parts_with_the_one_that_hangs_and_saves_what_the_others_have(
 # ---------------------------------------------------------------- stopped processes
 @pytest.mark.parametrize("is_connected", [False, True])
 def test_a_joiner_that_was_stopped_on_its_way_is_no_fault_of_the_script(is_connected: bool) -> None:
-    stopped: set[int] = set()
-    made = PuppetWorld(GangController(make_stage(), GangRecord(), stopped.__contains__))
+    made = PuppetWorld(GangController(make_stage(), GangRecord()))
     made.command(LaunchGang(job_id=JOB, generation=1, target=target(0), spec=make_spec(), total_steps=1000))
     made.settle()
     made.command(resize(2, 0, 1))
     if is_connected:
         made._apply(made.gang.said(1, m.Hello(token="t", worker=1, pid=1001), made.now_s))
-    stopped.add(1)
+    made.gang.halted(1, True)
     made.puppets[1].phase = "stopped"
     made.now_s += 3.1
     effects = list(made.gang.tick(made.now_s))
@@ -266,9 +265,9 @@ def test_a_joiner_that_was_stopped_on_its_way_is_no_fault_of_the_script(is_conne
 
 
 def test_a_launch_whose_worker_is_stopped_is_lost_and_not_failed() -> None:
-    stopped = {0}
-    made = PuppetWorld(GangController(make_stage(), GangRecord(), stopped.__contains__))
+    made = PuppetWorld(GangController(make_stage(), GangRecord()))
     made.command(LaunchGang(job_id=JOB, generation=1, target=target(0), spec=make_spec(), total_steps=1000))
+    made.gang.halted(0, True)
     made.now_s += 3.1
     made._apply(made.gang.tick(made.now_s))
     made.hear(0)
@@ -278,13 +277,13 @@ def test_a_launch_whose_worker_is_stopped_is_lost_and_not_failed() -> None:
 
 
 def test_a_gang_of_stopped_workers_is_lost_and_goes_on_from_its_checkpoint() -> None:
-    stopped: set[int] = set()
-    made = PuppetWorld(GangController(make_stage(), GangRecord(), stopped.__contains__))
+    made = PuppetWorld(GangController(make_stage(), GangRecord()))
     spec = make_spec()
     made.command(LaunchGang(job_id=JOB, generation=1, target=target(0, 1), spec=spec, total_steps=1000))
     made.settle()
     made._apply(made.gang.said(0, m.CheckpointSaved(steps=2, path="/checkpoints/x"), made.now_s))
-    stopped.update(made.puppets)
+    for worker in made.puppets:
+        made.gang.halted(worker, True)
     for puppet in made.puppets.values():
         puppet.phase = "stopped"
     made.now_s += 3.1

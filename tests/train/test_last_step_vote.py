@@ -8,7 +8,7 @@ from typing import cast
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.executors.puppets import JOB, is_stopped, make_stage, target
+from tests.executors.puppets import JOB, make_stage, target
 
 from swell.executors.gang.effects import Send
 from swell.executors.gang.gang_record import GangRecord
@@ -28,7 +28,7 @@ class Gang:
     def __init__(self, num: int) -> None:
         hosts = {f"node0/{number}": "ab"[number % 2] for number in range(num)}
         stage = dataclasses.replace(make_stage(None, elasticity=Elasticity.RESTART), hosts=hosts)
-        self._gang = RestartController(stage, GangRecord(restarts=Restarts()), is_stopped)
+        self._gang = RestartController(stage, GangRecord(restarts=Restarts()))
         self._gang.command(
             LaunchGang(
                 job_id=JOB, generation=1, target=target(*range(num)), spec=stage.spec, total_steps=None

@@ -112,18 +112,16 @@ class DirectedRuns:
         launch: LaunchGang,
         gang: GangRecord,
         opened: Mapping[str, messages.RunOpened],
-        stopped: set[int],
     ) -> tuple[DirectedRun, GangController]:
         """Direct a gang that has yet to hear the command, or has yet to be taken over.
 
         Args:
             opened: what hosts have answered on which its run is open.
-            stopped: workers whose processes were stopped by a signal.
         """
         job = self.job_context(launch.job_id, launch.spec, launch.total_steps)
         kind = GangController if gang.restarts is None else RestartController
-        controller = kind(job, gang, stopped.__contains__, self._gang_settings.timeouts)
-        run = DirectedRun(job.job_id, controller, stopped, launch=launch.generation)
+        controller = kind(job, gang, self._gang_settings.timeouts)
+        run = DirectedRun(job.job_id, controller, launch=launch.generation)
         run.note_opened(opened)
         self._ended.pop(job.job_id, None)
         self.begin_run(run)
@@ -169,7 +167,7 @@ class DirectedRuns:
                     run.finished_s = now_s
                 self.do(run, run.director.said(worker, said, now_s))
             case messages.WorkerHalted(is_stopped=is_stopped):
-                (run.stopped.add if is_stopped else run.stopped.discard)(worker)
+                run.director.halted(worker, is_stopped)
             case messages.WorkerExited(status=status, log_tail=log_tail):
                 self._forget(run, worker)
                 self.do(run, run.director.exited(worker, status, log_tail, now_s))
@@ -178,7 +176,6 @@ class DirectedRuns:
     def _forget(self, run: DirectedRun, worker: int) -> None:
         del run.workers[worker]
         run.dealings.pop(worker, None)
-        run.stopped.discard(worker)
 
     def hear_alive(self, host: str, runs: Mapping[str, Mapping[int, Alive]]) -> None:
         """These workers of a host live, by run; those that are not of a run that is directed are left out."""

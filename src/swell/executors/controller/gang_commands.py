@@ -147,7 +147,7 @@ class GangCommands:
             max_local_batch=known.max_local_batch or command.max_local_batch,
             restarts=Restarts() if command.spec.elasticity is Elasticity.RESTART else None,
         )
-        _, gang = self._runs.begin_gang(command, record, opening.opened, set())
+        _, gang = self._runs.begin_gang(command, record, opening.opened)
         self._obey(gang, command)
         return True
 

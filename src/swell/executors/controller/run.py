@@ -18,7 +18,6 @@ class DirectedRun:
 
     key: str
     director: GangController | Trial
-    stopped: set[int] = field(default_factory=set)  #: workers whose processes were stopped by a signal
     hosts: set[str] = field(default_factory=set)  #: on which it is open
     coming: set[str] = field(default_factory=set)  #: hosts of a change for which some make ready
     workers: dict[int, str] = field(default_factory=dict)  #: host of each one that has not ended

@@ -244,9 +244,9 @@ class Takeover:
             spec=order.spec,
             total_steps=record.total_steps,
         )
-        known, stopped = read_record(record.gang), {w.number for w in whole.workers.values() if w.is_stopped}
+        known = read_record(record.gang)
         opened = {host: kept.told.opened for host, kept in whole.kept.items()}
-        run, gang = self.runs.begin_gang(launch, known, opened, stopped)
+        run, gang = self.runs.begin_gang(launch, known, opened)
         for slot in (*known.wanted_slots, *(member.slot for member in known.members.values())):
             self.runs.claim(run.job_id, slot)
         run.record, run.workers, run.dealings = record, whole.hosts_of_workers, whole.dealings
@@ -301,6 +301,7 @@ def take_over(
     """
     effects = list(gang.take_over(now_s))
     for number, worker in kept.items():
+        gang.halted(number, worker.is_stopped)
         if worker.pid is not None:
             effects += gang.forked(number, worker.pid, now_s)
     for number, worker in kept.items():

@@ -273,10 +273,9 @@ class Trials:
         spec, kind = command.spec, command.device_kind
         total_steps = spec.end.total_steps(spec.global_batch, None)
         job = self._runner.job_context(command.job_id, spec, total_steps)
-        nums, stopped = self._hosts.num_of(kind, command.avoid), set[int]()
-        times, is_stopped = self._cache.times(kind), stopped.__contains__
-        trial = Trial(job, command, nums[host], times, self._gang_settings, is_stopped)
-        run = DirectedRun(trial_run(command.job_id), trial, stopped)
+        num_devices, times = self._hosts.num_of(kind, command.avoid)[host], self._cache.times(kind)
+        trial = Trial(job, command, num_devices, times, self._gang_settings)
+        run = DirectedRun(trial_run(command.job_id), trial)
         self._runs[run.key] = one = TrialRun(command, host, trial, run, refused_by)
         self._ask(one, host)
 

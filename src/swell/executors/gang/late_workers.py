@@ -31,7 +31,7 @@ def watch(live: GangRuntime) -> None:
 
 def _kill_silent(live: GangRuntime) -> None:
     for member in live.members.values():
-        verdict = overdue(member, live.job.spec.entry, live.now_s, live.timeouts, live.is_stopped)
+        verdict = overdue(member, live.job.spec.entry, live.now_s, live.timeouts)
         if verdict is not None and not member.is_killed:
             why, is_fault_of_script = verdict
             member.is_at_fault |= is_fault_of_script

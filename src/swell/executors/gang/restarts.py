@@ -91,7 +91,7 @@ class RestartController(GangController):
     def _watch(self) -> None:
         """Its workers give no sign of life. One that was stopped cannot: its peers would wait for it."""
         for member in self.members.values():
-            if member.pid is None or not self.is_stopped(member.number):
+            if member.pid is None or not member.is_stopped:
                 member.heard_s = self.now_s
         restarts, limits = self.restarts, self.timeouts
         if restarts.leaving_s is not None and not self.gang.is_ending:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -41,15 +41,10 @@ class GangRuntime(ABC):
         self,
         job: JobContext,
         gang: GangRecord,
-        is_stopped: Callable[[int], bool],
         timeouts: Timeouts | None = None,
     ) -> None:
-        """
-        Args:
-            gang: a new one, or the record of a former controller, which is to be taken over.
-            is_stopped: tells whether the process of a worker, by its number, was stopped.
-        """
-        self.job, self.gang, self.is_stopped = job, gang, is_stopped
+        """`gang`: a new one, or the record of a former controller, which is to be taken over."""
+        self.job, self.gang = job, gang
         self.timeouts = timeouts or Timeouts()
         self.effects: list[Effect] = []
         self.reductions = Reductions()
@@ -95,6 +90,11 @@ class GangRuntime(ABC):
             member.heard_s = self.now_s
             self._hear(message, member)
         return self.act()
+
+    def halted(self, worker: int, is_stopped: bool) -> None:
+        """The process of a worker was stopped by a signal, or goes on."""
+        if (member := self.members.get(worker)) is not None:
+            member.is_stopped = is_stopped
 
     def alive(self, pulses: Mapping[int, Alive], now_s: float) -> None:
         self.pass_time(now_s)

@@ -92,9 +92,7 @@ def kill_late(live: GangRuntime, ending: Ending) -> None:
         member
         for member in live.members.values()
         if not member.is_killed
-        and (
-            live.now_s >= ending.kill_at_s or stands_still(member, live.now_s, live.timeouts, live.is_stopped)
-        )
+        and (live.now_s >= ending.kill_at_s or stands_still(member, live.now_s, live.timeouts))
     ]
     if late and ending.outcome is Outcome.SUCCEEDED:
         told = f"succeeded, but its last lines were cut off after {span(live.now_s - ending.since_s)}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from swell.executors.exit_status import HOST_LOST, NOT_STARTED, OUT_OF_MEMORY, OVER_MEMORY, UNFIT
@@ -33,23 +32,21 @@ class Timeouts:
     restart_s: float = 10.0  #: from SIGTERM to SIGKILL where the script writes its own checkpoint
 
 
-def overdue(
-    member: Member, script: str, now_s: float, timeouts: Timeouts, is_stopped: Callable[[int], bool]
-) -> tuple[str, bool] | None:
+def overdue(member: Member, script: str, now_s: float, timeouts: Timeouts) -> tuple[str, bool] | None:
     """Return why a worker's time is up, and whether its script is at fault; None: it is not up."""
     is_on_its_way = member.state is State.STARTING and member.pid is not None
     if is_on_its_way and now_s - member.since_s > _ready_s(member, timeouts):
         return never_called(script, timeouts.ready_s), True
-    if why := unresponsive(member, now_s, timeouts, is_stopped):
+    if why := unresponsive(member, now_s, timeouts):
         return why, False
     if member.left_s is not None and now_s - member.left_s > timeouts.leave_s:
         return f"worker {member.number} did not exit within {span(timeouts.leave_s)} and was killed", False
     return None
 
 
-def unresponsive(member: Member, now_s: float, timeouts: Timeouts, is_stopped: Callable[[int], bool]) -> str:
+def unresponsive(member: Member, now_s: float, timeouts: Timeouts) -> str:
     """Return why a worker is taken for dead that gives no sign of life; empty: it is not."""
-    if stands_still(member, now_s, timeouts, is_stopped):
+    if stands_still(member, now_s, timeouts):
         return f"worker {member.number} was stopped by a signal, and was killed"
     if member.heard_s is not None and now_s - member.heard_s > timeouts.silence_s:
         return f"worker {member.number} gave no sign of life for {span(timeouts.silence_s)} and was killed"
@@ -62,12 +59,11 @@ def _ready_s(member: Member, timeouts: Timeouts) -> float:
     return timeouts.ready_s * (READING_SHARE if is_reading else 1.0)
 
 
-def stands_still(member: Member, now_s: float, timeouts: Timeouts, is_stopped: Callable[[int], bool]) -> bool:
+def stands_still(member: Member, now_s: float, timeouts: Timeouts) -> bool:
     """Whether it has said nothing for a while, and will not before its process is woken."""
     since_s = member.since_s if member.heard_s is None else member.heard_s
-    if member.pid is None or now_s - since_s <= timeouts.standstill_s:
-        return False
-    return is_stopped(member.number)
+    is_silent = member.pid is not None and now_s - since_s > timeouts.standstill_s
+    return is_silent and member.is_stopped
 
 
 def never_called(script: str, limit_s: float) -> str:

@@ -71,15 +71,13 @@ class Trial(GangRuntime):
         num_devices: int,
         times: GroupTimes,
         settings: GangSettings,
-        is_stopped: Callable[[int], bool],
     ) -> None:
         """
         Args:
             num_devices: devices of the kind on its host.
             times: of the kind, and shared: they grow by what any trial run of the kind measures.
-            is_stopped: whether the process of a worker was.
         """
-        super().__init__(job, GangRecord(), is_stopped, settings.timeouts)
+        super().__init__(job, GangRecord(), settings.timeouts)
         self.plan = TrialPlan(command, num_devices, times, settings)
         self.profile: Profile | None = None
         self.is_over = False
@@ -131,7 +129,7 @@ class Trial(GangRuntime):
             return
         members = self.members.values()
         for member in members:
-            if why := unresponsive(member, self.now_s, self.timeouts, self.is_stopped):
+            if why := unresponsive(member, self.now_s, self.timeouts):
                 self._give_up(running, why)
         begun_s = max((member.since_s for member in members), default=self.now_s)
         if running.part.kind is PartKind.GROUP and self.plan.is_late(self.now_s):
