@@ -62,12 +62,15 @@ class GangController(GangRuntime):
     def command(self, command: GangCommand, now_s: float) -> list[Effect]:
         self.pass_time(now_s)
         if self.is_news(command):
-            if isinstance(command, StopGang):
-                shutdown.stop(self)
-            elif isinstance(command, SuspendGang) and not self.gang.is_ending:
-                transition.suspend(self)
-            elif not isinstance(command, SuspendGang) and not self.gang.is_ending:
-                transition.resize(self, command)
+            match command:
+                case StopGang():
+                    shutdown.stop(self)
+                case _ if self.gang.is_ending:
+                    pass  # its end is the answer
+                case SuspendGang():
+                    transition.suspend(self)
+                case _:
+                    transition.resize(self, command)
         return self.act()
 
     def take_over(self, now_s: float) -> list[Effect]:

@@ -42,8 +42,7 @@ class RunningPart:
 
     part: Part
     devices: tuple[str, ...]
-    forked_s: float = 0.0  #: the first of a group, which the zygote may have to import for
-    joined_s: float | None = None  #: the latest of them is in the group since then
+    launch_s: float = 0.0  #: from the first fork, for which the zygote may have to import, to their group
     is_measured: bool = False
     epoch_ended_s: float | None = None  #: steps are measured, and the script does what follows an epoch
     is_to_repeat: bool = False  #: to be done again: in less memory, or without a comparison
@@ -164,10 +163,9 @@ class Trial(GangRuntime):
             case messages.Bound():
                 regrouping.pass_on(self, message, member)
             case messages.Joined():
-                running.joined_s = self.now_s
+                running.launch_s = self.now_s - min(each.since_s for each in self.members.values())
             case messages.Calibrated() if running.part.sums:
-                up_s = running.forked_s if running.joined_s is None else running.joined_s
-                self.plan.note_sums(running.part, message, up_s - running.forked_s)
+                self.plan.note_sums(running.part, message, running.launch_s)
                 running.is_measured = True
             case messages.GroupStepped(step_s=step_s) if running.part.kind is PartKind.GROUP and step_s > 0.0:
                 self.plan.note_group(running.part.num_workers, step_s)
@@ -216,7 +214,6 @@ class Trial(GangRuntime):
             self.plan.start_s = self.now_s - member.since_s
             self.plan.script.num_holders = message.num_holders
         elif all(each.state is State.READY for each in members):
-            running.forked_s = min(each.since_s for each in members)
             regrouping.form(self, members)
 
     def _note_profiled(self, message: messages.Profiled, member: Member, running: RunningPart) -> None:
@@ -243,8 +240,7 @@ class Trial(GangRuntime):
 
     def _note_failed(self, message: messages.Failed, running: RunningPart) -> None:
         script, text = self.plan.script, message.message
-        if message.is_out_of_memory and self._is_repeated(running, script.divide_more):
-            running.fail(text, is_fault=True)
+        if message.is_out_of_memory and self._repeat(running, script.divide_more, text):
             return
         text = script.describe_lack(text) if message.is_out_of_memory else text
         why = script.why_not_compared
@@ -257,20 +253,21 @@ class Trial(GangRuntime):
             return  # only rank 0 of a group says what was measured
         script, text = self.plan.script, describe_exit(member, status, log_tail)
         is_lack = status in (OVER_MEMORY, OUT_OF_MEMORY) and not member.is_killed
-        if is_lack and self._is_repeated(running, script.take_less):
-            running.fail(text, is_fault=True)
-        elif is_lack:
+        if is_lack and self._repeat(running, script.take_less, text):
+            return
+        if is_lack:
             self._give_up(running, script.describe_lack(text))
         elif is_fault_of_script(status) and running.is_alone:
             running.fail(self._describe_end(member, status, log_tail), is_fault=True)
         else:
             self._give_up(running, text)
 
-    def _is_repeated(self, running: RunningPart, take_less: Callable[[], bool]) -> bool:
+    def _repeat(self, running: RunningPart, take_less: Callable[[], bool], why: str) -> bool:
         """Whether the script runs again, in less memory."""
         if not running.is_alone or running.is_measured or not take_less():
             return False
         running.is_to_repeat = True
+        running.fail(why, is_fault=True)
         return True
 
     def _describe_end(self, member: Member, status: int, log_tail: str) -> str:
