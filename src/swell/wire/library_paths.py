@@ -23,7 +23,8 @@ LAUNCHER_AWARE = frozenset(
     }
 )
 _BY_NAME = LAUNCHER_AWARE | {"torch"}
-_OURS = str(Path(__file__).parents[1] / "train")
+#: What is below a script's own calls in a worker; the demo's scripts are scripts as any.
+_OURS = tuple(str(Path(__file__).parents[1] / name) for name in ("train", "executors"))
 _STANDARD = os.path.dirname(os.__file__)
 
 
@@ -35,11 +36,11 @@ def is_standard(path: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def is_library(path: str) -> bool:
-    """Whether a file is of the standard library, of Swell's training library, or of an installed one.
+    """Whether a file is of the standard library, of what Swell runs in a worker, or of an installed one.
 
     Packages are installed in `site-packages`, or in any folder of `sys.path` (`pip install --target`).
     """
-    if path.startswith((_OURS, _STANDARD, "<")) or "site-packages" in path or "dist-packages" in path:
+    if path.startswith((*_OURS, _STANDARD, "<")) or "site-packages" in path or "dist-packages" in path:
         return True
     roots = (os.path.join(os.path.abspath(one), "") for one in sys.path)
     root = max((one for one in roots if path.startswith(one)), key=len, default="")

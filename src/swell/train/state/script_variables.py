@@ -278,7 +278,8 @@ class ScriptVariables:
             if frame is not None:
                 self._see(frame)
             for function in self._functions.values():
-                function.refresh()
+                if function.values:
+                    function.refresh()
 
     # ------------------------------------------------------------------ what there is
     def frames(self) -> list[FrameType]:

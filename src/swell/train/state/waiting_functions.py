@@ -61,7 +61,7 @@ class WaitingFunction:
 
     def refresh(self) -> None:
         """Look at those of its locals again that are variables."""
-        if self.values and self.frame is not None:
+        if self.frame is not None:
             shown = self.frame.f_locals
             self.values = {name: shown.get(name, UNBOUND) for name in self.values}
             self._let_go(shown)
