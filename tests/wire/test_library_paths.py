@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from swell.executors.local.zygote import process
+from swell.train.runtime import runner
 from swell.wire.library_paths import is_library, is_standard
 
 #: A package that asks how many workers there are, and a script that has it do so.
@@ -86,3 +88,8 @@ def test_the_standard_library_is_no_place_of_installed_ones() -> None:
     assert is_standard(os.__file__) and is_library(os.__file__) and is_library("<frozen runpy>")
     beside = str(Path(os.__file__).parent / "site-packages" / "x.py")
     assert is_library(beside) and not is_standard(beside)
+
+
+def test_what_runs_below_a_script_in_a_worker_is_no_part_of_it() -> None:
+    assert is_library(process.__file__) and is_library(runner.__file__)
+    assert not is_library(__file__)

@@ -100,7 +100,7 @@ class Run:
         self._watch = OptimizerWatch(task.state)
         self._hook = register_optimizer_step_pre_hook(self._check_stepper)
         host.enter(task)
-        self._seed(Purpose.BETWEEN, self._task.state.updates)
+        seed_streams(host.device, host.seed, Purpose.BETWEEN, task.state.updates)
 
     @property
     def rank(self) -> int:
@@ -261,7 +261,7 @@ class Run:
                 if self._task.course.place.epoch != epoch:
                     # In others the script has done what follows an epoch, here not yet.
                     self._task.state.undo.catch_up(sys._getframe(1))
-                elif not self.should_stop():
+                elif self._task.state.steps < self._task.total_steps:
                     yield from self._passes()
         except GeneratorExit:  # the script leaves its loop
             self._task.state.variables.leave_loop()
@@ -388,7 +388,7 @@ class Run:
     def _passes(self) -> Iterator[Any]:
         """The batches of a step that are this worker's; none if the epoch of a stream is over."""
         task, host = self._task, self._host
-        opened = self._feed.open(task.state.updates, host.share, host.edition)
+        opened = self._feed.open(task.course.place.step, host.share, host.edition)
         if opened is None:
             task.state.end_epoch()
             return
@@ -410,7 +410,7 @@ class Run:
                     task.state.objects.rewind()
                 self._out, self._has_stepped = (share, part), False
                 self._calls.begin_pass()
-                self._seed(Purpose.PASS, part.step, part.first)
+                seed_streams(host.device, host.seed, Purpose.PASS, part.step, part.first)
                 self._begun = None if self._is_use_checked else stream_states()
                 yield batch
                 if self._has_drawn or (self._out is not None and self._several is None):
@@ -492,9 +492,9 @@ class Run:
         self._task.course.finish_step(self._share)
         self._task.state.finish_batch(turns[0].loss if turns[0].has_weight else None)
         self._calls.is_applying = False
-        self._share = None
-        self._seed(Purpose.BETWEEN, self._task.state.updates)
-        self._host.finish_step(turns[-1])
+        self._share, host = None, self._host
+        seed_streams(host.device, host.seed, Purpose.BETWEEN, self._task.course.place.step)
+        host.finish_step(turns[-1])
 
     def _revert(self, frame: FrameType | None = None) -> None:
         """Nothing of the step is left."""
@@ -571,9 +571,6 @@ class Run:
                 "with the average of all workers: take the call out"
             )
 
-    def _seed(self, purpose: Purpose, *place: int) -> None:
-        seed_streams(self._host.device, self._host.seed, purpose, *place)
-
     def see_end(self, frames: Iterable[FrameType]) -> None:
         """The script has raised an error in these calls, the innermost first."""
         self._task.state.variables.see_end(frames)
@@ -628,7 +625,7 @@ def mean_of(loss: torch.Tensor) -> torch.Tensor:
             f"run.step() was given a {type(loss).__qualname__}; give it the loss as a tensor, the mean over "
             "the samples of this batch"
         )
-    if loss.numel() != 1:
+    if loss.ndim and loss.numel() != 1:
         raise LoopError(
             f"run.step() was given a loss of shape {tuple(loss.shape)}; give it the mean, one number"
         )
@@ -637,4 +634,4 @@ def mean_of(loss: torch.Tensor) -> torch.Tensor:
             "run.step() was given a complex loss, of which only a real number can be averaged and told; give "
             "it what loss.backward() was called on, such as loss.real or loss.abs()"
         )
-    return loss.detach().reshape(())
+    return loss.detach().reshape(()) if loss.ndim else loss.detach()
