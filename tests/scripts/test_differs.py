@@ -16,7 +16,9 @@ DIFFERS = sorted((Path(__file__).parent / "differs").glob("*.py"))
 
 
 def findings_that_hold(script: Path, folder: Path) -> list[ScriptFinding]:
-    agent = FakeAgent(folder, mode="profile", global_batch=BATCH, total_steps=None, compares=True)
+    agent = FakeAgent(
+        folder, mode="profile", global_batch=BATCH, total_steps=None, compares=True, resumes=True
+    )
     try:
         agent.start(0, script, str(folder / "final.pt"))
         agent.exit_status(0)

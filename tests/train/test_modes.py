@@ -89,7 +89,7 @@ def test_an_epoch_in_which_nothing_is_measured_has_a_step(
     """The steps of the comparison are put back, with all that the script has counted in them."""
     script = tmp_path / "divides.py"
     script.write_text(DIVIDES)
-    agent = start_agent(mode="profile", total_steps=None, compares=True)
+    agent = start_agent(mode="profile", total_steps=None, compares=True, resumes=True)
     agent.start(0, script)
     assert agent.exit_status(0) == 0, agent.logs()
     told = [said for _, said in agent.all_said(messages.Profiled)]

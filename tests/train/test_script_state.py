@@ -88,7 +88,7 @@ def test_a_job_that_goes_on_twice_grows_and_loses_a_worker_learns_the_same(
 
 
 def found_in(script: Path, start_agent: StartAgent, folder: Path) -> list[ScriptFinding]:
-    agent = start_agent(mode="profile", total_steps=STEPS, local_batches=(2, 6), compares=True)
+    agent = start_agent(mode="profile", total_steps=STEPS, local_batches=(2, 6), compares=True, resumes=True)
     agent.start(0, script, str(folder / "result.json"))
     assert agent.exit_status(0) == 0, agent.logs()
     return agent.all_said(messages.Profiled)[-1][1].findings
@@ -145,7 +145,7 @@ for epoch in run.epochs():
 
 @pytest.mark.slow
 def test_a_loop_that_fails_when_it_goes_on_is_found(start_agent: StartAgent, tmp_path: Path) -> None:
-    agent = start_agent(mode="profile", total_steps=STEPS, local_batches=(6,), compares=True)
+    agent = start_agent(mode="profile", total_steps=STEPS, local_batches=(6,), compares=True, resumes=True)
     agent.start(0, write_script(tmp_path, FAILS), str(tmp_path / "result.json"))
     finding = agent.wait(0, messages.NotCompared).finding
     assert finding.holds and "goes on in a new process fails: AssertionError: a step comes" in finding.text

@@ -394,6 +394,7 @@ class Welcome(Message, frozen=True, kw_only=True):
     ] = ()  #: mode `profile`: measure these; mode `group`: the one of each worker
     group_steps: int = 0  #: mode `group`: steps that are timed, after a few that are not
     compares: bool = False  #: mode `profile`: first compare one worker with two
+    resumes: bool = False  #: mode `profile`: then see whether the script can go on from a checkpoint
     least_workers: int = 1  #: mode `profile`: among so many a state that can be divided is divided
     allreduce_bytes: tuple[int, ...] = CALIBRATED_BYTES  #: mode `calibrate`: measure these
     max_local_batch: int | None = None  #: samples that a pass may have at most; None: no limit is known

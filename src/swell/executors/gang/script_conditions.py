@@ -30,6 +30,7 @@ class ScriptConditions:
     num_holders: int = 0  #: workers that have each part; 0: the state is not divided, as far as is known
     max_local_batch: int | None = None  #: samples that fit on a device at once, as far as is known
     why_not_compared: ScriptFinding | None = None
+    resumes: bool = True  #: it is tried whether the script can go on from a checkpoint
 
     @property
     def sizes_in_memory(self) -> tuple[int, ...]:
@@ -55,7 +56,10 @@ class ScriptConditions:
         return is_new
 
     def do_not_compare(self, why: ScriptFinding) -> None:
-        self.compares, self.why_not_compared = False, why
+        """Leave out the check that the script did not stand; without a comparison that is of going on."""
+        self.resumes = self.resumes and self.compares
+        is_first = self.why_not_compared is None or not self.why_not_compared.holds
+        self.compares, self.why_not_compared = False, why if is_first else self.why_not_compared
 
     def take_less(self) -> bool:
         """The process ran out of memory, wherever it was. Returns whether less is left to be tried."""

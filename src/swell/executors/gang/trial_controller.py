@@ -196,6 +196,7 @@ class Trial(GangRuntime):
                     local_batches=script.batches,
                     max_local_batch=script.max_local_batch,
                     compares=script.compares,
+                    resumes=script.resumes,
                     least_workers=script.least_workers,
                 )
             case PartKind.GROUP:

@@ -99,7 +99,7 @@ def check_script(entry: str, args: Sequence[str], device: DeviceBinding) -> Scri
 
 def _welcome(folder: str, device: DeviceBinding) -> messages.Welcome:
     return messages.Welcome(
-        mode="profile", device=device.torch_device, seed=0, checkpoint_dir=folder, compares=True
+        mode="profile", device=device.torch_device, seed=0, checkpoint_dir=folder, compares=True, resumes=True
     )
 
 

@@ -185,7 +185,7 @@ class Profiling(Host):
         self._shown.begin_step(is_again=isinstance(self._tried, SizeComparison))
         if self._num_begun == 1:
             self._originals = self._task.state.script_values()["variables"]
-            if self.welcome.compares and self._tried is None:
+            if self._tried is None:
                 self._begin_resuming()
         if self._left_s is not None and self._between_s is None:
             self._begin_next_epoch()
@@ -208,6 +208,8 @@ class Profiling(Host):
             self._begin_resuming()
 
     def _begin_resuming(self) -> None:
+        if not self.welcome.resumes:
+            return
         if self._task.state.shard is not None and self.least_workers > 1:
             self._findings.append(not_tried("one worker may be too small for the whole state"))
         else:
@@ -222,7 +224,7 @@ class Profiling(Host):
             sampler.order(1)  # raises where the epoch that begins has another length
         is_known = any(finding.name == SCRIPT_STATE for finding in self._findings)
         is_cut = self.course.is_stream or self._task.state.shard is not None
-        if not self.welcome.compares or is_known or is_cut or self._between_s > MOST_TRIED_S:
+        if not self.welcome.resumes or is_known or is_cut or self._between_s > MOST_TRIED_S:
             self._finish_trial()
         self._tried = ResumeCheck(self._task, self._originals, self._end_epoch)
 
