@@ -17,9 +17,7 @@ from swell.wire.messages import Finished
 
 
 class Replies(msgspec.Struct, kw_only=True):
-    """What the head has asked of a gang and was told: each command is answered once, and again if it is said
-    again.
-    """
+    """What the head has asked of a gang and was told: a command that comes again is answered again."""
 
     generation: int = 0  #: of the latest command
     asked: tuple[str, int] | None = None  #: the name of the latest command's kind, and its generation
