@@ -18,7 +18,7 @@ RIGHT = (
     *("plain", "regression", "mean_by_hand", "weight_decay_and_scheduler", "moving_average", "two_losses"),
     *("penalty", "logs_its_norm", "evaluates_in_the_loop", "fixed_length_tokens", "schedule_by_run_steps"),
     *("frozen_part", "augments_samples", "half_precision", "deterministic_dropout", "clip_in_the_loop"),
-    *("declared_sum", "declared_weights"),
+    *("declared_sum", "declared_weights", "baseline_of_all", "frozen_after_elastic"),
 )
 
 #: What the trial run finds by resuming, besides: see `test_script_state`.

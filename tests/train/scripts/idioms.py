@@ -217,11 +217,35 @@ def deterministic_dropout() -> None:
     train(classifier(nn.Dropout(0.4), nn.BatchNorm1d(16)), mean_loss, deterministic=True)
 
 
+def baseline_of_all() -> None:
+    """What `run.step` returns is the same on all workers, and may be used in the next step."""
+    model, baseline = classifier(), torch.zeros(())
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    run = swell.train.elastic(model, optimizer, DataLoader(TensorDataset(inputs, labels), BATCH), epochs=3)
+    for x, y in run.batches():
+        optimizer.zero_grad()
+        loss = mean_loss(model, x, y) / (1 + baseline)
+        loss.backward()
+        baseline = 0.9 * baseline + 0.1 * run.step(loss)
+
+
+def frozen_after_elastic() -> None:
+    model = classifier()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    run = swell.train.elastic(model, optimizer, DataLoader(TensorDataset(inputs, labels), BATCH), epochs=3)
+    model[0].requires_grad_(False)
+    for x, y in run.batches():
+        optimizer.zero_grad()
+        loss = mean_loss(model, x, y)
+        loss.backward()
+        run.step(loss)
+
+
 RIGHT = (
     *(plain, regression, mean_by_hand, weight_decay_and_scheduler, moving_average, two_losses, penalty),
     *(logs_its_norm, evaluates_in_the_loop, fixed_length_tokens, schedule_by_run_steps, frozen_part),
     *(augments_samples, half_precision, deterministic_dropout, clip_in_the_loop, declared_sum),
-    declared_weights,
+    *(declared_weights, baseline_of_all, frozen_after_elastic),
 )
 
 
