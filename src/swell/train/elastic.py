@@ -144,7 +144,7 @@ def elastic(
     if isinstance(host, Profiling):
         known_steps, shown = host.known_steps(own_steps), host.shown_counts()
     if host.welcome.target is None:  # else it may end before
-        _check_schedules(train_state.schedulers(), known_steps)
+        _check_schedules(train_state.schedulers, known_steps)
     task = Task(
         train_state,
         _gradients(model, host, 0 if noise is None else NOISE_INTERVAL, deterministic, own_shard),
@@ -328,7 +328,7 @@ def _check_choice(name: str, value: str, choices: object) -> None:
         raise ValueError(f"elastic() got {name}={value!r}; choose from {', '.join(known)}")
 
 
-def _check_schedules(schedulers: Sequence[Stateful | None], end: int) -> None:
+def _check_schedules(schedulers: Sequence[Stateful], end: int) -> None:
     """Raises ValueError where a scheduler would be stepped beyond its end, amid the run.
 
     Args:

@@ -53,8 +53,9 @@ class TrainState:
             noise: measures the gradients of each step.
             shard: this worker's part of the optimizer's state, where that is divided among workers.
         """
-        schedulers = scheduler.named.values() if isinstance(scheduler, SchedulerSet) else (scheduler,)
-        if any(isinstance(each, torch.optim.lr_scheduler.ReduceLROnPlateau) for each in schedulers):
+        several = list(scheduler.named.values()) if isinstance(scheduler, SchedulerSet) else [scheduler]
+        self.schedulers: list[Stateful] = [each for each in several if each is not None]
+        if any(isinstance(each, torch.optim.lr_scheduler.ReduceLROnPlateau) for each in self.schedulers):
             raise TypeError(
                 "ReduceLROnPlateau cannot be elastic()'s scheduler, for it steps on a metric and not once a "
                 "step; give state={'plateau': scheduler} and step it yourself, on all workers with one number"
@@ -63,9 +64,8 @@ class TrainState:
         self._plain_model: nn.Module = getattr(model, "_orig_mod", model)  # what torch.compile wraps
         self.optimizer = optimizer  #: or several, see `OptimizerSet`
         self.optimizers = list(optimizer) if isinstance(optimizer, OptimizerSet) else [optimizer]
-        self.is_within_batch = (
-            False  #: one of several optimizers has stepped in a batch that does not count yet
-        )
+        #: One of several optimizers has stepped in a batch that does not count yet.
+        self.is_within_batch = False
         self._unscaled: list[torch.optim.Optimizer] = []  # in the batch under way, of several optimizers
         self.scheduler = scheduler
         self.scaler: torch.amp.GradScaler | None = None  #: of the script, found in its loop
@@ -73,7 +73,7 @@ class TrainState:
         self._found_scaler: codec.Tree | None = None
         self.objects = ScriptState(objects)  #: `run.state`
         self.variables = ScriptVariables(
-            lambda: [self.model, *self.optimizers, *self.schedulers(), self.scaler],
+            lambda: [self.model, *self.optimizers, *self.schedulers, self.scaler],
             lambda: [self.scaler, *self.objects.held()],
         )
         self.course = course
@@ -140,13 +140,6 @@ class TrainState:
         """What several optimizers have changed in a batch is undone."""
         self.is_within_batch, self._unscaled = False, []
 
-    def schedulers(self) -> list[Stateful | None]:
-        return (
-            list(self.scheduler.named.values())
-            if isinstance(self.scheduler, SchedulerSet)
-            else [self.scheduler]
-        )
-
     def _update(
         self,
         optimizer: torch.optim.Optimizer,
@@ -165,7 +158,8 @@ class TrainState:
             self._unscaled.append(optimizer)
         if self.noise is not None and parts is not None:
             parameters = [parameter for parameter in self.model.parameters() if parameter.grad is not None]
-            self.noise.observe(self.updates, parts, parameters, self._factor)
+            factor = 1.0 if self.scaler is None else self.scaler.get_scale()
+            self.noise.observe(self.updates, parts, parameters, factor)
         for clip in clips:
             clip()
         factor = self.rate_factor
@@ -203,11 +197,6 @@ class TrainState:
             self._found_scaler = None
         self.undo.keep_scaler()
 
-    @property
-    def _factor(self) -> float:
-        """A scaler's, on the gradients of the step's parts."""
-        return 1.0 if self.scaler is None else self.scaler.get_scale()
-
     def end_epoch(self) -> None:
         """A stream has no more for this epoch: what it has beyond whole steps of the own batch is one."""
         if self.course is not None:
@@ -230,7 +219,7 @@ class TrainState:
 
     def check_schedulers(self) -> None:
         """Raises LoopError, if the script has stepped a scheduler by itself since this was last called."""
-        counts = [getattr(scheduler, "last_epoch", None) for scheduler in self.schedulers()]
+        counts = [getattr(scheduler, "last_epoch", None) for scheduler in self.schedulers]
         noted, self._noted = self._noted, (self.steps, counts)
         if noted is None:
             return
@@ -407,8 +396,7 @@ class TrainState:
         self._noted = None
         self.is_valid, self.is_torn = True, False
         if not self.undo.has_begun and self.updates and self.shard is None:
-            others = [*self.optimizers, *(each for each in self.schedulers() if each is not None)]
-            self._guard = LoadGuard(self.model, others)
+            self._guard = LoadGuard(self.model, [*self.optimizers, *self.schedulers])
 
     def _restore_model(self, values: Mapping[str, Any], is_shared: bool) -> None:
         """`is_shared`: they are those of what is not divided among the workers."""
