@@ -238,9 +238,9 @@ class Checkpoints:
             make_folder(self.folder)
             with _locked(self.folder):
                 order = state.steps, state.updates
-                same = [found for found in checkpoints_in(self.folder) if order_in(found[1]) == order]
-                if any(self._is_sound(path, digest) for digest, path in same):
-                    return None
+                for digest, path in checkpoints_in(self.folder):
+                    if order_in(path) == order and self._is_sound(path, digest):
+                        return None
                 return self.save(state)
 
     # ------------------------------------------------------------------ behind training
