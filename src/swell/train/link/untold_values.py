@@ -31,7 +31,8 @@ class UntoldValues:
         self._values: dict[str, Number] = {}
         self._curves: dict[str, list[tuple[int, float]]] = {}
         self._told_s: dict[str, float] = {}  # by name
-        self._shares: dict[str, tuple[Reduction, deque[tuple[int, Number]]]] = {}
+        #: Values that become one with those of others.
+        self.shares: dict[str, tuple[Reduction, deque[tuple[int, Number]]]] = {}
         self._told_shares_s = -math.inf
 
     def note(self, values: Mapping[str, float], step: int, reduction: Reduction = "rank0") -> bool:
@@ -42,9 +43,9 @@ class UntoldValues:
         values = self._names.admitted(values)
         if reduction != "rank0":
             for name, value in values.items():
-                kept = self._shares.get(name)
+                kept = self.shares.get(name)
                 if kept is None or kept[0] != reduction:
-                    kept = self._shares[name] = (reduction, deque(maxlen=MAX_SHARES))
+                    kept = self.shares[name] = (reduction, deque(maxlen=MAX_SHARES))
                 kept[1].append((step, spelled(value)))
             return self.is_due
         self._values |= {name: spelled(value) for name, value in values.items()}
@@ -55,8 +56,8 @@ class UntoldValues:
 
     @property
     def is_due(self) -> bool:
-        """Whether values that become one with those of others have waited long enough."""
-        return bool(self._shares) and self._clock() - self._told_shares_s >= INTERVAL_S
+        """Whether `shares`, if there are any, have waited long enough."""
+        return bool(self.shares) and self._clock() - self._told_shares_s >= INTERVAL_S
 
     def take(self) -> dict[str, Number]:
         """What is to be told now; `take_curves` is to be told with it."""
@@ -70,7 +71,7 @@ class UntoldValues:
         return {name: tally for name, tally in tallies.items() if tally is not None}
 
     def take_shares(self) -> dict[str, WorkerValues]:
-        shares, self._shares = self._shares, {}
+        shares, self.shares = self.shares, {}
         self._told_shares_s = self._clock()
         return {
             name: WorkerValues(reduction=reduction, values=list(pairs))

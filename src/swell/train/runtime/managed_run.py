@@ -109,7 +109,8 @@ class Linked(Host):
 
     def reach_boundary(self) -> None:
         self._link.lease.check()
-        self._meter.reach_boundary()
+        if self._meter.is_begun:
+            self._meter.come_back()
         if self._is_agreed:
             self._task.state.forms.look(sys._getframe(1))
             self._meter.begin_change()
@@ -151,7 +152,7 @@ class Linked(Host):
             self._meter.take_between(self._task.course)  # rank 0 tells of these
         elif is_time:
             self._say_progress(self._meter.pause_s if is_first else None)
-        if self._values.is_due:
+        if self._values.shares and self._values.is_due:
             self._tell(with_losses=False)
         self._is_unsaved = True
 
@@ -347,14 +348,15 @@ class Linked(Host):
     # ------------------------------------------------------------------ reports
     def _save_if_due(self, is_end: bool = False) -> None:
         is_unsaved, self._is_unsaved = self._is_unsaved, False
-        if not self._checkpoints.is_idle:
+        if not (is_idle := self._checkpoints.is_idle):
             self._note_save(self._checkpoints.take)
-        if is_unsaved and self._is_save_due():
+            is_idle = self._checkpoints.is_idle
+        if is_unsaved and is_idle and self._is_save_due():
             self._task.state.forms.look(sys._getframe(1))
             self._save_together() if is_end else self._save_behind()
 
     def _is_save_due(self) -> bool:
-        return self._group.rank == 0 and self._checkpoints.is_idle and self._checkpoints.is_due()
+        return self._group.rank == 0 and self._checkpoints.is_due()
 
     def _save_behind(self) -> None:
         """Save while training goes on."""

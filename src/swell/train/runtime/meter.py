@@ -31,7 +31,7 @@ class Meter:
         self._rest_s: float | None = None  # running mean of a steady step's all-reduce and update
         self._changing_s: float | None = None  # the change of the gang that is under way costs time since
         self._is_first = True  # of its generation
-        self._is_begun = False  # a step may begin, and none has ended since
+        self.is_begun = False  #: a step may begin, and none has ended since
         self._mean_from_s = self._begun_s
         self._num_steps = 0
 
@@ -44,20 +44,19 @@ class Meter:
         """The gang broke: all since the last whole step is lost."""
         if self._changing_s is None:
             self._changing_s = self._ended_s
-        self._is_begun = False
+        self.is_begun = False
 
     def begin_generation(self) -> None:
         self._is_first = True
 
-    def reach_boundary(self) -> None:
-        """The script wants a batch. If it had been told that an epoch is over, it comes from what follows."""
-        if self._is_begun:
-            self._away_s = time.monotonic() - self._begun_s
-            self._is_begun = False
+    def come_back(self) -> None:
+        """The script wants a batch, and had been told that an epoch is over: it comes from what follows."""
+        self._away_s = time.monotonic() - self._begun_s
+        self.is_begun = False
 
     def begin_step(self) -> None:
-        """A step begins; or the script is told that the epoch is over, and `reach_boundary` comes first."""
-        self._begun_s, self._is_begun = time.monotonic() - self._away_s, True
+        """A step begins; or the script is told that the epoch is over, and `come_back` comes first."""
+        self._begun_s, self.is_begun = time.monotonic() - self._away_s, True
 
     def begin_reduce(self, share: Share) -> None:
         """The gradients are there; a paced device holds them back for as long as their samples take it."""
@@ -74,7 +73,7 @@ class Meter:
         where it stopped to the end of this step, less what this step would have taken without a
         change, which is its own computing and the waiting of an ordinary step.
         """
-        self._ended_s, self._is_begun = time.monotonic() - self._away_s, False
+        self._ended_s, self.is_begun = time.monotonic() - self._away_s, False
         self.step_s = self._ended_s - self._begun_s
         rest_s = self._ended_s - self._reduced_s
         usual_s = rest_s if self._rest_s is None else self._rest_s
