@@ -115,6 +115,7 @@ def is_done(live: GangRuntime) -> bool:
 def go_on(live: GangRuntime) -> None:
     """Take the next step towards the target, if there is one to take."""
     gang = live.gang
+    live.kill([member for member in gang.joiners() if member.slot not in gang.wanted_slots])
     if gang.may_start_workers:
         occupied = {member.slot for member in live.members.values()}
         for slot in gang.wanted_slots:
