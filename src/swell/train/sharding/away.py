@@ -34,6 +34,8 @@ AWAY_GRADIENT = (
     "torch.nn.utils.clip_grad_norm_ returns, set requires_grad before `for batch in run.batches():`, or use "
     "shard='optimizer'"
 )
+#: Within, away tensors are asked as any others, at no cost: for what Swell does in each step.
+unasked = torch._C.DisableTorchFunctionSubclass
 #: Methods of a state by which a script could read or change it.
 METHODS = (
     *("__contains__", "__delitem__", "__getitem__", "__iter__", "__setitem__", "clear", "get", "items"),
@@ -66,7 +68,7 @@ class AwayTensor(torch.Tensor):
         use, is_refused = _use_of(function)
         if is_refused and not AwayTensor.is_open:
             raise LoopError(cls.refusal.format(name=cls.of, use=use))
-        with torch._C.DisableTorchFunctionSubclass():
+        with unasked():
             return function(*args, **(kwargs or {}))
 
 

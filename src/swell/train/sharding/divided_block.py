@@ -90,9 +90,14 @@ class DividedBlock:
         self._here = [type(parameter) for parameter in parameters]  # classes, of the script
         names = {id(parameter): within for within, parameter in module.named_parameters()}
         full_names = [f"{name}.{names[id(parameter)]}".lstrip(".") for parameter in parameters]
-        self._away = [away_classes(full_name) for full_name in full_names]
+        away = [away_classes(full_name) for full_name in full_names]
+        self._away = [kind for kind, _ in away]
+        self._no_gradients = [  # what is in place of gradients that were taken
+            self._nothing.expand(parameter.shape).as_subclass(kind)
+            for parameter, (_, kind) in zip(parameters, away, strict=True)
+        ]
         self._gathered: list[tuple[int, int]] = []  # by parameter: where its memory is, and its version
-        self._taken: dict[int, torch.Tensor] = {}  # what is in place of gradients, by place
+        self._taken: set[int] = set()  # places of parameters whose gradient was taken
         module.register_forward_pre_hook(lambda *_: self._enter(), prepend=True)
         module.register_forward_hook(lambda _, __, output: self._leave(output), always_call=True)
 
@@ -104,7 +109,7 @@ class DividedBlock:
             return
         self._full = None
         self._point_to([self._nothing.expand(parameter.numel()) for parameter in self.parameters])
-        for parameter, (kind, _) in zip(self.parameters, self._away, strict=True):
+        for parameter, kind in zip(self.parameters, self._away, strict=True):
             parameter.__class__ = kind
 
     def bring(self, values: Sequence[torch.Tensor]) -> None:
@@ -227,10 +232,11 @@ class DividedBlock:
         if place in self._taken:
             self._check_taken(place)
             self.parameters[place].grad = None
-            del self._taken[place]
+            self._taken.remove(place)
 
     def _check_taken(self, place: int) -> None:
-        if self.parameters[place].grad is not self._taken.get(place):
+        expected = self._no_gradients[place] if place in self._taken else None
+        if self.parameters[place].grad is not expected:
             raise LoopError(CHANGED.format(name=self.name))
 
     def _forget_taken(self) -> None:
@@ -291,10 +297,8 @@ class DividedBlock:
         if self.exchange is not None:
             for place, has in enumerate(self.has_gradient):
                 if has and place not in self._taken:
-                    parameter = self.parameters[place]
-                    _, kind = self._away[place]
-                    nothing = self._nothing.expand(parameter.shape).as_subclass(kind)
-                    parameter.grad = self._taken[place] = nothing
+                    self.parameters[place].grad = self._no_gradients[place]
+                    self._taken.add(place)
 
 
 def _same(thing: Any) -> Any:

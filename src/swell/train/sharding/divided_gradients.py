@@ -9,6 +9,7 @@ from torch import nn
 
 from swell.train.collective.gradients import Gradients, LoopError, Members, StepTotals, StepVote
 from swell.train.data.sample_schedule import Pass, Share
+from swell.train.sharding.away import unasked
 from swell.train.sharding.divided_block import DividedBlock
 from swell.train.sharding.state_shard import StateShard
 
@@ -49,8 +50,9 @@ class DividedGradients(Gradients):
             self._remake()
         super().begin(share)
         self._passes, self._number, self._is_backward = share.passes, 0, False
-        for block in self._blocks:
-            block.begin_step(share.passes[0].factor)
+        with unasked():
+            for block in self._blocks:
+                block.begin_step(share.passes[0].factor)
         if exchange is not None:
             exchange.begin_step()
 
@@ -73,17 +75,19 @@ class DividedGradients(Gradients):
         return totals
 
     def abandon(self) -> None:
-        for block in self._blocks:
-            block.abandon_backward()
-        super().abandon()
+        with unasked():
+            for block in self._blocks:
+                block.abandon_backward()
+            super().abandon()
 
     def _check(self, part: Pass) -> None:
         if self._is_backward:  # it raised, and the script caught that: torch has not told its end
             self._end_backward()
         if part.weight != self._passes[self._number].weight or part.num_dropped:
             raise LoopError(WEIGHTED)
-        for block in self._blocks:
-            block.end_pass()
+        with unasked():
+            for block in self._blocks:
+                block.end_pass()
 
     # ---------------------------------------------------------------- within a backward pass
     def _note_backward(self, block: DividedBlock) -> None:
@@ -102,5 +106,6 @@ class DividedGradients(Gradients):
 
     def _end_backward(self) -> None:
         self._is_backward = False
-        for block in self._blocks:
-            block.end_backward()
+        with unasked():
+            for block in self._blocks:
+                block.end_backward()
