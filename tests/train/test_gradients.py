@@ -126,9 +126,16 @@ def reduce_all(
     return [work(rank, lambda flat: flat.copy_(reduce(torch.add, packed))) for rank in range(num_workers)]
 
 
+def first_order(num_samples: int) -> list[int]:
+    """All samples of the first epoch, in its order."""
+    order = SampleSchedule(num_samples, num_samples, True, False)._order(0)
+    assert order is not None
+    return list(order[:])
+
+
 def assert_equal_to_one_pass(net: Net, loss: torch.Tensor, num_samples: int) -> None:
     whole = Net()
-    order = list(SampleSchedule(num_samples, num_samples, True, False)._order(0)[:])
+    order = first_order(num_samples)
     expected = whole(samples(num_samples)[order])
     expected.backward()
     assert loss.item() == pytest.approx(expected.item())
@@ -165,7 +172,7 @@ def assert_mean_over_units(net: Net, tally: StepTotals, units: torch.Tensor) -> 
         assert tally.loss == 0 and not any(grad is not None for grad in gradients_of(net))
         return
     whole = Net()
-    order = list(SampleSchedule(len(units), len(units), True, False)._order(0)[:])
+    order = first_order(len(units))
     expected = mean_over(whole, samples(len(units))[order], units[order])
     assert tally.loss.item() == pytest.approx(expected.item())
     for ours, theirs in zip(gradients_of(net), gradients_of(whole), strict=True):
