@@ -137,9 +137,6 @@ def test_a_trial_finds_what_fits_and_a_gang_keeps_to_it_at_every_size(
     assert sorted(profile.compute_s) == [16, 32, 64]  # what does not fit was measured in passes
     assert all(samples <= 16 for _, samples in passes(tmp_path))
     (tmp_path / "passes").write_text("")
-    platform.profile("fits-again", spec)
-    assert platform.listener.wait(JobProfiled, num=2).profile == profile
-    assert not passes(tmp_path), "it was measured before"
     platform.launch("fits", spec, 1, 2, profile.max_local_batch)
     first = platform.listener.wait(GangStarted, 1)
     platform.resize("fits", 2, 0)
