@@ -104,6 +104,7 @@ class Linked(Host):
         self._place_to_save: Place | None = None  # of the state that is being saved
         allow_siblings()
         warm_up(task, welcome.num_workers)
+        task.state.encode()  # raises now, not at the first save, if something cannot be saved
         self._link.send(messages.Ready())
         self._follow_orders()
 

@@ -139,6 +139,7 @@ class Profiling(Host):
     def _tell_ready(self, task: Task) -> None:
         """Take over what is to be trained, and tell the agent that it is there."""
         self._task = task
+        task.state.encode()  # raises before anything is measured, if something cannot be saved
         self._link.send(messages.Ready(num_holders=task.num_holders))
 
     def enter(self, task: Task) -> None:
