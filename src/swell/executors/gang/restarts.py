@@ -8,11 +8,11 @@ the script's own process group listens at its host's `MeetingPoint`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from swell.executors.exit_status import OVER_MEMORY
 from swell.executors.gang import shutdown, transition
-from swell.executors.gang.effects import Effect, Kill, Send
+from swell.executors.gang.effects import Effect, Kill, Send, WorkerExit
 from swell.executors.gang.gang_controller import GangController
 from swell.executors.gang.local_ranks import local_ranks
 from swell.executors.gang.member import Member, Slot, State, flatten
@@ -101,6 +101,13 @@ class RestartController(GangController):
             elif restarts.terminated_s is not None and self.now_s >= restarts.terminated_s + limits.restart_s:
                 self.kill(self.members.values())
         super()._watch()
+
+    def exited_together(self, exits: Sequence[WorkerExit], now_s: float) -> list[Effect]:
+        """Which came first is not known: first are signals, of which errors may be echoes, and last what is
+        well.
+        """
+        in_order = sorted(exits, key=lambda end: (is_fault_of_script(end.status), not end.status))
+        return super().exited_together(in_order, now_s)
 
     def _note_exit(self, member: Member, status: int, log_tail: str) -> None:
         """An exit with 0 after SIGTERM is a stop, too: in a set that is to leave all exits are alike."""
