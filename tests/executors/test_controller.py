@@ -308,6 +308,17 @@ def test_a_stop_does_not_wait_for_a_host_that_makes_ready_for_the_launch(fleet: 
     assert not fleet.hosts["b"].runs and len(of_kind(fleet, GangEnded)) == 1
 
 
+def test_a_launch_takes_the_place_of_one_for_which_a_host_makes_ready(fleet: Fleet) -> None:
+    """A head that was started again knows nothing of the first one's gang, which is not there yet."""
+    fleet.hosts["a"].is_held = True
+    fleet.perform(launch("a/0"))
+    fleet.perform(launch("b/0", generation=2))
+    fleet.hosts["a"].let_through()
+    assert [event.generation for event in of_kind(fleet, GangStarted)] == [2]
+    assert [worker.host.name for worker in fleet.workers(JOB)] == ["b"]
+    assert not of_kind(fleet, GangEnded) and not fleet.hosts["a"].runs
+
+
 @pytest.mark.parametrize("end", [StopGang, SuspendGang])
 def test_an_end_does_not_wait_for_a_host_that_makes_ready_for_a_change(
     fleet: Fleet, end: type[StopGang | SuspendGang]
