@@ -161,3 +161,27 @@ def test_what_a_host_has_offered_while_it_was_withdrawn_counts(fleet: Fleet) -> 
 
 def bindings(node: Node) -> dict[str, DeviceBinding]:
     return dict.fromkeys(node.devices, DeviceBinding(torch_device="cpu", kind="cpu"))
+
+
+@pytest.mark.parametrize("ends_under", ["the former", "the next"])
+def test_workers_left_behind_are_no_gang_to_a_controller_that_knows_how_theirs_has_ended(
+    fleet: Fleet, ends_under: str
+) -> None:
+    lose_b(fleet)
+    fleet.perform(Reconfigure(job_id=JOB, generation=2, target=Target(devices=("a/0",))))
+
+    def finish() -> None:
+        worker = survivor(fleet)
+        worker.say(m.Finished(steps=1000))
+        worker.host.exit(worker, 0)
+
+    if ends_under == "the former":
+        finish()
+        fleet.replace_controller(come=("a",))
+    else:
+        fleet.replace_controller(come=("a",))
+        finish()
+    fleet.return_host("b")
+    assert {ended.outcome for ended in of_kind(fleet, GangEnded)} == {Outcome.SUCCEEDED}
+    assert fleet.inventory is not None and not fleet.inventory.work.gangs
+    assert not fleet.hosts["b"].runs and not fleet.workers(JOB)

@@ -200,8 +200,7 @@ class Takeover:
         """Take over what is whole, and end what will not be."""
         for key, whole in self._take_whole():
             is_late = any(copy.is_late for copy in whole.kept.values())
-            # If it is directed, a host with an older record came first: its gang does not know of these.
-            if whole.is_sound and not is_late and key not in self.runs.by_key:
+            if whole.is_sound and not is_late and not self._is_elsewhere(key, whole.record):
                 self._take_over(whole)
             else:
                 for host, copy in whole.kept.items():
@@ -234,6 +233,14 @@ class Takeover:
                 self._abandon(host, kept[host])
             if newest is not None:
                 yield key, WholeRun(newest, own)
+
+    def _is_elsewhere(self, key: str, record: RunSnapshot) -> bool:
+        """Whether the gang was taken over, or has ended, without those who tell of this record.
+
+        It had left them, or has been taken over by an older record: it does not know of them.
+        """
+        end = self._ends.get(key)
+        return self.runs.gang(key) is not None or (end is not None and end.generation >= record.launch)
 
     def _take_over(self, whole: WholeRun) -> None:
         order, record = next(iter(whole.kept.values())).told.order, whole.record
