@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import statistics
@@ -17,8 +18,8 @@ from tests.executors.zygotes import CALL, Zygote, fork_of
 
 from swell.executors.exit_status import NOT_STARTED
 from swell.executors.local.agent.options import DEFAULT_PRELOAD
-from swell.executors.local.zygote.client import ZygoteProgram
-from swell.executors.local.zygote.messages import Exited, Fork, Forked, Signal, Warm
+from swell.executors.local.zygote.client import ZygoteClient, ZygoteProgram
+from swell.executors.local.zygote.messages import Exited, Fork, Forked, Signal, Warm, WorkerAnswer
 
 
 @pytest.mark.slow
@@ -61,6 +62,29 @@ def test_a_worker_for_which_there_is_no_process_is_told_of(module: str, why: str
             assert why in told.message
     finally:
         zygote.end()
+
+
+def test_a_worker_whose_interpreter_cannot_be_started_is_told_of_and_the_next_one_tries_again(
+    tmp_path: Path,
+) -> None:
+    python = tmp_path / "python"
+    answers: asyncio.Queue[WorkerAnswer] = asyncio.Queue()
+
+    async def fork_twice(lock_fd: int) -> None:
+        program = ZygoteProgram(str(python), (), tmp_path / "zygote.log", lock_fd)
+        client = ZygoteClient(program, answers.put_nowait)
+        client.fork(fork_of(tmp_path, "a", "tell"))
+        told = await asyncio.wait_for(answers.get(), 10.0)
+        assert isinstance(told, Exited) and (told.key, told.status) == ("a", NOT_STARTED)
+        assert "No such file" in told.message
+        python.symlink_to(sys.executable)
+        client.fork(fork_of(tmp_path, "b", "tell"))
+        again = await asyncio.wait_for(answers.get(), 10.0)
+        assert "No such file" not in getattr(again, "message", "")
+        await client.shut_down()
+
+    with (tmp_path / "lock").open("wb") as lock:
+        asyncio.run(fork_twice(lock.fileno()))
 
 
 def test_a_module_that_starts_a_thread_is_refused() -> None:

@@ -77,20 +77,24 @@ class ZygoteProgram:
         return ZygoteProgram(python, preload, state_dir / f"{name}.log", lock_fd)
 
     def start(self, zygote_id: str) -> tuple[subprocess.Popen[bytes], socket.socket]:
-        """Return the process, and the socket by which it is asked."""
+        """Return the process, and the socket by which it is asked. Raises OSError: there can be none now."""
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
         command = [self.python, "-P", "-m", "swell.executors.local.zygote.process", str(theirs.fileno())]
         environ = DEFAULT_VARIABLES | os.environ | dict.fromkeys(THREAD_VARIABLES, "1") | TORCH_VARIABLES
         with theirs, open_log(self.log_path) as file:
-            process = subprocess.Popen(
-                [*command, str(os.getpid()), *self.modules],
-                stdin=subprocess.DEVNULL,
-                stdout=file,
-                stderr=file,
-                env=environ | {MARK: self.mark(zygote_id)},
-                pass_fds=(theirs.fileno(), self.lock_fd),
-            )
+            try:
+                process = subprocess.Popen(
+                    [*command, str(os.getpid()), *self.modules],
+                    stdin=subprocess.DEVNULL,
+                    stdout=file,
+                    stderr=file,
+                    env=environ | {MARK: self.mark(zygote_id)},
+                    pass_fds=(theirs.fileno(), self.lock_fd),
+                )
+            except OSError:
+                ours.close()
+                raise
         return process, ours
 
     def mark(self, zygote_id: str) -> str:
@@ -168,7 +172,14 @@ class ZygoteClient:
     # ------------------------------------------------------------ the zygote's life
     async def _live(self) -> None:
         zygote_id = secrets.token_hex(8)
-        process, channel = self._program.start(zygote_id)
+        try:
+            process, channel = self._program.start(zygote_id)
+        except OSError as error:  # the next fork tries again
+            self._life = None
+            why = f"its interpreter {self._program.python} cannot be started: {error}"
+            for key in self._forget_all():
+                self._hear(Exited(key=key, status=NOT_STARTED, message=why))
+            return
         self._process = process
         has_hung_up = asyncio.Event()
         _, self._link = await asyncio.get_running_loop().create_connection(
@@ -186,7 +197,7 @@ class ZygoteClient:
         await process_gone(process.pid)
         status = process.wait()
         # So are its workers in a moment: the kernel sees to that.
-        orphans, self._pids, self._waiting = self._pids, {}, []
+        orphans = self._forget_all()
         killed = kill_marked(lambda mark: mark.zygote_id == zygote_id)
         pids = {*killed, *(pid for pid in orphans.values() if pid is not None)}
         await asyncio.gather(*(process_gone(pid) for pid in pids))
@@ -196,6 +207,10 @@ class ZygoteClient:
             self.start()
         for key in orphans:
             self._hear(Exited(key=key, status=end, message=why))
+
+    def _forget_all(self) -> dict[str, int | None]:
+        orphans, self._pids, self._waiting = self._pids, {}, []
+        return orphans
 
     def _ask(self, request: Fork | Signal) -> None:
         if self._link is None:
