@@ -17,7 +17,8 @@ from torch import nn
 from torch.utils.data import DataLoader, IterableDataset
 
 from swell.train import Run, elastic
-from swell.train.data.sample_schedule import SampleSchedule, StreamError
+from swell.train.data.loader import Feed
+from swell.train.data.sample_schedule import SampleSchedule, Share, StreamError
 from swell.train.data.stream_reader import Reader
 from swell.wire import messages
 
@@ -166,6 +167,47 @@ class Told(Numbers):
 
     def load_state_dict(self, state: dict[str, int]) -> None:
         self.next = state["next"]
+
+
+@pytest.mark.parametrize("num_processes", [0, 1])
+def test_a_worker_is_lost_in_the_short_step_of_an_epoch_whose_processes_stay(num_processes: int) -> None:
+    """What was loaded ahead for the step after it is of the epoch that ends."""
+    loader = DataLoader(
+        Numbers(10), batch_size=4, num_workers=num_processes, persistent_workers=num_processes > 0
+    )
+    course = stream()
+    feed = Feed(loader, torch.device("cpu"), 0, course)
+
+    def opened(edition: int) -> tuple[Share, list[list[int]]]:
+        found = feed.open(course.place.step, lambda step: course.share(step, 0, 1), edition)
+        assert found is not None
+        return found[0], [ids.tolist() for ids in found[1]]
+
+    for epoch in range(2):
+        feed.begin_epoch()
+        for ids in ([0, 1, 2, 3], [4, 5, 6, 7], [8, 9]):
+            share, batches = opened(epoch)
+            assert batches == [ids]
+            if len(ids) == 2:
+                share, batches = opened(epoch + 1)  # the step is made again, by another group
+                assert batches == [ids]
+            course.finish_step(share)
+    feed.close()
+    assert (course.epoch, course.place.start) == (2, 0)
+
+
+def test_an_epoch_that_ended_with_a_whole_step_ends_so_again() -> None:
+    """A gang may go back to its checkpoint, and its processes live on."""
+    course = stream()
+    feed = Feed(DataLoader(Numbers(8), batch_size=4), torch.device("cpu"), 0, course)
+    begin = course.state_dict()
+    for edition in range(2):
+        for ids in ([0, 1, 2, 3], [4, 5, 6, 7]):
+            found = feed.open(course.place.step, lambda step: course.share(step, 0, 1), edition)
+            assert found is not None and [each.tolist() for each in found[1]] == [ids]
+            course.finish_step(found[0])
+        assert feed.open(course.place.step, lambda step: course.share(step, 0, 1), edition) is None
+        course.load_state_dict(begin)
 
 
 def test_workers_that_read_different_streams_are_told_so(

@@ -90,7 +90,8 @@ class Feed:
         self._passes: Iterator[Pass] = iter(())  # to be asked for
         self._shares: deque[Share] = deque()  # whose passes were asked for
         self._end = 0  # the step before which asking ends
-        self._next: tuple[int, object] | None = None  # (step, edition) of the next pass that was asked for
+        #: (step, edition, epoch) of the next pass that was asked for
+        self._next: tuple[int, object, int] | None = None
 
     def open(
         self, step: int, share_of: Callable[[int], Share], edition: object
@@ -105,10 +106,11 @@ class Feed:
         Raises:
             StreamError: the epoch has fewer samples than a batch.
         """
-        if self._next != (step, edition):
+        epoch = self._course.epoch
+        if self._next != (step, edition, epoch):
             self._end = max(step + 1, self._course.loading_end)
             self._ask(range(step, self._end), share_of)
-        self._next, following = None, (step + 1, edition) if step + 1 < self._end else None
+        self._next, following = None, (step + 1, edition, epoch) if step + 1 < self._end else None
         serving, share = self._take(), self._shares.popleft()
         if serving.num_found is not None:
             if not self._course.note_end(share, serving.num_found):
@@ -119,7 +121,9 @@ class Feed:
             share = replace(share, origin=serving.origin)
         return share, self._batches(share, serving, following)
 
-    def _batches(self, share: Share, first: Serving, following: tuple[int, object] | None) -> Iterator[Any]:
+    def _batches(
+        self, share: Share, first: Serving, following: tuple[int, object, int] | None
+    ) -> Iterator[Any]:
         for part in share.passes:
             serving = first if part is share.passes[0] else self._take()
             self.num_dropped = serving.num_dropped

@@ -318,7 +318,7 @@ class SampleSchedule:
     def note_end(self, share: Share, num_found: int) -> int:
         """The coming step of a stream has only so many samples: the epoch ends. Returns those that it takes.
 
-        From here on its shares are of these.
+        From here on its shares are of these; if they are none, there is no such step.
 
         Raises:
             StreamError: the epoch has fewer samples than a batch.
@@ -330,7 +330,8 @@ class SampleSchedule:
                 f"epoch {place.epoch} of the stream has {num_found} samples and a batch takes "
                 f"{share.num_global}; make the batch smaller, or give more data"
             )
-        self._short_step = place.epoch, place.start, self.batch, num_taken
+        if num_taken:
+            self._short_step = place.epoch, place.start, self.batch, num_taken
         return num_taken
 
     @property
