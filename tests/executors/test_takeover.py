@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
@@ -11,7 +12,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.executors.fake_hosts import Fleet
+from tests.executors.fake_hosts import FakeHost, Fleet
 from tests.executors.puppets import make_spec
 from tests.executors.test_controller_laws import HOSTS, Hosts, Jobs, Scene, Some, ends_well
 from tests.store.views import with_all
@@ -389,6 +390,31 @@ def test_a_command_is_written_down_once(fleet: Fleet, monkeypatch: pytest.Monkey
     monkeypatch.setattr(directed_runs, "write_record", noted)
     fleet.perform(SuspendGang(job_id=JOB, generation=2))
     assert len(written) == 1
+
+
+def test_a_worker_that_cannot_be_started_is_lost_though_no_controller_has_said_so(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its devices are of two hosts. The first controller dies when it has told them of the gang."""
+
+    def go_deaf_after_the_record(host: FakeHost) -> Callable[[h.ToHost], None]:
+        tell = host.tell
+
+        def tell_once(message: h.ToHost) -> None:
+            tell(message)
+            host.is_deaf |= isinstance(message, h.KeepRecord)
+
+        return tell_once
+
+    for name in "ab":
+        monkeypatch.setattr(fleet.hosts[name], "tell", go_deaf_after_the_record(fleet.hosts[name]))
+    spec = make_spec(devices_per_worker=2)
+    fleet.perform(msgspec.structs.replace(launch("a/0", "b/0"), spec=spec))
+    monkeypatch.undo()
+    fleet.replace_controller()
+    assert {end.outcome for end in of_kind(fleet, GangEnded)} == {Outcome.LOST}
+    assert fleet.inventory is not None and not fleet.inventory.work.gangs
+    assert not any(host.runs for host in fleet.hosts.values())
 
 
 def test_what_was_opened_for_a_launch_is_closed(fleet: Fleet) -> None:

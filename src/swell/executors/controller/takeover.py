@@ -71,8 +71,9 @@ class WholeRun:
 
     @property
     def lost(self) -> set[int]:
-        """Workers whose hosts are gone."""
-        return {number for number, host in self.record.workers.items() if host not in self.kept}
+        """Workers whose hosts are gone, and those that no host was told to start, because none could."""
+        told, own = self.record.dealings, self.record.workers.items()
+        return {number for number, host in own if host not in self.kept or number not in told}
 
     @property
     def num_heard(self) -> dict[int, int]:
@@ -303,7 +304,7 @@ def take_over(
 
     Args:
         kept: what hosts tell of workers. One that is missing was never started, and is started now.
-        lost: workers whose hosts are gone.
+        lost: workers whose hosts are gone, or that have none.
         num_heard: how many of a worker's messages the gang knows of.
     """
     effects = list(gang.take_over(now_s))
@@ -317,7 +318,7 @@ def take_over(
     for number, worker in kept.items():
         if worker.reported is not None:
             effects += gang.hear_again(number, worker.reported, now_s)
-    why = "its host was lost together with the controller"
+    why = "its host was lost together with the controller, or none could start it"
     exits = [WorkerExit(number, HOST_LOST, why) for number in lost]
     exits += [WorkerExit(w.number, w.exit.status, w.exit.log_tail) for w in kept.values() if w.exit]
     return [*effects, *gang.exited_together(exits, now_s)]
