@@ -326,6 +326,76 @@ def fit():
 
 run = fit()
 """,
+    "a closure": """
+def counter():
+    count = 0
+    def following():
+        nonlocal count
+        count += 1
+        return count
+    return following
+
+following = counter()
+run = train.elastic(model, optimizer, loader, epochs=5)
+for epoch in run.epochs():
+    for a, b in run.batches():
+        set_rate(following())
+        fit_batch(run, a, b)
+""",
+    "a closure that keeps the best weights, in a local and behind a decorator": """
+def keeper():
+    most, bad, weights = 0.0, 0, None
+    @torch.no_grad()
+    def keep(value):
+        nonlocal most, bad, weights
+        if value > most:
+            most, bad, weights = value, 0, copy.deepcopy(model.state_dict())
+        else:
+            bad += 1
+        return bad, weights
+    return keep
+
+def fit():
+    run = train.elastic(model, optimizer, loader, epochs=5)
+    keep, last = keeper(), 0.0
+
+    def settled(bad):
+        return bad + epoch + 0.1 * last
+
+    for epoch in run.epochs():
+        for a, b in run.batches():
+            fit_batch(run, a, b)
+        with torch.no_grad():
+            last = float(F.mse_loss(model(x), y))
+        bad, weights = keep(last)
+        set_rate(settled(bad))
+    model.load_state_dict(weights)
+    return run
+
+run = fit()
+""",
+    "calls that a decorator counts": """
+import functools
+
+def counted(function):
+    count = 0
+    @functools.wraps(function)
+    def call(*args):
+        nonlocal count
+        count += 1
+        return function(*args, count)
+    return call
+
+@counted
+def rate_of(epoch, count):
+    return epoch + count
+
+run = train.elastic(model, optimizer, loader, epochs=5)
+for epoch in run.epochs():
+    for a, b in run.batches():
+        set_rate(rate_of(epoch))
+        fit_batch(run, a, b)
+""",
     "a copy of the model that a local holds later": """
 def fit():
     run = train.elastic(model, optimizer, loader, epochs=5)
@@ -407,9 +477,41 @@ for number, epoch in enumerate(run.epochs()):
         fit_batch(run, a, b)
 """,
     ),
-    "a closure": (
-        "count += 1",
+    "a generator": (
+        "run.batches()",
         """
+def counter():
+    count = 0
+    while True:
+        count += 1
+        yield count
+
+following = counter()
+run = train.elastic(model, optimizer, loader, epochs=5)
+for epoch in run.epochs():
+    for a, b in run.batches():
+        set_rate(next(following))
+        fit_batch(run, a, b)
+""",
+    ),
+    "a file that is read back": (
+        "run.batches()",
+        """
+log = open(sys.argv[1] + ".log", "a+")
+run = train.elastic(model, optimizer, loader, epochs=5)
+for epoch in run.epochs():
+    for a, b in run.batches():
+        log.seek(0)
+        set_rate(len(log.readlines()))
+        fit_batch(run, a, b)
+        print(epoch, file=log, flush=True)
+""",
+    ),
+    "a closure that another object holds": (
+        "run.batches()",
+        """
+import functools
+
 def counter():
     count = 0
     def following():
@@ -418,7 +520,7 @@ def counter():
         return count
     return following
 
-following = counter()
+following = functools.partial(counter())
 run = train.elastic(model, optimizer, loader, epochs=5)
 for epoch in run.epochs():
     for a, b in run.batches():

@@ -110,7 +110,8 @@ def test_a_trial_run_names_what_begins_again(
 ) -> None:
     script = write_script(tmp_path, body)
     (finding,) = found_in(script, start_agent, tmp_path)
-    assert finding.name == "script-state" and finding.holds and "run.s" in finding.text
+    assert finding.name == "script-state" and finding.holds
+    assert "run.s" in finding.text and "a file" in finding.text
     file, line = finding.place.rsplit(":", 1)
     assert file == str(script)
     if "nonlocal" not in body:  # there the loop is named

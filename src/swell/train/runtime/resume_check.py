@@ -1,7 +1,7 @@
 """Whether a script that is stopped and goes on learns the same, tried out in a trial run.
 
 Some steps are made. Then the state that a checkpoint has is put back as in a new process, and the same steps
-are made again. What is not in that state, as an `enumerate`, an iterator or a closure, has gone on meanwhile:
+are made again. What is not in that state, as an `enumerate`, an iterator or a file, has gone on meanwhile:
 gradients, losses or learning rates are others. Without this `warmup_over_closure.py` and `next_count.py` of
 `tests/scripts/differs` go wrong in silence.
 """
@@ -171,8 +171,9 @@ class ResumeCheck:
         text = (
             f"a job of this script that is saved and goes on in a new process {what}. Something that the "
             "script counts or keeps is neither in run.state nor in a variable that can be put back, as an "
-            "`enumerate`, a `range`, an iterator or a closure: make it before the loop and keep it in "
-            f"run.state, or use run.steps, run.epoch or run.progress, which go on ({PAGE})"
+            "`enumerate`, a `range`, an iterator, a closure or a file that it reads back: make it before the "
+            "loop and keep it in run.state, or use run.steps, run.epoch or run.progress, which go on "
+            f"({PAGE})"
         )
         return ScriptFinding(name=SCRIPT_STATE, text=text, place=self._place)
 

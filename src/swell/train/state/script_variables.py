@@ -1,10 +1,10 @@
 """State that a script keeps in variables, found by comparing them with what they were before the first epoch.
 
-Looked at are the globals of the script's modules, the attributes of its classes and objects, and the locals
-of the functions that hold the loop. Those that have changed by the time the state is saved or sent belong to
-it, as far as they are plainly state: numbers, texts, tensors, containers of these, objects with `state_dict`,
-and generators of random numbers. They are put back before the next batch, locals into the functions that
-wait for it.
+Looked at are the globals of the script's modules, the attributes of its classes and objects, the locals of
+the functions that hold the loop, and what its closures share. Those that have changed by the time the state
+is saved or sent belong to it, as far as they are plainly state: numbers, texts, tensors, containers of these,
+objects with `state_dict`, and generators of random numbers. They are put back before the next batch, locals
+into the functions that wait for it.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import takewhile
-from types import CodeType, FrameType, ModuleType
+from types import CellType, CodeType, FrameType, FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -384,6 +384,7 @@ class Search:
         folders = {os.path.dirname(os.path.abspath(user.f_code.co_filename)) for user in frames}
         self._modules = {module.__name__: module for module in list(_modules_in(folders))}
         self._seen: set[int] = set()
+        self._waiting: tuple[CodeType, ...] = ()  # of the functions that wait
 
     def leave_out(self, things: Iterable[Any]) -> None:
         """They are saved anyway."""
@@ -402,6 +403,8 @@ class Search:
             functions: that wait, by their names.
         """
         self._seen = set()
+        frames = [function.frame for function in functions.values()]
+        self._waiting = tuple(frame.f_code for frame in frames if frame is not None)
         found: dict[str, Variable] = {}
         taken = functions[MODULE].coming if MODULE in functions else ()
         for module in self._modules.values():
@@ -447,6 +450,8 @@ class Search:
             is_named = isinstance(value, NAMED)
             if plain or is_named or (is_object(value) and not self._is_of_model(value)):
                 yield Variable(name, value, holder, key)
+                if isinstance(value, FunctionType) and depth < MAX_DEPTH:
+                    yield from self._enclosed(name, value, depth + 1)
             elif depth < MAX_DEPTH and id(value) not in self._seen and len(self._seen) < MAX_SEEN:
                 self._seen.add(id(value))
                 yield from self._inside(name, value, depth + 1)
@@ -462,6 +467,25 @@ class Search:
         elif getattr(value, "__module__", None) in self._modules:
             own = dict(vars(value)) if hasattr(value, "__dict__") else {}
             yield from self._within(name, own, value, depth)
+
+    def _enclosed(self, name: str, function: FunctionType, depth: int) -> Iterator[Variable]:
+        """What a function has of the one that it was made in: a closure.
+
+        Of one that waits these are locals, which are found as such, but for those that its loop sets.
+        """
+        code = function.__code__
+        if is_library(code.co_filename):  # as what `@torch.no_grad()` makes
+            wrapped = getattr(function, "__wrapped__", None)
+            if isinstance(wrapped, FunctionType) and depth < MAX_DEPTH:
+                yield from self._enclosed(name, wrapped, depth + 1)
+            return
+        around = [each for each in self._waiting if each is code or _is_within(code, each)]
+        known = {key for each in around for key in (*each.co_cellvars, *each.co_freevars)}
+        for key, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
+            if key not in known and id(cell) not in self._seen and cell != CellType():  # empty: not set yet
+                self._seen.add(id(cell))
+                for one in self._within(name, {key: cell.cell_contents}, cell, depth):
+                    yield replace(one, key="cell_contents") if one.holder is cell else one
 
     def _is_ours(self, value: Any) -> bool:
         """Whether it is saved anyway, or of Swell itself."""
@@ -493,6 +517,13 @@ def _modules_in(folders: set[str]) -> Iterator[ModuleType]:
             continue
         if any(os.path.abspath(file).startswith(folder + os.sep) for folder in folders):
             yield module
+
+
+def _is_within(code: CodeType, around: CodeType) -> bool:
+    """Whether a function stands within another one."""
+    return any(
+        each is code or _is_within(code, each) for each in around.co_consts if isinstance(each, CodeType)
+    )
 
 
 def _parts_of(thing: Any) -> Iterator[Any]:
