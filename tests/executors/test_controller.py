@@ -308,14 +308,20 @@ def test_a_stop_does_not_wait_for_a_host_that_makes_ready_for_the_launch(fleet: 
     assert not fleet.hosts["b"].runs and len(of_kind(fleet, GangEnded)) == 1
 
 
-def test_a_launch_takes_the_place_of_one_for_which_a_host_makes_ready(fleet: Fleet) -> None:
-    """A head that was started again knows nothing of the first one's gang, which is not there yet."""
+@pytest.mark.parametrize("generation", [0, 2])
+def test_a_launch_for_which_hosts_make_ready_is_forgotten_when_another_daemon_comes(
+    fleet: Fleet, generation: int
+) -> None:
+    """Nothing of it is there yet, so that one takes it for one that never was; 0: it launches none."""
     fleet.hosts["a"].is_held = True
     fleet.perform(launch("a/0"))
-    fleet.perform(launch("b/0", generation=2))
+    fleet.perform(launch("a/0", generation=4))
+    fleet.attach("another session")
+    if generation:
+        fleet.controller.perform(1, launch("b/0", generation=generation))
     fleet.hosts["a"].let_through()
-    assert [event.generation for event in of_kind(fleet, GangStarted)] == [2]
-    assert [worker.host.name for worker in fleet.workers(JOB)] == ["b"]
+    assert [event.generation for event in of_kind(fleet, GangStarted)] == ([generation] if generation else [])
+    assert [worker.host.name for worker in fleet.workers(JOB)] == (["b"] if generation else [])
     assert not of_kind(fleet, GangEnded) and not fleet.hosts["a"].runs
 
 

@@ -135,6 +135,7 @@ class Controller:
         self._waiting = None
         if self._commands_taken.begin(session):
             self._runs.forget_ended()
+            self._commands.forget_launches()
         line.send(
             Inventory(
                 protocol=PROTOCOL,

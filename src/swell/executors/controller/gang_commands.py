@@ -34,11 +34,6 @@ class Preparation:
     def is_launch(self) -> bool:
         return isinstance(self.command, LaunchGang)
 
-    def give_up(self, later: GangCommand) -> None:
-        """Nothing is to come of this command, nor of others before the later one."""
-        self.is_called_off = True
-        self.behind = deque(other for other in self.behind if other.generation > later.generation)
-
 
 class GangCommands:
     """Commands of a job whose hosts make ready wait in line; those of other jobs do not."""
@@ -58,8 +53,6 @@ class GangCommands:
             if isinstance(command, StopGang | SuspendGang) and is_later:
                 self._call_off(preparation, command)
             else:
-                if is_later and isinstance(command, LaunchGang) and preparation.is_launch:
-                    preparation.give_up(command)  # a head that was started again knows of no gang
                 preparation.behind.append(command)
         elif isinstance(command, LaunchGang) and self._is_new(command):
             if obstacle := self._obstacle(command):
@@ -68,6 +61,13 @@ class GangCommands:
                 self._prepare(command, command.spec, self._hosts.of(command.target.devices))
         else:
             self._command(command)
+
+    def forget_launches(self) -> None:
+        """Another daemon has come. It takes a launch of which nothing is there yet for one that never was."""
+        for preparation in self._preparing.values():
+            if preparation.is_launch:
+                preparation.is_called_off = True
+                preparation.behind.clear()
 
     def _is_new(self, command: LaunchGang) -> bool:
         """Whether the job has no gang, so that this command begins one."""
@@ -107,7 +107,10 @@ class GangCommands:
     def _call_off(self, preparation: Preparation, command: StopGang | SuspendGang) -> None:
         """The end of a gang waits for no host that makes ready for what it puts an end to."""
         is_launch = preparation.is_launch and not preparation.is_called_off
-        preparation.give_up(command)
+        preparation.is_called_off = True
+        preparation.behind = deque(
+            other for other in preparation.behind if other.generation > command.generation
+        )
         if is_launch:
             self._runs.report(not_launched(command, Outcome.STOPPED))
         else:
