@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 from torch.utils.data import DataLoader, IterableDataset
@@ -86,6 +86,7 @@ def test_a_run_has_each_sample_of_each_epoch_once_through_any_batches_and_sizes(
 
 
 @given(courses(), st.integers(1, 90), st.integers(0, 30), st.integers(0, 30))
+@example(SampleSchedule(10, 4, False, False, total_steps=3), 10, 0, 1)  # fewer than steps of the own batch
 def test_a_step_is_the_same_from_wherever_it_is_asked_for(
     course: SampleSchedule, batch: int, num_done: int, ahead: int
 ) -> None:

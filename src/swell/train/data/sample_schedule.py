@@ -189,7 +189,7 @@ class SampleSchedule:
         steps_left = self.total_steps - self.place.steps_before  # from the beginning of the epoch
         if steps_left > self.steps_per_epoch and not self.is_stream:
             return False
-        return steps_left * self.global_batch - self.place.start <= self.batch
+        return self._end_of(self.place.epoch) - self.place.start <= self.batch
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state dict of `place`, which is all that a checkpoint keeps of the course."""
