@@ -76,10 +76,7 @@ class ModuleForms:
         trained = [place for place, parameter in enumerate(parameters) if parameter.requires_grad]
         ever = [place for place, each in enumerate(parameters) if each.requires_grad or was_trained(each)]
         return {
-            "modules": {
-                "modes": self._modes_left or self.modes(),
-                **({"buffers": buffers} if buffers else {}),
-            },
+            "modules": modules,
             "groups": [
                 [[place_of[id(parameter)] for parameter in group["params"]] for group in self._added(number)]
                 for number in range(len(self._optimizers))
