@@ -23,6 +23,7 @@ from tests.train.fake_agent import FakeAgent, fork_script
 from torch import nn
 
 from swell.checkpoint_interval import FIRST_S, best_interval_s
+from swell.train.data.sample_schedule import SampleSchedule
 from swell.train.state import checkpoint
 from swell.train.state.checkpoint import (
     MAX_QUARANTINED,
@@ -244,6 +245,16 @@ def test_a_state_of_another_script_is_refused(tmp_path: Path) -> None:
     other.objects["counter"] = Unsavable()
     with pytest.raises(RuntimeError, match=r"holds nothing beside model .* this script registered counter;"):
         checkpoints.load_newest(other)
+
+
+def test_a_state_that_does_not_say_from_where_to_go_on_is_refused(tmp_path: Path) -> None:
+    """As that of a stream before it had a `place`: samples would come twice."""
+    checkpoints = Checkpoints(tmp_path, 2, 30.0)
+    checkpoints.save(make_state(1.0, steps=1))
+    state = make_state(1.0, steps=0)
+    state.course = SampleSchedule(0, 4, False, False, is_stream=True)
+    with pytest.raises(RuntimeError, match="does not say how far the samples have been trained on"):
+        checkpoints.load_newest(state)
 
 
 class Clock:

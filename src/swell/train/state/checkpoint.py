@@ -84,8 +84,7 @@ def load_checkpoint(path: str | Path) -> dict[str, Any]:
     Returns:
         The state dicts `model` and `optimizer`, `scheduler` and `scaler` (None where there was none), those
         of the script's own objects by name under `objects`, and `steps`; what is known of the loss under
-        `loss`, and how far the samples have been trained on under `place`, or `stream` of a stream (else
-        None). Tensors are in host memory.
+        `loss`, and how far the samples have been trained on under `place`. Tensors are in host memory.
 
     Warns:
         UserWarning: a newer one is damaged, and the one before it is read.

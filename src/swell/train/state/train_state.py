@@ -415,7 +415,15 @@ class TrainState:
         return parts if self.scaler is None else {**parts, "scaler": self.scaler}
 
     def _check(self, tree: codec.Tree) -> None:
-        """Raises RuntimeError where the script that wrote the state gave something else to `elastic`."""
+        """Raises RuntimeError where the script that wrote the state gave something else to `elastic`.
+
+        So it does where the state does not say from where to go on.
+        """
+        if self.course is not None and tree["place"] is None:
+            raise RuntimeError(
+                "the state does not say how far the samples have been trained on, as that of a "
+                "stream which an earlier version of Swell has written; start the job again"
+            )
         held = set() if tree["scheduler"] is None else {"scheduler"}
         wanted = set() if self.scheduler is None else {"scheduler"}
         own, objects = self.objects.objects, set(tree["objects"])  # others may be given later
