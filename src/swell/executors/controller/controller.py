@@ -221,7 +221,6 @@ class Controller:
         left = [worker for worker, of in run.workers.items() if of == host]
         self._takeover.leave_workers(host, run.key, left, why)
         self._runs.lose_workers(run, host, why)
-        self._openings.leave_host(run.key, host, why)
 
     def _hear_member(self, host: str, message: FromHost) -> None:
         """A host may have been lost after it said this."""

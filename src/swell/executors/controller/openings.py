@@ -68,17 +68,12 @@ class Openings:
 
     def lose_host(self, host: str, why: str) -> None:
         """It answers nothing more, and what it has opened is gone with it."""
-        for key in list(self._under_way):
-            self.leave_host(key, host, why)
-
-    def leave_host(self, key: str, host: str, why: str) -> None:
-        """The run waits for no answer of this host."""
-        opening = self._under_way.get(key)
-        if opening is not None and (host in opening.awaited or host in opening.opened):
-            opening.awaited.discard(host)
-            opening.opened.pop(host, None)
-            opening.refusal = opening.refusal or (Outcome.LOST, why)
-            self._go_on(opening)
+        for opening in list(self._under_way.values()):
+            if host in opening.awaited or host in opening.opened:
+                opening.awaited.discard(host)
+                opening.opened.pop(host, None)
+                opening.refusal = opening.refusal or (Outcome.LOST, why)
+                self._go_on(opening)
 
     def _go_on(self, opening: Opening) -> None:
         key = opening.order.run
