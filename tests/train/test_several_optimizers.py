@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import weakref
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -135,6 +136,27 @@ def test_a_batch_that_is_lost_after_its_first_step_is_undone_and_comes_again(
     for one, other in ((alone.opt_d, broken.opt_d), (alone.opt_g, broken.opt_g)):
         kept = zip(one.state.values(), other.state.values(), strict=True)
         assert all(torch.equal(own["exp_avg"], theirs["exp_avg"]) for own, theirs in kept)
+
+
+class Slot:
+    """Something that an optimizer keeps."""
+
+    copies: weakref.WeakSet[Slot] = weakref.WeakSet()
+
+    def __deepcopy__(self, memo: object) -> Slot:
+        assert not self.copies, "the copies of the batch before are still there"
+        made = Slot()
+        self.copies.add(made)
+        return made
+
+
+def test_what_was_copied_for_a_batch_is_gone_before_the_next_is_copied() -> None:
+    problem = Problem()
+    run = problem.begin()
+    problem.opt_g.state[problem.g.weight]["slot"] = Slot()
+    run._task.state.undo.keep_all()
+    run._task.state.undo.keep_all()
+    assert len(Slot.copies) == 1
 
 
 def train_scaled(

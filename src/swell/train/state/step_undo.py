@@ -73,6 +73,7 @@ class StepUndo:
     def keep_all(self) -> None:
         """Copy all that updates change: the step has several, and may be lost between two of them."""
         state = self._state
+        self._forget()  # before the next copies are made: a GPU may have no room for both
         held = (*state.parameters_here(), *state.model.buffers())
         self._tensors = {tensor: tensor.detach().clone() for tensor in held}
         optimizers = state.optimizers if state.shard is None else ()
@@ -129,5 +130,8 @@ class StepUndo:
                 state.scaler.update()  # forgets which optimizers it has unscaled
             state.scaler.load_state_dict(self._scaler)
         self._modes = ""
+        self._forget()
+
+    def _forget(self) -> None:
         self._tensors.clear()
         self._kept.clear()
