@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import combinations
+from operator import eq
 from typing import Any
 
 import numpy as np
@@ -13,6 +15,7 @@ import torch
 from torch.utils.data import DataLoader, Dataset, TensorDataset, get_worker_info
 
 from swell.train.data.loader import Feed
+from swell.train.data.random_streams import Purpose, seed_streams
 from swell.train.data.sample_schedule import SampleSchedule
 
 CPU = torch.device("cpu")
@@ -40,6 +43,14 @@ class Drawing(Dataset[Any]):
     def __getitem__(self, index: int) -> tuple[int, float]:
         self.num_asked += 1
         return index, DRAWS[self.draws](index)
+
+
+def test_coins_that_are_tossed_in_three_ways_are_three_coins() -> None:
+    seed_streams(CPU, 0, Purpose.SAMPLE, 0, 3)
+    tosses = [torch.randint(2, (64,)).tolist(), [random.getrandbits(1) for _ in range(64)]]
+    tosses.append(np.random.randint(2, size=64).tolist())
+    pairs = combinations(tosses, 2)
+    assert all(20 < sum(map(eq, *pair)) < 44 for pair in pairs)
 
 
 def course(num_shards: int | None = None) -> SampleSchedule:

@@ -54,7 +54,9 @@ _number = torch.empty((), dtype=torch.float64, device="cpu")
 STREAMS = (
     Stream(torch.default_generator.manual_seed, lambda: _number.uniform_().item()),
     Stream(random.seed, random.random),
-    Stream(lambda seed: np.random.seed(seed & 0xFFFFFFFF), np.random.random_sample),
+    # The same algorithm as torch's, which takes the other half of the bits: of one seed both would toss the
+    # same coins.
+    Stream(lambda seed: np.random.seed(seed >> 31), np.random.random_sample),
 )
 
 

@@ -25,7 +25,7 @@ from swell.train.data.seeds import mix
 
 _CPU = torch.device("cpu")
 #: A stream is set to this. If the next number is not the one that then comes first, somebody has drawn.
-_CANARY = 20_260_105
+_CANARY = 20_260_105 * (2**31 + 1)
 _SET_PARENT_DEATH_SIGNAL = 1  #: PR_SET_PDEATHSIG of Linux's prctl(2)
 
 
