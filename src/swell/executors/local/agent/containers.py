@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 
 from swell.executors.exit_status import NOT_STARTED, UNFIT
+from swell.executors.local.agent.run_logs import LAST_WORDS_S
 from swell.executors.local.containers import bootstrap, command
 from swell.executors.local.containers.engine import ContainerChoice, engine_of
 from swell.executors.local.limits.control_groups import platform_group
@@ -104,7 +105,7 @@ class Containers:
     async def _end(self, key: str, container: _Container, status: int, message: str) -> None:
         await asyncio.to_thread(self._remove, container.name)
         if status in NO_WORKER and not container.has_spoken:
-            message = f"{NO_WORKER[status]}: {await asyncio.to_thread(read_tail, container.log)}"
+            message = f"{NO_WORKER[status]}: {await _last_words(container.log)}"
             status = NOT_STARTED if status == command.ENGINE_FAILED else UNFIT
         elif status > SIGNALLED:
             status = SIGNALLED - status
@@ -127,3 +128,11 @@ class Containers:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+async def _last_words(log: Path) -> str:
+    """The storage may fail, or give no answer: an end is told without them."""
+    try:
+        return await asyncio.wait_for(asyncio.to_thread(read_tail, log), LAST_WORDS_S)
+    except OSError as error:
+        return f"its last lines cannot be read ({error or 'the storage does not answer'})"

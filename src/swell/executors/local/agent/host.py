@@ -27,7 +27,7 @@ from swell.executors.local.agent.containers import Containers
 from swell.executors.local.agent.gang_limits import GangLimits
 from swell.executors.local.agent.job_files import CODE_FOLDER, JobPlace, place_job
 from swell.executors.local.agent.options import LOOPBACK, AgentOptions
-from swell.executors.local.agent.run_logs import RunLogs
+from swell.executors.local.agent.run_logs import LAST_WORDS_S, RunLogs
 from swell.executors.local.agent.scratch import Scratch
 from swell.executors.local.background import ThreadBackground
 from swell.executors.local.limits.allocation import available_cores
@@ -46,8 +46,6 @@ from swell.wire.messages import FromWorker, Hello, Reported, Welcome
 
 #: The last words of a worker that is gone are still in its socket; so long they are waited for.
 DRAIN_S = 2.0
-#: The storage may take so long to tell what a worker has left; then its end is told without that.
-LAST_WORDS_S = 5.0
 #: The process of a worker that is silent for this part of `Timeouts.standstill_s` is looked at.
 SILENT_SHARE = 0.5
 

@@ -21,6 +21,9 @@ from swell.executors.rate_limited_log import RateLimitedLog
 from swell.wire import environ
 from swell.wire.messages import Regroup
 
+#: The storage may take so long to tell what a worker has left; then its end is told without that.
+LAST_WORDS_S = 5.0
+
 log = logging.getLogger("swell.agent")
 
 #: See `ThreadBackground`.
