@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
 from pathlib import Path
@@ -9,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from swell.executors import storage as storage_module
+from swell.executors.local.agent.run_logs import RunLogs
+from swell.executors.local.logs.files import TRIAL
 from swell.executors.storage import MARK_FILE, why_not_shared, write_mark
 
 
@@ -42,3 +45,16 @@ def test_a_storage_that_cannot_be_written_is_refused(storage: Path) -> None:
     (storage / "jobs").rmdir()
     assert "no such folder" in why_not_shared(storage, mark)
     assert "another folder" in why_not_shared(storage, "mark")
+
+
+@pytest.mark.parametrize("is_tail_wanted", [True, False])
+def test_a_worker_has_ended_though_the_storage_does_not_show_its_log(
+    storage: Path, monkeypatch: pytest.MonkeyPatch, is_tail_wanted: bool
+) -> None:
+    def fail(*asked: object, **how: object) -> object:
+        raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
+
+    logs = RunLogs(storage / "jobs", TRIAL)
+    monkeypatch.setattr(os, "listdir", fail)
+    monkeypatch.setattr(Path, "exists", fail)
+    assert logs.end(0, is_tail_wanted) == ""

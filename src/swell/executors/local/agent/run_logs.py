@@ -100,8 +100,11 @@ class RunLogs:
 
         Of a trial run's many, keep the logs of those that had something to say.
         """
-        path = self.path(worker)
-        tail = read_tail(path) if is_tail_wanted else ""
-        if self._kind == TRIAL and path.exists() and not path.stat().st_size:
-            path.unlink()
+        path, tail = self.path(worker), ""
+        try:
+            tail = read_tail(path) if is_tail_wanted else ""
+            if self._kind == TRIAL and path.exists() and not path.stat().st_size:
+                path.unlink()
+        except OSError as error:  # its end is told all the same
+            log.warning("cannot look after the log %s: %s", path, error)
         return tail
