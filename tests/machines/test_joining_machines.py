@@ -282,7 +282,7 @@ def test_a_gang_trains_on_a_machine_that_joined_through_a_short_partition(
     for _ in range(5):
         head.await_event(StepsReported)
     assert host.workers() == workers
-    assert not head.output.has(" lost ") and not head.output.has(WorkersLost.__name__)
+    assert not head.output.has(" lost n") and not head.output.has(WorkersLost.__name__)
 
 
 @at_once
@@ -294,7 +294,7 @@ def test_a_long_partition_ends_the_workers_before_the_controller_gives_the_host_
     cut_s = time.monotonic()
     none_left_s = host.await_no_worker()
     assert none_left_s - cut_s <= TIMES.lease_s + TIMES.margin_s
-    assert not head.output.has(" lost "), "the workers are gone, and it waits for the margin"
+    assert not head.output.has(" lost n"), "the workers are gone, and it waits for the margin"
     head.await_word("lost")
     head.await_event(GangEnded)
     host.machine.heal()
@@ -355,7 +355,7 @@ def test_workers_of_a_host_process_that_is_stopped_are_gone_before_their_devices
     stopped_s = time.monotonic()
     none_left_s = host.await_no_worker()
     assert TIMES.lease_s / 2 < none_left_s - stopped_s < TIMES.lease_s + TIMES.margin_s
-    assert not head.output.has(" lost "), "the workers are gone, and it waits for the margin"
+    assert not head.output.has(" lost n"), "the workers are gone, and it waits for the margin"
     head.await_word("lost")
     os.kill(host.pid, signal.SIGCONT)
     head.await_word("offered")
@@ -377,7 +377,7 @@ def test_another_controller_takes_the_gang_over_and_its_workers_train_on(
     for _ in range(3):
         head.await_event(StepsReported)
     assert host.workers() == workers and len(workers) == 2
-    assert not head.output.has(" lost ") and not head.output.has(WorkersLost.__name__)
+    assert not head.output.has(" lost n") and not head.output.has(WorkersLost.__name__)
 
 
 def test_a_host_that_is_told_to_end_leaves_at_once(machines: Machines) -> None:
@@ -402,4 +402,4 @@ def test_two_machines_cannot_have_one_name(machines: Machines) -> None:
     assert done.returncode == 1
     assert "node 'n1' is another machine; no two nodes have one name" in complaint
     assert "choose another one with --name" in complaint
-    assert not head.output.has(" lost ")
+    assert not head.output.has(" lost n")
