@@ -388,14 +388,15 @@ def test_the_first_bad_end_decides(statuses: list[int]) -> None:
         assert "last words" in ended.message
 
 
-@given(st.lists(st.sampled_from([0, 1, -9]), min_size=1, max_size=4))
+@given(st.lists(st.sampled_from([0, 1, -9, OVER_MEMORY]), min_size=1, max_size=4))
 def test_of_ends_that_no_controller_heard_the_one_that_others_may_echo_decides(statuses: list[int]) -> None:
     """Which came first is not known; a script whose peer is killed fails by itself."""
     processes = Processes()
     processes.command(launch(*range(len(statuses))))
     processes.replace_controller(**{f"worker_{worker}": status for worker, status in enumerate(statuses)})
-    outcomes = {0: Outcome.SUCCEEDED, 1: Outcome.FAILED, -9: Outcome.LOST}
-    assert processes.ended.outcome is outcomes[min(statuses, key=[-9, 1, 0].index)]
+    outcomes = {0: Outcome.SUCCEEDED, 1: Outcome.FAILED, -9: Outcome.LOST, OVER_MEMORY: Outcome.LOST}
+    assert processes.ended.outcome is outcomes[min(statuses, key=[OVER_MEMORY, -9, 1, 0].index)]
+    assert processes.ended.is_over_memory == (OVER_MEMORY in statuses)
 
 
 @given(st.lists(st.sampled_from([0, 1, -9, OVER_MEMORY]), min_size=1, max_size=4))

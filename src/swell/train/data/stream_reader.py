@@ -21,6 +21,8 @@ from swell.train.data.samples import CoveringDataset, Serving
 from swell.train.data.stateful import Stateful
 
 _CPU = torch.device("cpu")
+#: Steps that a trial run goes back. A stream that goes on from where it is cannot be read anew for that.
+NUM_BACK = 3
 
 
 class Reader(CoveringDataset):
@@ -35,7 +37,7 @@ class Reader(CoveringDataset):
         """`origin`: to begin there, if it fits the first pass."""
         super().__init__(loader, seed, current)
         self._origin = origin
-        self._num_kept_steps = (loader.prefetch_factor or 0) * loader.num_workers + 1
+        self._num_kept_steps = (loader.prefetch_factor or 0) * loader.num_workers + NUM_BACK + 1
         self._dice = StreamRandomState()
         self._epoch = -1
         self._samples: Iterator[Any] = iter(())

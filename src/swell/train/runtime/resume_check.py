@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import torch
 
 from swell.train.collective.memory_errors import is_out_of_memory
+from swell.train.data.stream_reader import NUM_BACK
 from swell.train.link.code_paths import place_of
 from swell.train.runtime.difference_causes import PAGE, listed
 from swell.train.runtime.gradient_differences import differ, sampled, tolerance_of
@@ -29,7 +30,7 @@ from swell.wire.findings import NOT_RESUMED, ScriptFinding
 #: The name of what is found.
 SCRIPT_STATE = "script-state"
 #: Steps that are made twice, at most, and after how many of them an epoch ends.
-NUM_STEPS, EPOCH_STEPS = 3, 2
+NUM_STEPS, EPOCH_STEPS = NUM_BACK, 2
 #: Fewer steps will do once they have taken as long as this.
 LONG_S = 1.5
 #: On a CPU the same step is the same but for rounding in the last bits.
