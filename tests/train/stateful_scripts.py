@@ -538,6 +538,30 @@ for epoch in run.epochs():
     for a, b in run.batches():
         fit_batch(run, a, b)
 """,
+    "a stream that goes on from where it is": """
+class Rows(torch.utils.data.IterableDataset):
+    place = 0
+
+    def __len__(self):
+        return len(x)
+
+    def __iter__(self):
+        while self.place < len(x):
+            self.place += 1
+            yield x[self.place - 1], y[self.place - 1]
+        self.place = 0
+
+    def state_dict(self):
+        return {"place": self.place}
+
+    def load_state_dict(self, state):
+        self.place = state["place"]
+
+run = train.elastic(model, optimizer, DataLoader(Rows(), batch_size=6), epochs=5)
+for epoch in run.epochs():
+    for a, b in run.batches():
+        fit_batch(run, a, b)
+""",
     "in a function, with totals": """
 def main():
     run = train.elastic(model, optimizer, loader, epochs=5)

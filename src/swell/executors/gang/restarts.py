@@ -103,11 +103,14 @@ class RestartController(GangController):
         super()._watch()
 
     def exited_together(self, exits: Sequence[WorkerExit], now_s: float) -> list[Effect]:
-        """Which came first is not known: first are signals, of which errors may be echoes, and last what is
-        well.
+        """Which came first is not known. What others may echo counts: their job's limit, then signals, then
+        errors.
         """
-        in_order = sorted(exits, key=lambda end: (is_fault_of_script(end.status), not end.status))
-        return super().exited_together(in_order, now_s)
+
+        def rank(end: WorkerExit) -> tuple[bool, bool, bool]:
+            return end.status != OVER_MEMORY, is_fault_of_script(end.status), end.status == 0
+
+        return super().exited_together(sorted(exits, key=rank), now_s)
 
     def _note_exit(self, member: Member, status: int, log_tail: str) -> None:
         """An exit with 0 after SIGTERM is a stop, too: in a set that is to leave all exits are alike."""
