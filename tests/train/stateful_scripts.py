@@ -396,6 +396,45 @@ for epoch in run.epochs():
         set_rate(rate_of(epoch))
         fit_batch(run, a, b)
 """,
+    "what functions and small objects keep": """
+import argparse
+import functools
+from types import SimpleNamespace
+
+class Counter:
+    __slots__ = ("count",)
+    def __init__(self):
+        self.count = 0
+    def following(self):
+        self.count += 1
+        return self.count
+
+def add(kept, by=1):
+    kept["count"] += by
+    return kept["count"]
+
+def of_default(kept={"count": 0}):
+    return add(kept)
+
+def of_attribute():
+    of_attribute.count += 1
+    return of_attribute.count
+
+def fit():
+    run = train.elastic(model, optimizer, loader, epochs=5)
+    bound, given, slots = Counter().following, functools.partial(add, {"count": 0}), Counter()
+    of_attribute.count = 0
+    space, args = SimpleNamespace(count=0), argparse.Namespace(count=0)
+    for epoch in run.epochs():
+        for a, b in run.batches():
+            space.count, args.count = space.count + 1, args.count + 1
+            counts = bound(), given(), slots.following(), of_default(), of_attribute(), space.count
+            set_rate(sum((place + 1) * count for place, count in enumerate((*counts, args.count))))
+            fit_batch(run, a, b)
+    return run
+
+run = fit()
+""",
     "a copy of the model that a local holds later": """
 def fit():
     run = train.elastic(model, optimizer, loader, epochs=5)
@@ -505,27 +544,6 @@ for epoch in run.epochs():
         set_rate(len(log.readlines()))
         fit_batch(run, a, b)
         print(epoch, file=log, flush=True)
-""",
-    ),
-    "a closure that another object holds": (
-        "run.batches()",
-        """
-import functools
-
-def counter():
-    count = 0
-    def following():
-        nonlocal count
-        count += 1
-        return count
-    return following
-
-following = functools.partial(counter())
-run = train.elastic(model, optimizer, loader, epochs=5)
-for epoch in run.epochs():
-    for a, b in run.batches():
-        set_rate(following())
-        fit_batch(run, a, b)
 """,
     ),
 }

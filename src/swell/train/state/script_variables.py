@@ -9,14 +9,25 @@ into the functions that wait for it.
 
 from __future__ import annotations
 
+import argparse
 import copy
+import functools
 import os
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
-from types import CellType, CodeType, FrameType, FunctionType, ModuleType
+from types import (
+    CellType,
+    CodeType,
+    FrameType,
+    FunctionType,
+    MemberDescriptorType,
+    MethodType,
+    ModuleType,
+    SimpleNamespace,
+)
 from typing import Any
 
 import numpy as np
@@ -64,6 +75,9 @@ MAX_OBJECTS = 64
 
 #: How the names of a model's attributes begin where the script's own variables do not lead there.
 _OF_MODEL = "elastic().model."
+
+#: Objects that are no more than their attributes.
+_NAMESPACES = (SimpleNamespace, argparse.Namespace)
 
 Things = Callable[[], Sequence[Any]]
 
@@ -451,7 +465,7 @@ class Search:
             if plain or is_named or (is_object(value) and not self._is_of_model(value)):
                 yield Variable(name, value, holder, key)
                 if isinstance(value, FunctionType) and depth < MAX_DEPTH:
-                    yield from self._enclosed(name, value, depth + 1)
+                    yield from self._of_function(name, value, depth + 1)
             elif depth < MAX_DEPTH and id(value) not in self._seen and len(self._seen) < MAX_SEEN:
                 self._seen.add(id(value))
                 yield from self._inside(name, value, depth + 1)
@@ -464,21 +478,29 @@ class Search:
         elif isinstance(value, nn.Module):
             yield from self._within(name, own_attributes(value), value, depth)
             yield from self._within(name, dict(value._modules), None, depth)
-        elif getattr(value, "__module__", None) in self._modules:
-            own = dict(vars(value)) if hasattr(value, "__dict__") else {}
-            yield from self._within(name, own, value, depth)
+        elif isinstance(value, MethodType):
+            yield from self._within(name, {"self": value.__self__}, None, depth)
+        elif isinstance(value, functools.partial):
+            yield from self._within(name, {"func": value.func, **dict(enumerate(value.args))}, None, depth)
+            yield from self._within(name, value.keywords, value.keywords, depth)
+        elif isinstance(value, _NAMESPACES) or getattr(value, "__module__", None) in self._modules:
+            yield from self._within(name, _attributes_of(value), value, depth)
 
-    def _enclosed(self, name: str, function: FunctionType, depth: int) -> Iterator[Variable]:
-        """What a function has of the one that it was made in: a closure.
+    def _of_function(self, name: str, function: FunctionType, depth: int) -> Iterator[Variable]:
+        """What a function keeps: attributes, defaults, and what it shares with the one that it was made in.
 
-        Of one that waits these are locals, which are found as such, but for those that its loop sets.
+        Of one that waits the latter are locals, which are found as such, but for those that its loop sets.
         """
         code = function.__code__
         if is_library(code.co_filename):  # as what `@torch.no_grad()` makes
             wrapped = getattr(function, "__wrapped__", None)
             if isinstance(wrapped, FunctionType) and depth < MAX_DEPTH:
-                yield from self._enclosed(name, wrapped, depth + 1)
+                yield from self._of_function(name, wrapped, depth + 1)
             return
+        yield from self._within(name, vars(function), function, depth)
+        yield from self._within(name, dict(enumerate(function.__defaults__ or ())), None, depth)
+        named = function.__kwdefaults__ or {}
+        yield from self._within(name, named, named, depth)
         around = [each for each in self._waiting if each is code or _is_within(code, each)]
         known = {key for each in around for key in (*each.co_cellvars, *each.co_freevars)}
         for key, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
@@ -524,6 +546,15 @@ def _is_within(code: CodeType, around: CodeType) -> bool:
     return any(
         each is code or _is_within(code, each) for each in around.co_consts if isinstance(each, CodeType)
     )
+
+
+def _attributes_of(thing: Any) -> dict[str, Any]:
+    """Return the attributes of an object or a class, also those in `__slots__`."""
+    own = dict(vars(thing)) if hasattr(thing, "__dict__") else {}
+    for kind in () if isinstance(thing, type) else type(thing).__mro__:
+        slots = (key for key, each in vars(kind).items() if isinstance(each, MemberDescriptorType))
+        own |= {key: getattr(thing, key) for key in slots if hasattr(thing, key)}
+    return own
 
 
 def _parts_of(thing: Any) -> Iterator[Any]:
