@@ -396,6 +396,30 @@ for epoch in run.epochs():
         set_rate(rate_of(epoch))
         fit_batch(run, a, b)
 """,
+    "named tuples": """
+from typing import NamedTuple
+
+class Place(NamedTuple):
+    count: int = 0
+    rates: tuple[float, ...] = ()
+
+def fit():
+    class Own(NamedTuple):
+        count: int = 0
+
+    run = train.elastic(model, optimizer, loader, epochs=5)
+    here, later = Own(), None
+    for epoch in run.epochs():
+        for a, b in run.batches():
+            later = Place() if later is None else later
+            set_rate(here.count + later.count)
+            here = here._replace(count=here.count + 1)
+            later = Place(later.count + 1, (*later.rates, 1.0))
+            fit_batch(run, a, b)
+    return run
+
+run = fit()
+""",
     "what functions and small objects keep": """
 import argparse
 import functools

@@ -61,7 +61,12 @@ def is_object(value: Any) -> bool:
 
 def is_plain(value: Any) -> bool:
     """Whether it is a number, a text, a tensor, or a container of these that is not too large."""
-    return _num_items(value, MAX_ITEMS) <= MAX_ITEMS
+    return _num_items(list(value) if is_record(value) else value, MAX_ITEMS) <= MAX_ITEMS
+
+
+def is_record(value: Any) -> bool:
+    """Whether it is a named tuple."""
+    return isinstance(value, tuple) and hasattr(value, "_make")
 
 
 def _num_items(value: Any, most: int) -> int:
@@ -112,6 +117,8 @@ def wrap(value: Any) -> Packed:
         return {"deque": list(value), "maxlen": value.maxlen}
     if isinstance(value, set):
         return {"set": list(value)}
+    if is_record(value):
+        return {"record": list(value), "kind": kind_of(value)}
     return {"value": value}
 
 
@@ -174,6 +181,9 @@ def unpack(own: Any, packed: Packed) -> Any:
         return deque(packed["deque"], packed["maxlen"])
     if "set" in packed:
         return set(packed["set"])
+    if "record" in packed:
+        kind = type(own) if kind_of(own) == packed["kind"] else find(packed["kind"])
+        return kind._make(packed["record"])
     return put_back(own, packed["value"])
 
 
