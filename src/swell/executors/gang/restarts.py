@@ -135,7 +135,7 @@ class RestartController(GangController):
                 self._note_values(message)
             case messages.Distributed():
                 self._note_distributed(message)
-            case messages.StopVote(num_steps=num_steps):  # see `swell.train.runtime.stop_ballot`
+            case messages.StopVote(num_steps=num_steps):  # see `swell.train.runtime.unmanaged_script`
                 votes = self.restarts.votes
                 votes.setdefault(member.number, num_steps)
                 most = max(votes.values()) if votes.keys() >= self.members.keys() else None
