@@ -107,10 +107,8 @@ class GrantedLeases:
 
     def _begin(self, host: str, machine: str, number: int) -> _Term:
         self._forget(host)
-        record, now_s = (
-            HostTerm(host=host, machine=machine, term=number, lease_s=0.0, is_over=False),
-            self._now_s(),
-        )
+        record = HostTerm(host=host, machine=machine, term=number, lease_s=0.0, is_over=False)
+        now_s = self._now_s()
         term = self._terms[host] = _Term(record, now_s, now_s, not self.is_free(UNRECORDED))
         return term
 
