@@ -13,6 +13,7 @@ At the end of each epoch each worker writes a hash of its parameters and its opt
 import hashlib
 import itertools
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import torch
@@ -60,8 +61,15 @@ if mistake == "unsendable":
     further["reader"] = Handle()
 run = train.elastic(model, optimizer, loader, epochs=10, scheduler=known, state=further)
 
-# Where Swell does not look: a scheduler and a counter in globals would go on in all workers.
-step_scheduler, numbers = scheduler.step, itertools.count()
+
+def stepping(scheduler: torch.optim.lr_scheduler.LambdaLR) -> Iterator[None]:
+    while True:
+        scheduler.step()
+        yield
+
+
+# Where Swell does not look, into generators: a scheduler and a counter in globals would go on in all workers.
+scheduler_steps, numbers = stepping(scheduler), itertools.count()
 del scheduler
 for epoch in run.epochs():
     for a, b in run.batches():
@@ -85,7 +93,7 @@ for epoch in run.epochs():
             second_plateau.step(mean)
             optimizer.param_groups[0]["weight_decay"] = 0.001 * 0.9**run.steps
         if mistake in ("scheduler", "known") and (mistake != "known" or run.is_leader):
-            step_scheduler()
+            next(scheduler_steps)
         if mistake == "plateau":
             plateau.step(float(loss))
     state = optimizer.state_dict()
