@@ -115,8 +115,11 @@ class HostedRun:
         if self.spec.code:
             variables[environ.CODE] = str(self.place.folder / CODE_FOLDER)
         # A worker on other devices sees no GPU: its script would choose one that it was not given.
-        gpus = [name for device in devices if (name := self.bindings[device].cuda) is not None]
-        return variables | {"CUDA_VISIBLE_DEVICES": ",".join(gpus), **environ.GPU_ORDER}
+        return variables | {"CUDA_VISIBLE_DEVICES": ",".join(self.gpus(devices)), **environ.GPU_ORDER}
+
+    def gpus(self, devices: tuple[str, ...]) -> list[str]:
+        """UUIDs of those of these devices that are GPUs."""
+        return [name for device in devices if (name := self.bindings[device].cuda) is not None]
 
 
 class LocalHost:
@@ -287,7 +290,7 @@ class LocalHost:
         self._log_background(lambda: run.logs.discard(limits, live), lambda _: None)
         fork = run.fork(order, self._options.call, self._address, limits.log_bytes)
         if run.spec.image:
-            gpus = [name for device in order.devices if (name := run.bindings[device].cuda) is not None]
+            gpus = run.gpus(order.devices)
             self._containers.start(fork, run.spec, run.place.folder, gpus, is_trial=run.kind == TRIAL)
         else:
             equipped = self._scratch.equip(fork, run.kind == TRIAL and order.entry is None)
