@@ -276,3 +276,21 @@ def test_a_machine_without_an_engine_is_ruled_out_at_once(
     assert (
         "has no program that runs containers" in ruled_out.message and "install docker" in ruled_out.message
     )
+
+
+@FAKE_ONLY
+def test_an_engine_that_is_installed_while_the_agent_runs_is_used(
+    engine: TestedEngine, tmp_path: Path, make_job: Callable[..., JobSpec], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As those are told to do whose job has found none."""
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    monkeypatch.setenv("PATH", str(programs))
+    with executors(tmp_path / "state", engine) as make:
+        executor, listener = make(), Listener()
+        executor.start(listener.put)
+        executor.perform(launch(make_job, devices(0)))
+        listener.wait(GangEnded, 1)
+        (programs / engine.name).symlink_to(Path(os.environ["FAKE_DOCKER"], "bin", engine.name))
+        executor.perform(launch(make_job, devices(0), generation=2, steps=5))
+        assert listener.wait(GangEnded, 2).outcome is Outcome.SUCCEEDED

@@ -11,7 +11,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -306,11 +305,8 @@ def test_a_program_that_hangs_or_is_gone_is_an_answer(
     assert "cannot be run" in engine.call("version")[1]
 
 
-@dataclass
-class NoContainers:
+class NoContainers(ContainerEngine):
     """An engine that starts none."""
-
-    name: str = "docker"
 
     def remove(self, container: str) -> None:
         pass
@@ -322,16 +318,13 @@ def test_the_end_of_a_container_is_told_though_the_storage_fails(
     def fail(path: Path) -> str:
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
-    monkeypatch.setattr(containers, "engine_of", lambda choice: NoContainers())
     monkeypatch.setattr(containers, "read_tail", fail)
 
     async def end() -> tuple[str, int, str]:
         told: asyncio.Queue[tuple[str, int, str]] = asyncio.Queue()
-        agent = containers.Containers(
-            ContainerChoice.DOCKER, tmp_path, lambda fork: None, lambda *exited: told.put_nowait(exited)
-        )
+        agent = containers.Containers(tmp_path, lambda fork: None, lambda *exited: told.put_nowait(exited))
         fork = fork_of(tmp_path, "job/0", "tell")
-        agent.start(fork, make_spec(image="a"), tmp_path, (), is_trial=False)
+        agent.start(NoContainers("docker"), fork, make_spec(image="a"), tmp_path, (), is_trial=False)
         assert agent.ended(fork.key, command.ENGINE_FAILED, "")
         return await asyncio.wait_for(told.get(), 10.0)
 

@@ -14,7 +14,7 @@ import msgspec
 from swell.executors.exit_status import NOT_STARTED, UNFIT
 from swell.executors.local.agent.run_logs import LAST_WORDS_S
 from swell.executors.local.containers import bootstrap, command
-from swell.executors.local.containers.engine import ContainerChoice, engine_of
+from swell.executors.local.containers.engine import ContainerEngine
 from swell.executors.local.limits.control_groups import platform_group
 from swell.executors.local.logs.files import read_tail
 from swell.executors.local.zygote.messages import Fork
@@ -35,6 +35,7 @@ SIGNALLED = 128
 class _Container:
     """The container of one worker."""
 
+    engine: ContainerEngine
     name: str
     log: Path
     has_spoken: bool = False  #: there was a worker in it
@@ -48,7 +49,6 @@ class Containers:
 
     def __init__(
         self,
-        choice: ContainerChoice,
         state_dir: Path,
         fork: Callable[[Fork], None],
         exited: Callable[[str, int, str], None],
@@ -58,21 +58,37 @@ class Containers:
             fork: has the zygote start what becomes the engine's program.
             exited: is told of a worker whose container is gone.
         """
-        self._engine, self._state_dir = engine_of(choice), state_dir
+        self._state_dir = state_dir
         self._fork, self._exited = fork, exited
+        self._engine: ContainerEngine | None = None  #: the first that was found is kept: it has the images
         self._prefix = platform_group(state_dir, os.getpid())
         self._numbers = itertools.count(1)
         self._containers: dict[str, _Container] = {}  #: by worker
         self._tasks: set[asyncio.Task[None]] = set()
 
     # ------------------------------------------------------------ workers
-    def start(self, fork: Fork, spec: JobSpec, folder: Path, gpus: Sequence[str], *, is_trial: bool) -> None:
-        """Start a worker. `fork`: the request for one outside. `folder`: of the job."""
-        assert self._engine is not None  # noqa: S101 - the run is not opened without one
+    def start(
+        self,
+        engine: ContainerEngine,
+        fork: Fork,
+        spec: JobSpec,
+        folder: Path,
+        gpus: Sequence[str],
+        *,
+        is_trial: bool,
+    ) -> None:
+        """Start a worker.
+
+        Args:
+            engine: that was found when its run was opened.
+            fork: the request for one outside.
+            folder: of the job.
+        """
+        engine = self._engine = self._engine or engine
         name = f"{self._prefix}-{folder.name}-{next(self._numbers)}"
-        self._containers[fork.key] = _Container(name, Path(fork.log_path))
+        self._containers[fork.key] = _Container(engine, name, Path(fork.log_path))
         order = command.ContainerOrder(
-            engine=self._engine.name,
+            engine=engine.name,
             name=name,
             spec=spec,
             state_dir=self._state_dir,
@@ -89,11 +105,7 @@ class Containers:
         """The worker has called. `found` is told the pid of the container's first process."""
         if (container := self._containers.get(key)) is not None:
             container.has_spoken = True
-            self._begin(self._find_pid(container.name, found))
-
-    async def _find_pid(self, name: str, found: Callable[[int], None]) -> None:
-        if self._engine is not None and (pid := await asyncio.to_thread(self._engine.main_pid, name)):
-            found(pid)
+            self._begin(_find_pid(container, found))
 
     def ended(self, key: str, status: int, message: str) -> bool:
         """Whether this worker has a container; then `exited` is told once that is gone."""
@@ -103,7 +115,7 @@ class Containers:
         return container is not None
 
     async def _end(self, key: str, container: _Container, status: int, message: str) -> None:
-        await asyncio.to_thread(self._remove, container.name)
+        await asyncio.to_thread(container.engine.remove, container.name)
         if status in NO_WORKER and not container.has_spoken:
             message = f"{NO_WORKER[status]}: {await _last_words(container.log)}"
             status = NOT_STARTED if status == command.ENGINE_FAILED else UNFIT
@@ -112,22 +124,23 @@ class Containers:
         del self._containers[key]
         self._exited(key, status, message)
 
-    def _remove(self, name: str) -> None:
-        if self._engine is not None:
-            self._engine.remove(name)
-
     async def shut_down(self) -> None:
         """No container is left. To be called when the zygote is gone."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         for container in self._containers.values():
-            await asyncio.to_thread(self._remove, container.name)
+            await asyncio.to_thread(container.engine.remove, container.name)
 
     def _begin(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+async def _find_pid(container: _Container, found: Callable[[int], None]) -> None:
+    if (pid := await asyncio.to_thread(container.engine.main_pid, container.name)) is not None:
+        found(pid)
 
 
 async def _last_words(log: Path) -> str:

@@ -140,12 +140,7 @@ class LocalHost:
         self._limits = GangLimits(new_limiter(options.sharing, options.state_dir), self._warn)
         self._zygotes = Zygotes(options.preload, options.state_dir, lock_fd, self._hear_zygote)
         self._scratch = Scratch(options.state_dir, lambda work: self._background(work, lambda _: None))
-        self._containers = Containers(
-            options.containers,
-            options.state_dir,
-            self._zygotes.of().fork,
-            self._process_gone,
-        )
+        self._containers = Containers(options.state_dir, self._zygotes.of().fork, self._process_gone)
 
     # ------------------------------------------------------------ life
     def start(self, address: str) -> None:
@@ -289,11 +284,12 @@ class LocalHost:
         limits, live = self._options.gang_settings.logs, frozenset(run.live)
         self._log_background(lambda: run.logs.discard(limits, live), lambda _: None)
         fork = run.fork(order, self._options.call, self._address, limits.log_bytes)
-        if run.spec.image:
+        is_trial = run.kind == TRIAL
+        if (engine := run.place.engine) is not None:
             gpus = run.gpus(order.devices)
-            self._containers.start(fork, run.spec, run.place.folder, gpus, is_trial=run.kind == TRIAL)
+            self._containers.start(engine, fork, run.spec, run.place.folder, gpus, is_trial=is_trial)
         else:
-            equipped = self._scratch.equip(fork, run.kind == TRIAL and order.entry is None)
+            equipped = self._scratch.equip(fork, is_trial and order.entry is None)
             self._zygotes.of(run.spec.python).fork(equipped)
 
     def _warn(self, job_id: str, about: str, message: str) -> None:

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from swell.executors.hosts.messages import OpenRun, RunRefused
 from swell.executors.local.agent.options import AgentOptions
-from swell.executors.local.containers.engine import ContainerChoice, engine_of
+from swell.executors.local.containers.engine import ContainerChoice, ContainerEngine, engine_of
 from swell.executors.local.logs.files import TRIAL, WORKER, next_number
 from swell.executors.storage import CHECKPOINTS, job_folder
 from swell.model.code import CodeFile, CodeTree, decode_tree, is_within, job_tree_path, object_path, tree_path
@@ -47,6 +47,7 @@ class JobPlace:
     workdir: str  #: where its workers run
     entry: str  #: what they run
     environ: dict[str, str] = field(default_factory=dict)  #: what they are told besides
+    engine: ContainerEngine | None = None  #: runs their containers; None: they have none
 
     @property
     def checkpoints(self) -> Path:
@@ -59,7 +60,9 @@ def place_job(options: AgentOptions, order: OpenRun) -> JobPlace | RunRefused:
     on = f"host {host!r}" if host else "this machine"
     why = lack_of_needs(spec, on) or (_lack_of_paths(spec, on) if host else "")
     try:
-        why = why or (_lack_of_engine(options.containers, on) if spec.image else "")
+        engine = engine_of(options.containers) if spec.image else None
+        if spec.image and engine is None:
+            why = why or _lack_of_engine(options.containers, on)
         if why:
             return RunRefused(run=order.run, outcome=Outcome.LOST, why=why, is_lacking=True)
         folder = job_folder(options.storage_dir, order.job_id)
@@ -67,12 +70,12 @@ def place_job(options: AgentOptions, order: OpenRun) -> JobPlace | RunRefused:
         tree = place_code(options.storage_dir, folder, spec)
         first = next_number(folder, TRIAL if order.is_trial else WORKER)
         if not host:
-            return JobPlace(folder, first, spec.workdir, spec.entry)
+            return JobPlace(folder, first, spec.workdir, spec.entry, engine=engine)
         variables = {environ.AWAY: host, environ.LEASE: str(options.state_dir / LEASE_FILE)}
         workdir, entry = (
             (spec.workdir, spec.entry) if tree is None else _away(tree, folder / CODE_FOLDER, spec)
         )
-        return JobPlace(folder, first, workdir, entry, variables)
+        return JobPlace(folder, first, workdir, entry, variables, engine)
     except ValueError as error:
         return RunRefused(run=order.run, outcome=Outcome.FAILED, why=str(error))
     except OSError as error:
@@ -113,13 +116,11 @@ def _lack_of_paths(spec: JobSpec, on: str) -> str:
 
 
 def _lack_of_engine(choice: ContainerChoice, on: str) -> str:
-    """Why a host cannot run containers; empty if it may. Raises ValueError: no host of the platform does."""
+    """Why a host without an engine cannot run a job in a container. Raises ValueError: no other one can."""
     if choice is ContainerChoice.OFF:
         raise ValueError(
             "the job names an image, and this platform runs no containers (`swell up --containers off`)"
         )
-    if engine_of(choice) is not None:
-        return ""
     names = "docker or podman" if choice is ContainerChoice.AUTO else choice
     return f"{on} has no program that runs containers, and the job names an image: install {names} there"
 
