@@ -199,7 +199,7 @@ class SlicePool:
         if not is_expected and (is_failure or job.state is SliceState.DONE):  # the next may end at once, too
             self._back_off(now_s)
         if not is_expected and is_failure:
-            self._tell(f"{job.node or 'node'}-{job.id}", f"its host ended at once ({job.words})", now_s)
+            self._tell_host(job, f"its host ended at once ({job.words})", now_s)
 
     def _back_off(self, now_s: float) -> None:
         self._num_failures += 1
@@ -212,6 +212,10 @@ class SlicePool:
         if reason:
             num = f"{len(waiting)} slice{'s' * (len(waiting) > 1)}"
             self._tell(self._label, f"{num} waiting in {self._engine.cluster}'s queue ({reason})", now_s)
+
+    def _tell_host(self, job: SliceJob, why: str, now_s: float) -> None:
+        """Why the host of a slice has not come to be a node."""
+        self._tell(f"{job.node or 'node'}-{job.id}", why, now_s)
 
     def _tell(self, about: str, why: str, now_s: float) -> None:
         """Why there is no slice, once of each cause. `about`: in place of the name of a node."""
@@ -268,7 +272,7 @@ class SlicePool:
             f"its host did not join within {span(JOIN_S)}, so it is given back: nodes must reach the head; "
             "check the network, or name an address that they reach with --listen"
         )
-        self._tell(f"{job.node or 'node'}-{job.id}", why, now_s)
+        self._tell_host(job, why, now_s)
 
     async def _cancel(self, slice_: _Slice, now_s: float) -> None:
         slice_.released_s = now_s
