@@ -221,3 +221,21 @@ def test_a_job_that_is_tried_again_waits_for_a_host_that_makes_ready_for_its_las
     assert [type(message) for message in fleet.hosts["b"].told[:3]] == [h.OpenRun, h.CloseRun, h.OpenRun]
     fleet.run_scripts()
     assert fleet.profiles()
+
+
+def test_a_job_that_is_cancelled_after_the_loss_of_its_host_is_tried_again_once_its_workers_are_gone(
+    fleet: MeasuringFleet,
+) -> None:
+    fleet.is_stuck = True
+    fleet.add("a")
+    fleet.run_scripts()
+    others(fleet).cut_off()
+    fleet.lose("a")
+    fleet.perform(StopGang(job_id="a", generation=1))
+    fleet.add("a")
+    others(fleet).reconnect()
+    fleet.pass_time(0.2)
+    kinds = [type(message) for message in fleet.hosts["b"].told]
+    assert kinds[kinds.index(h.SignalWorker) :][:3] == [h.SignalWorker, h.CloseRun, h.OpenRun]
+    fleet.run_scripts()
+    assert fleet.profiles()

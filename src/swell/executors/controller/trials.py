@@ -338,7 +338,7 @@ class Trials:
     def _stop(self, one: TrialRun) -> None:
         """Its answer is not wanted any more."""
         one.is_called_off = True
-        if one.is_open:
+        if one.run.hosts:  # the first may be lost, and workers on the other be left
             self._runner.do(one.run, one.trial.stop(self._runner.now_s()))
         else:
             del self._runs[one.run.key]
