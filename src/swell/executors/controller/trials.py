@@ -44,7 +44,6 @@ class TrialRun:
     run: DirectedRun
     refused_by: frozenset[str]  #: hosts that were asked before
     other_host: str = ""  #: where the second of two workers on two hosts would be; empty: nowhere
-    is_called_off: bool = False
     waits_since_s: float | None = None  #: since when it is the first in line for devices
 
     @property
@@ -88,7 +87,7 @@ class Trials:
     def add(self, command: ProfileJob) -> None:
         """Answered by an event, at once if it was measured before. Twice the same is once."""
         one = self._runs.get(trial_run(command.job_id))
-        if (one is not None and not one.is_called_off) or command.job_id in self._queue:
+        if (one is not None and not one.trial.is_called_off) or command.job_id in self._queue:
             return
         if command.spec.elasticity is Elasticity.RESTART:
             why = "a job with elasticity 'restart' has no steps to measure; give an estimate_s"
@@ -337,7 +336,6 @@ class Trials:
 
     def _stop(self, one: TrialRun) -> None:
         """Its answer is not wanted any more."""
-        one.is_called_off = True
         if one.run.hosts:  # the first may be lost, and workers on the other be left
             self._runner.do(one.run, one.trial.stop(self._runner.now_s()))
         else:

@@ -79,11 +79,10 @@ class Trial(GangRuntime):
         super().__init__(job, GangRecord(), settings.timeouts)
         self.plan = TrialPlan(command, num_devices, times, settings)
         self.profile: Profile | None = None
-        self.is_over = False
+        self.is_over = self.is_called_off = False
         self.why_not_crossed = ""  #: why a group on two hosts could not be measured
         self._command, self._settings = command, settings
         self._running: RunningPart | None = None
-        self._is_called_off = False
 
     @property
     def part(self) -> Part | None:
@@ -113,7 +112,7 @@ class Trial(GangRuntime):
     def stop(self, now_s: float) -> list[Effect]:
         """The answer is not wanted any more; `is_over` once the processes are gone."""
         self.pass_time(now_s)
-        self._is_called_off = True
+        self.is_called_off = True
         if self._running is not None:
             self._give_up(self._running, "the job was cancelled")
         return self.act()
@@ -296,11 +295,11 @@ class Trial(GangRuntime):
         running = self._running
         if running is not None and not self.members:
             self._running = None
-            if running.is_to_repeat and not running.is_measured and not self._is_called_off:
+            if running.is_to_repeat and not running.is_measured and not self.is_called_off:
                 self._start(running.part, running.devices)
-            elif not running.is_measured and not self._is_called_off:
+            elif not running.is_measured and not self.is_called_off:
                 self._note_failure(running)
-        if self._running is None and self._is_called_off:
+        if self._running is None and self.is_called_off:
             self.is_over = True
         elif self._running is None and not self.is_over and not self.left:
             self.profile, self.is_over = self.plan.profile(), True
