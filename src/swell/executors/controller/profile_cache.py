@@ -99,11 +99,11 @@ class ProfileCache:
         So it is of a job that runs its files as they are: what they import may be another thing each time.
         """
         spec = command.spec
+        if not spec.code:
+            return None
         try:
-            sources = self._sources_of(spec.code) if spec.code else None
+            sources = self._sources_of(spec.code)
         except OSError:
-            sources = None
-        if sources is None:
             return None
         function = spec.entry.rpartition(":")[2]
         request = (
