@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 import time
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
 import msgspec
@@ -217,9 +217,8 @@ class DirectedRuns:
         """Register a run that is open on its hosts."""
         self.by_key[run.key] = run
 
-    def do(self, run: DirectedRun, effects: Iterable[Effect], is_kept: bool = False) -> None:
+    def do(self, run: DirectedRun, effects: Sequence[Effect], is_kept: bool = False) -> None:
         """Perform the effects in order. `is_kept`: of a command or a takeover, which hosts are to keep."""
-        effects = tuple(effects)
         to_do = [self._as_order(run, e) if isinstance(e, Spawn | Send | Kill) else e for e in effects]
         is_told = any(not (isinstance(e, Report) and isinstance(e.event, StepsReported)) for e in effects)
         if is_told or is_kept:

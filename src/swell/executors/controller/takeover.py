@@ -307,7 +307,7 @@ def take_over(
         lost: workers whose hosts are gone, or that have none.
         num_heard: how many of a worker's messages the gang knows of.
     """
-    effects = list(gang.take_over(now_s))
+    effects = gang.take_over(now_s)
     for number, worker in kept.items():
         gang.halted(number, worker.is_stopped)
         if worker.pid is not None:
@@ -321,4 +321,4 @@ def take_over(
     why = "its host was lost together with the controller, or none could start it"
     exits = [WorkerExit(number, HOST_LOST, why) for number in lost]
     exits += [WorkerExit(w.number, w.exit.status, w.exit.log_tail) for w in kept.values() if w.exit]
-    return [*effects, *gang.exited_together(exits, now_s)]
+    return effects + gang.exited_together(exits, now_s)

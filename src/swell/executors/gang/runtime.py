@@ -126,8 +126,7 @@ class GangRuntime(ABC):
     def act(self) -> list[Effect]:
         """Do what follows from what has happened."""
         self._go_on()
-        effects = list(self.effects)
-        self.effects.clear()
+        effects, self.effects = self.effects, []
         return effects
 
     @abstractmethod
