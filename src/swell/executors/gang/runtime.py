@@ -222,6 +222,8 @@ class GangRuntime(ABC):
         for about, message in warnings.items():
             if message:
                 self.warn(message, about)
-        told = [*kept.losses, *([] if kept.answer is None or kept.answer in kept.losses else [kept.answer])]
+        told: list[AnyEvent] = list(kept.losses)
+        if kept.answer is not None and kept.answer not in told:
+            told.append(kept.answer)
         for event in told:
             self.report(msgspec.structs.replace(event, at_s=self.now_s))
