@@ -108,7 +108,7 @@ class KnownHosts:
     def lose(self, name: str, why: str) -> list[NodeLost] | None:
         """What the scheduler is to hear of its nodes; None if there is no such host.
 
-        The head still keeps what it was told of those that the host may have had again.
+        So it is of nodes that were away: the head has kept what it was told of them.
         """
         if (host := self._hosts.pop(name, None)) is None:
             return None
@@ -150,7 +150,7 @@ class KnownHosts:
         """The hosts of these devices, each of which is offered."""
         return {self.host_of[device] for device in devices}
 
-    def machine(self, name: str, busy: Iterable[str], avoid: Collection[str] = ()) -> Machine:
+    def machine(self, name: str, busy: Iterable[str], avoid: Collection[str]) -> Machine:
         """Its devices, some to `avoid`. `busy`: a device of any host for each process that is on it."""
         host = self._hosts.get(name)
         bindings = {device: self.bindings[device] for device in (host.devices if host else ())}
