@@ -69,7 +69,7 @@ class Machine:
     def allot(
         self, kind: str, num: int, is_calibration: bool, others: Sequence[Part]
     ) -> tuple[str, ...] | None:
-        """Devices for a part that no part under way here would falsify, and the reverse; None: it waits.
+        """Devices on which a part and those under way here do not falsify each other; None: it waits.
 
         A part that is alone always gets devices, be they busy with gangs.
         """

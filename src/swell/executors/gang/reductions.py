@@ -66,7 +66,7 @@ class Reductions:
     ) -> dict[str, tuple[Reduction, list[tuple[int, float]]]]:
         """Return the values that have become one, of steps that all `workers` have reported, or never will.
 
-        By name: how they did, and step and value, oldest first.
+        By name: how they were reduced, and the steps with their values, oldest first.
 
         Args:
             steps: number of steps that the gang has made.

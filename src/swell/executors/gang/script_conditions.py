@@ -56,7 +56,10 @@ class ScriptConditions:
         return is_new
 
     def do_not_compare(self, why: ScriptFinding) -> None:
-        """Leave out the check that the script did not stand; without a comparison that is of going on."""
+        """Leave out the check that the script did not stand.
+
+        That is the comparison or, where none is made any more, whether the script can go on.
+        """
         self.resumes = self.resumes and self.compares
         is_first = self.why_not_compared is None or not self.why_not_compared.holds
         self.compares, self.why_not_compared = False, why if is_first else self.why_not_compared
