@@ -15,11 +15,10 @@ from swell.live.platform import Platform
 from swell.live.pruning import Retention
 from swell.model.errors import Unavailable, Unwritable
 from swell.model.event import AnyEvent, Woke
-from swell.model.job import Phase
 from swell.store.journal import SqlJournal
 
 from .parts import NODE, Hands, new_core, spec
-from .test_platform import PATIENCE_S, until
+from .test_platform import PATIENCE_S, run_job, until
 
 BATCH = [Woke(at_s=1.0)]
 
@@ -105,8 +104,7 @@ def test_a_platform_on_a_full_disk_answers_refuses_and_goes_on_when_there_is_roo
 
     thread = threading.Thread(target=run)
     thread.start()
-    job_id = platform.submit(spec()).id
-    until(lambda: platform.job(job_id).phase is Phase.RUNNING)
+    job_id = run_job(platform)
     assert set(platform.cluster().warnings) == {"disk"}
 
     journal.is_full = True

@@ -21,7 +21,7 @@ from swell.store.journal import SqlJournal
 
 from .parts import NODE, Hands, new_core, spec
 from .test_other_journal import copy_journal
-from .test_platform import PATIENCE_S, at_work, until
+from .test_platform import PATIENCE_S, at_work, run_job, until
 
 JOINED = Node(name="far", kind="cpu", devices=("far/0", "far/1"), address="10.9.0.11")
 #: From the join of a node to the start of a job that waited for it: promised to users.
@@ -121,8 +121,7 @@ def test_joined_nodes_and_their_gangs_outlive_the_daemon(tmp_path: Path) -> None
     hands = Noting()
     with running(tmp_path, hands) as platform:
         hands.join()
-        job_id = platform.submit(spec()).id
-        until(lambda: platform.job(job_id).phase is Phase.RUNNING)
+        job_id = run_job(platform)
         platform.drain_node("far")
         until(lambda: platform.job(job_id).phase is Phase.QUEUED)
         platform.undrain_node("far")
@@ -141,8 +140,7 @@ def test_gangs_whose_leases_ended_without_a_platform_are_no_setbacks(tmp_path: P
     hands = Noting()
     with running(tmp_path, hands) as platform:
         hands.join()
-        job_id = platform.submit(spec()).id
-        until(lambda: platform.job(job_id).phase is Phase.RUNNING)
+        job_id = run_job(platform)
         survivors, copy = hands.survivors(), copy_journal(tmp_path, "copy")
     survivors.gangs.clear()
     with running(copy, survivors) as after:
@@ -156,8 +154,7 @@ def test_a_drained_node_is_left_and_says_so_until_it_is_undone(tmp_path: Path) -
     hands = Noting()
     with running(tmp_path, hands, NODE) as platform:
         until(has(platform, "node0"))
-        job_id = platform.submit(spec()).id
-        until(lambda: platform.job(job_id).phase is Phase.RUNNING)
+        job_id = run_job(platform)
         node = platform.drain_node("node0")
         assert node.leaving is not None and node.leaving.until_s is None
         until(lambda: platform.job(job_id).phase is Phase.QUEUED)
@@ -247,8 +244,7 @@ def test_both_kinds_and_their_jobs_outlive_the_daemon(tmp_path: Path) -> None:
         platform.allow_kind(ANOTHER.kind)
         hands.join(ANOTHER)
         until(has(platform, "node0", "far"))
-        job_id = platform.submit(spec(kind="another")).id
-        until(lambda: platform.job(job_id).phase is Phase.RUNNING)
+        job_id = run_job(platform, kind="another")
     again = Noting()
     again.nodes = (ANOTHER,)
     with running(tmp_path, again, NODE) as platform:
@@ -277,8 +273,7 @@ def test_a_node_in_use_is_removed_only_by_force_and_its_host_is_told(tmp_path: P
         until(has(platform, "node0", "far"))
         assert platform.remove_node("far").jobs == [] and hands.removed.pop() == "far"
         platform.undrain_node("far")
-        job_id = platform.submit(spec()).id
-        until(lambda: platform.job(job_id).phase is Phase.RUNNING)
+        job_id = run_job(platform)
         with pytest.raises(NodeInUse, match=f"workers of {job_id}: `swell nodes drain far` moves them"):
             platform.remove_node("far")
         assert hands.removed == []
@@ -299,8 +294,7 @@ def test_a_job_whose_only_node_was_lost_goes_on_when_another_joins(tmp_path: Pat
     hands = Noting()
     with running(tmp_path, hands) as platform:
         hands.join()
-        job_id = platform.submit(spec()).id
-        until(lambda: platform.job(job_id).phase is Phase.RUNNING)
+        job_id = run_job(platform)
         generation = hands.gangs[job_id]
         hands.lose("far", "its lease is over")
         ended = hands.ended(job_id, Outcome.LOST, generation)

@@ -12,7 +12,7 @@ from swell.model.job import Phase
 from swell.model.running import RunningWork
 
 from .parts import Hands, new_core, spec
-from .test_platform import running, until
+from .test_platform import run_job, running, until
 
 
 def copy_journal(folder: Path, name: str) -> Path:
@@ -40,8 +40,7 @@ def test_with_an_empty_journal_what_runs_is_ended_before_others_get_its_devices(
     empty.mkdir()
     survivors.trials = ("gone",)
     with running(empty, survivors) as second:
-        job = second.submit(spec("c")).id
-        until(lambda: second.job(job).phase is Phase.RUNNING)
+        job = run_job(second, "c")
         assert not survivors.gangs.keys() & set(lost)
         assert StopGang(job_id="gone", generation=0) in survivors.performed
         launched = first_index(survivors, LaunchGang, job)
@@ -51,8 +50,7 @@ def test_with_an_empty_journal_what_runs_is_ended_before_others_get_its_devices(
 def test_with_an_older_journal_jobs_go_on_under_a_newer_generation(tmp_path: Path) -> None:
     hands = Hands()
     with running(tmp_path, hands) as first:
-        job = first.submit(spec()).id
-        until(lambda: first.job(job).phase is Phase.RUNNING)
+        job = run_job(first)
         older = copy_journal(tmp_path, "older")
     with running(tmp_path, hands) as again:
         until(lambda: again.job(job).phase is Phase.RUNNING)

@@ -76,6 +76,13 @@ def at_work(platform: Platform, journal: SqlJournal) -> Iterator[None]:
         journal.close()
 
 
+def run_job(platform: Platform, name: str = "a", **changes: Any) -> str:
+    """Submit a job, and wait until it runs. Returns its id."""
+    job_id = platform.submit(spec(name, **changes)).id
+    until(lambda: platform.job(job_id).phase is Phase.RUNNING)
+    return job_id
+
+
 def until(condition: Callable[[], bool]) -> None:
     """Wait for another thread, as a user who polls does."""
     waiter = threading.Event()
@@ -89,8 +96,7 @@ def until(condition: Callable[[], bool]) -> None:
 def test_a_job_is_profiled_launched_and_ended(tmp_path: Path) -> None:
     hands = Hands()
     with running(tmp_path, hands) as platform:
-        job_id = platform.submit(spec()).id
-        until(lambda: platform.job(job_id).phase is Phase.RUNNING)
+        job_id = run_job(platform)
         hands.deliver(hands.report(job_id, 60))
         until(lambda: platform.job(job_id).steps >= 60)
         hands.deliver(hands.ended(job_id, Outcome.SUCCEEDED))
@@ -118,8 +124,7 @@ def test_stories_are_told_once_also_after_a_crash(tmp_path: Path) -> None:
     folder.mkdir()
     copy.mkdir()
     with running(folder, hands) as platform:
-        job_id = platform.submit(spec()).id
-        until(lambda: platform.job(job_id).phase is Phase.RUNNING)
+        job_id = run_job(platform)
         hands.deliver(hands.ended(job_id, Outcome.SUCCEEDED))
         until(lambda: platform.job(job_id).phase is Phase.SUCCEEDED)
         told = platform.stories(job_id)
@@ -159,8 +164,7 @@ def test_an_answer_to_submit_means_that_the_job_is_in_the_journal(tmp_path: Path
 def test_stopping_suspends_jobs_and_the_next_platform_goes_on_with_them(tmp_path: Path) -> None:
     hands = Hands()
     with running(tmp_path, hands) as platform:
-        job_id = platform.submit(spec()).id
-        until(lambda: platform.job(job_id).phase is Phase.RUNNING)
+        job_id = run_job(platform)
     assert hands.gangs == {}
     with running(tmp_path, hands) as platform:
         until(lambda: platform.job(job_id).phase is Phase.RUNNING)
@@ -179,8 +183,7 @@ def as_if_killed(folder: Path, hands: Hands) -> tuple[Path, Hands]:
 def test_a_platform_that_was_killed_adopts_what_runs(tmp_path: Path) -> None:
     hands = Hands()
     with running(tmp_path, hands) as first:
-        job_id = first.submit(spec()).id
-        until(lambda: first.job(job_id).phase is Phase.RUNNING)
+        job_id = run_job(first)
         left, survivors = as_if_killed(tmp_path, hands)
     with running(left, survivors) as second:
         until(lambda: second.cluster().num_free == 1)
@@ -192,8 +195,7 @@ def test_a_platform_that_was_killed_adopts_what_runs(tmp_path: Path) -> None:
 def test_a_deadline_that_was_promised_while_it_ran_is_one_after_a_kill(tmp_path: Path) -> None:
     hands = Hands()
     with running(tmp_path, hands) as first:
-        job_id = first.submit(spec()).id
-        until(lambda: first.job(job_id).phase is Phase.RUNNING)
+        job_id = run_job(first)
         deadline_s = first.now_s() + 3600.0
         assert first.ask_deadline(job_id, deadline_s).is_promised
         left, survivors = as_if_killed(tmp_path, hands)
@@ -218,8 +220,7 @@ def test_a_command_that_was_never_answered_is_said_again(tmp_path: Path) -> None
 def test_gangs_that_are_gone_are_started_again(tmp_path: Path) -> None:
     hands = Hands()
     with running(tmp_path, hands) as first:
-        job_id = first.submit(spec()).id
-        until(lambda: first.job(job_id).phase is Phase.RUNNING)
+        job_id = run_job(first)
         left, survivors = as_if_killed(tmp_path, hands)
     survivors.gangs.clear()  # the machine was restarted
     with running(left, survivors) as second:
@@ -282,8 +283,7 @@ def test_an_error_of_a_question_is_raised_where_it_was_asked_and_the_head_goes_o
 
     hands = Hands()
     with running(tmp_path, hands) as platform:
-        job_id = platform.submit(spec()).id
-        until(lambda: platform.job(job_id).phase is Phase.RUNNING)
+        job_id = run_job(platform)
         with monkeypatch.context() as patch:
             patch.setattr(Linear, "throughput", raising)
             patch.setattr(Linear, "state", raising)
@@ -360,8 +360,7 @@ def test_the_job_of_an_event_that_cannot_be_handled_fails_and_the_others_go_on_a
         until(lambda: bad not in hands.gangs)
         assert "of this job" in platform.job(bad).message and "swell doctor" in platform.job(bad).reason
         assert platform.job(good).phase is Phase.RUNNING and not platform.cluster().warnings.get("plan")
-        third = platform.submit(spec("c")).id
-        until(lambda: platform.job(third).phase is Phase.RUNNING)
+        run_job(platform, "c")
         left, survivors = as_if_killed(tmp_path, hands)
     with running(left, survivors) as second:
         assert second.job(bad).phase is Phase.FAILED
@@ -378,8 +377,7 @@ def test_a_policy_that_raises_is_warned_of_and_jobs_train_on(
     monkeypatch.setattr(last_plan, "RETRY_S", 0.1)
     hands = Hands()
     with running(tmp_path, hands) as platform:
-        first = platform.submit(spec()).id
-        until(lambda: platform.job(first).phase is Phase.RUNNING)
+        first = run_job(platform)
         with monkeypatch.context() as patch:
             patch.setattr(OneDeviceEach, "decide", raising)
             second = platform.submit(spec("b")).id

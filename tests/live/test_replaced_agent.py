@@ -16,7 +16,7 @@ from swell.model.running import RunningWork
 from .parts import NODE, Hands, new_core, spec
 from .test_nodes import JOINED, Noting, has
 from .test_nodes import running as running_with_hosts
-from .test_platform import running, until
+from .test_platform import run_job, running, until
 
 
 def replace(hands: Hands) -> None:
@@ -52,8 +52,7 @@ def test_what_was_not_answered_is_commanded_again(tmp_path: Path) -> None:
 def test_a_launch_on_its_way_to_a_killed_agent_is_planned_again(tmp_path: Path) -> None:
     hands = Hands()
     with running(tmp_path, hands) as platform:
-        job_id = platform.submit(spec()).id
-        until(lambda: platform.job(job_id).phase is Phase.RUNNING)
+        job_id = run_job(platform)
         hands.is_obedient = False
         other = platform.submit(spec("b")).id
         until(lambda: len(hands.performed) == 3)
@@ -82,8 +81,7 @@ def test_what_the_killed_agent_has_told_counts_first(tmp_path: Path) -> None:
     hands = Careful()
     with running(tmp_path, hands) as platform:
         hands.is_waiting = lambda: platform._inbox._found is not None
-        job_id = platform.submit(spec()).id
-        until(lambda: platform.job(job_id).phase is Phase.RUNNING)
+        job_id = run_job(platform)
         platform._inbox.consult(lambda: None)  # no turn is under way
         with platform._inbox._changed:  # the head sees both at once
             hands.deliver(hands.ended(job_id, Outcome.SUCCEEDED))
