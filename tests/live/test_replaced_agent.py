@@ -80,14 +80,14 @@ class Careful(Hands):
 def test_what_the_killed_agent_has_told_counts_first(tmp_path: Path) -> None:
     hands = Careful()
     with running(tmp_path, hands) as platform:
-        hands.is_waiting = lambda: platform._inbox._found is not None
+        hands.is_waiting = lambda: platform._inbox.holds_back
         job_id = run_job(platform)
         platform._inbox.consult(lambda: None)  # no turn is under way
         with platform._inbox._changed:  # the head sees both at once
             hands.deliver(hands.ended(job_id, Outcome.SUCCEEDED))
             replace(hands)
         until(lambda: platform.job(job_id).phase is Phase.SUCCEEDED)
-        until(lambda: platform._inbox._found is None)
+        until(lambda: not platform._inbox.holds_back)
         assert hands.acknowledged_while_waiting == 0
 
 
