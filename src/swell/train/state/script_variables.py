@@ -501,6 +501,8 @@ class Search:
         yield from self._within(name, dict(enumerate(function.__defaults__ or ())), None, depth)
         named = function.__kwdefaults__ or {}
         yield from self._within(name, named, named, depth)
+        if not code.co_freevars:
+            return
         around = [each for each in self._waiting if each is code or _is_within(code, each)]
         known = {key for each in around for key in (*each.co_cellvars, *each.co_freevars)}
         for key, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
