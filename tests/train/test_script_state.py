@@ -114,8 +114,7 @@ def test_a_trial_run_names_what_begins_again(
     assert "run.s" in finding.text and "a file" in finding.text
     file, line = finding.place.rsplit(":", 1)
     assert file == str(script)
-    if "nonlocal" not in body:  # there the loop is named
-        assert text in script.read_text().splitlines()[int(line) - 1]
+    assert text in script.read_text().splitlines()[int(line) - 1]
 
 
 @pytest.mark.slow
