@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from enum import Enum
 from pathlib import Path
 from typing import Any
@@ -120,3 +120,40 @@ def test_a_change_that_cannot_be_saved_is_told_with_its_line() -> None:
     assert "# here" in Path(__file__).read_text().splitlines()[line - 1]
     assert finding.name == "script-variable" and not finding.holds
     assert finding.text.startswith("`train().score` is another one than when the loop began")
+
+
+def test_a_variable_of_a_closure_may_be_deleted_and_set_again() -> None:
+    variables = ScriptVariables()
+    variables.is_wanted = True
+
+    def train() -> Iterator[Callable[[int | None], None]]:
+        def keeper() -> Callable[[int | None], None]:
+            count = 0
+
+            def keep(value: int | None) -> None:
+                nonlocal count
+                if value is None:
+                    del count
+                else:
+                    count = value
+
+            return keep
+
+        keep = keeper()
+        for _ in range(3):
+            variables.reach_boundary(sys._getframe())
+            variables.leave_boundary()
+            variables.begin_step(sys._getframe())
+            yield keep
+
+    steps = train()
+    keep, name = next(steps), "train().keep.count"
+    keep(1)
+    next(steps)
+    assert variables.tree()[name] == {"value": 1}
+    keep(None)
+    next(steps)
+    assert name not in variables.tree()
+    variables.rewind()
+    keep(2)
+    assert variables.tree()[name] == {"value": 2}

@@ -88,7 +88,8 @@ class Variable:
 
     name: str  #: as `__main__.counter`, `fit().history`, `__main__.trainer.count`
     value: Any
-    holder: Any = None  #: a namespace, a dict, an object or a function that waits; None: it is in a list
+    #: A dict, as a namespace is, an object, a function that waits or a closure's cell; None: it is in a list.
+    holder: Any = None
     key: Any = None
 
     @property
@@ -108,6 +109,8 @@ class Variable:
             return self.holder.values.get(self.key, UNBOUND)
         if isinstance(self.holder, dict):
             return self.holder.get(self.key, UNBOUND)
+        if isinstance(self.holder, CellType):
+            return UNBOUND if self.holder == CellType() else self.holder.cell_contents
         return self.value if self.holder is None else getattr(self.holder, self.key, None)
 
     def set(self, value: Any) -> None:
