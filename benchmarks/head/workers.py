@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from swell.wire.environ import EXIT_STOPPED
 from swell.wire.messages import (
@@ -62,7 +62,6 @@ class EmulatedWorker:
     report_due_s: float = 0.0
     alive_due_s: float = 0.0
     told_first: bool = False
-    waits_for_store: list[int] = field(default_factory=list)
 
     # ------------------------------------------------------------ what it is told
     def hear(self, message: FromAgent, now_s: float) -> Iterator[Act]:
