@@ -20,7 +20,7 @@ from tests.executors.listening import eventually
 
 from swell.executors.local.limits import control_groups
 from swell.executors.local.limits.allocation import PERIOD_US, available_cores, quota_us
-from swell.executors.local.limits.control_groups import ControlGroup, ControlGroups
+from swell.executors.local.limits.control_groups import CgroupV1, CgroupV2, ControlGroup, ControlGroups
 from swell.executors.local.limits.detection import (
     check_sharing,
     limiter_offers,
@@ -371,13 +371,13 @@ def test_a_quota_is_a_part_of_the_cores(tmp_path: Path) -> None:
 @given(one=SHARES, other=SHARES, cores=st.floats(0.1, 64.0))
 def test_more_is_never_less(one: float, other: float, cores: float) -> None:
     low, high = sorted((one, other))
-    assert 1 <= control_groups.weight_of(low) <= control_groups.weight_of(high) <= 100
-    assert 2 <= control_groups.shares_of(low) <= control_groups.shares_of(high) <= 1024
+    assert 1 <= CgroupV2.weight_of(low) <= CgroupV2.weight_of(high) <= 100
+    assert 2 <= CgroupV1.weight_of(low) <= CgroupV1.weight_of(high) <= 1024
     assert 1000 <= quota_us(low, cores) <= quota_us(high, cores) <= max(1000, cores * PERIOD_US)
 
 
 def test_the_whole_share_is_what_nobody_chose() -> None:
-    assert (control_groups.weight_of(1.0), control_groups.shares_of(1.0)) == (100, 1024)
+    assert (CgroupV2.weight_of(1.0), CgroupV1.weight_of(1.0)) == (100, 1024)
     assert quota_us(1.0, None) == available_cores() * PERIOD_US
 
 

@@ -14,6 +14,7 @@ import os
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
+from typing import ClassVar
 
 from swell.executors.local.limits.allocation import PERIOD_US, quota_us
 from swell.executors.local.limits.limiter import NO_MEMORY_LIMIT, CoreSharing, GangGroup, Limiter
@@ -25,10 +26,6 @@ from swell.wire.group_files import GroupFiles, numbers
 PREFIX = "swell-"
 #: The controllers.
 CPU, MEMORY = "cpu", "memory"
-#: `cpu.shares` of a group of version 1 for which none was chosen, and the least that the kernel takes.
-FULL_SHARES, LEAST_SHARES = 1024, 2
-#: `cpu.weight` of a group of version 2 for which none was chosen.
-FULL_WEIGHT = 100
 #: The group of the processes that were in the delegated one; an agent that is started in it goes back up.
 LEAF = "swell-processes"
 #: A process may be started while others are moved.
@@ -50,6 +47,11 @@ def platform_group(state_dir: Path, pid: int) -> str:
 class ControlGroups(Limiter):
     """A limiter by control groups of one version. Groups are told by their folders."""
 
+    #: The file of a group's weight among others, its value where none was chosen, and the kernel's least.
+    weight_file: ClassVar[str]
+    full_weight: ClassVar[int]
+    least_weight: ClassVar[int]
+
     def __init__(self, files: GroupFiles, top: Path, sharing: CoreSharing, state_dir: Path) -> None:
         """`top`: the folder in which platforms make their groups."""
         super().__init__()
@@ -70,13 +72,24 @@ class ControlGroups(Limiter):
     def close(self) -> None:
         remove_tree(self.files, self.folder)
 
+    def settings(self, share: float) -> dict[str, str]:
+        """Return what to write to which files of a group for a share."""
+        if self.sharing.mode is ShareMode.QUOTA:
+            return self.quota_settings(quota_us(share, self.sharing.cores))
+        return {self.weight_file: str(self.weight_of(share))}
+
+    @classmethod
+    def weight_of(cls, share: float) -> int:
+        """What the kernel is told of a share in (0, 1]."""
+        return max(cls.least_weight, round(share * cls.full_weight))
+
     # ------------------------------------------------------------ of each version
     def prepare(self) -> None:
         """Make the platform's own group, so that groups can be made in it."""
         self.files.make(self.folder)
 
-    def settings(self, share: float) -> dict[str, str]:
-        """Return what to write to which files of a group for a share."""
+    def quota_settings(self, cpu_us: int) -> dict[str, str]:
+        """Return what to write to which files of a group for so much CPU time in each `PERIOD_US`."""
         raise NotImplementedError
 
 
@@ -134,29 +147,17 @@ class ControlGroup(GangGroup):
 
 
 # ---------------------------------------------------------------- version 1
-def shares_of(share: float) -> int:
-    """`cpu.shares` of a share in (0, 1]."""
-    return max(LEAST_SHARES, round(share * FULL_SHARES))
-
-
 class CgroupV1(ControlGroups):
     """See `ControlGroups`."""
 
     name = "cgroup v1"
+    weight_file, full_weight, least_weight = "cpu.shares", 1024, 2
 
-    def settings(self, share: float) -> dict[str, str]:
-        if self.sharing.mode is ShareMode.QUOTA:
-            quota = quota_us(share, self.sharing.cores)
-            return {"cpu.cfs_period_us": str(PERIOD_US), "cpu.cfs_quota_us": str(quota)}
-        return {"cpu.shares": str(shares_of(share))}
+    def quota_settings(self, cpu_us: int) -> dict[str, str]:
+        return {"cpu.cfs_period_us": str(PERIOD_US), "cpu.cfs_quota_us": str(cpu_us)}
 
 
 # ---------------------------------------------------------------- version 2
-def weight_of(share: float) -> int:
-    """`cpu.weight` of a share in (0, 1]."""
-    return max(1, round(share * FULL_WEIGHT))
-
-
 def top_of(own: Path) -> Path:
     """The group below which platforms make theirs, of a process that is in this one."""
     return own.parent if own.name == LEAF else own
@@ -166,6 +167,7 @@ class CgroupV2(ControlGroups):
     """See `ControlGroups`."""
 
     name = "cgroup v2"
+    weight_file, full_weight, least_weight = "cpu.weight", 100, 1
 
     def prepare(self) -> None:
         self._hand_down(self.folder.parent)
@@ -195,10 +197,8 @@ class CgroupV2(ControlGroups):
             self.files.add(folder / LEAF, pids)
         raise OSError(f"processes are started in {folder} faster than they can be moved to {LEAF}")
 
-    def settings(self, share: float) -> dict[str, str]:
-        if self.sharing.mode is ShareMode.QUOTA:
-            return {"cpu.max": f"{quota_us(share, self.sharing.cores)} {PERIOD_US}"}
-        return {"cpu.weight": str(weight_of(share))}
+    def quota_settings(self, cpu_us: int) -> dict[str, str]:
+        return {"cpu.max": f"{cpu_us} {PERIOD_US}"}
 
 
 def is_root(folder: Path) -> bool:
