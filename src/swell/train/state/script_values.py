@@ -212,7 +212,8 @@ def copied(value: Any) -> Any:
     if isinstance(value, torch.Tensor):
         return value.detach().clone()
     if isinstance(value, list | tuple):
-        items = [copied(item) for item in value]
+        # Losses so far, say, which each step copies: a call for each would take eight times as long.
+        items = [item if type(item) in UNCHANGING else copied(item) for item in value]
         return items if isinstance(value, list) else tuple(items)
     if isinstance(value, dict):
         twin = value.copy()  # an OrderedDict stays one
