@@ -49,21 +49,26 @@ class Reader(CoveringDataset):
     def _serve(self, number: int, part: Pass) -> Serving:
         assert part.drawn_from is not None  # noqa: S101 - it is of a stream
         start, num_wanted = part.drawn_from - part.indices[0], part.num_global
-        with self._dice.thrown(), alone():
-            self._read_up_to(part.epoch, start, num_wanted)
+        self._read_up_to(part.epoch, start, num_wanted)
         first = start - self._low
-        samples = [self._kept[place] for place in range(first, min(first + num_wanted, len(self._kept)))]
-        if len(samples) < num_wanted:
-            return Serving(number, num_found=len(samples))
-        serving = self._serving(number, part, [samples[place] for place in part.indices], samples)
+        num_found = max(0, min(num_wanted, len(self._kept) - first))
+        if num_found < num_wanted:
+            return Serving(number, num_found=num_found)
+        samples = [self._kept[first + place] for place in part.indices]
+        spares = (self._kept[place] for place in range(first, first + num_wanted))
+        serving = self._serving(number, part, samples, spares)
         return serving._replace(origin=self._origins.get(start + num_wanted))
 
     def _read_up_to(self, epoch: int, start: int, num_wanted: int) -> None:
         """Have the samples of a step at hand."""
-        if epoch != self._epoch or start < self._low:
-            self._begin(epoch, start)
-        while not self._is_over and self._low + len(self._kept) < start + num_wanted:
-            self._pull(start, num_wanted)
+        end, is_elsewhere = start + num_wanted, epoch != self._epoch or start < self._low
+        if not is_elsewhere and (self._is_over or self._low + len(self._kept) >= end):
+            return  # they were read for another pass of the step
+        with self._dice.thrown(), alone():
+            if is_elsewhere:
+                self._begin(epoch, start)
+            while not self._is_over and self._low + len(self._kept) < end:
+                self._pull(start, num_wanted)
 
     def _begin(self, epoch: int, start: int) -> None:
         self._epoch, self._is_over = epoch, False
