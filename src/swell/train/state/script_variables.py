@@ -1,10 +1,10 @@
 """State that a script keeps in variables, found by comparing them with what they were before the first epoch.
 
-Looked at are the globals of the script's modules, the attributes of its classes and objects, the locals of
-the functions that hold the loop, and what its closures share. Those that have changed by the time the state
-is saved or sent belong to it, as far as they are plainly state: numbers, texts, tensors, containers of these,
-objects with `state_dict`, and generators of random numbers. They are put back before the next batch, locals
-into the functions that wait for it.
+Looked at are the globals of the script's modules, the attributes of its classes, objects and functions, the
+locals of the functions that hold the loop, what closures share, and mutable defaults. Those that have changed
+by the time the state is saved or sent belong to it, as far as they are plainly state: numbers, texts,
+tensors, containers of these, objects with `state_dict`, and generators of random numbers. They are put back
+before the next batch, locals into the functions that wait for it.
 """
 
 from __future__ import annotations
