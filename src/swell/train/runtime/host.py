@@ -169,9 +169,6 @@ class Torchrun(Host):
             task.state.losses.tell_odd = say
         share_state(self._group, task.state)
 
-    def reduce(self, share: Share, loss: torch.Tensor, stop: bool) -> StepTotals:
-        return self._task.gradients.reduce(share, loss, StepVote(stop=stop), self._group)
-
     def finish(self, is_early: bool) -> None:
         super().finish(is_early)
         if self._has_formed_group:  # a script that has formed it ends it, too
