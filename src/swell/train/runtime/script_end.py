@@ -9,7 +9,6 @@ import _io
 import atexit
 import gc
 import sys
-from typing import Any
 
 #: Writers of curves, of torch, tensorboardX and others, which keep events in memory. They are no files.
 _WRITERS = "SummaryWriter"
@@ -17,21 +16,18 @@ _WRITERS = "SummaryWriter"
 
 def close_script() -> None:
     """Call what the script has registered for its end, and write what it has not written of open files."""
-    flush(open_files())  # before what may take long
+    _flush()  # before what may take long
     atexit._run_exitfuncs()
-    flush(open_files())
+    _flush()
 
 
-def open_files() -> list[Any]:
-    """Return all open files, and what else keeps in memory what is to be written."""
-    return [
+def _flush() -> None:
+    """Write what open files, and writers of curves, keep in memory."""
+    files = [
         thing
         for thing in gc.get_objects()
         if issubclass(type(thing), _io._IOBase) or type(thing).__name__ == _WRITERS
     ]
-
-
-def flush(files: list[Any]) -> None:
     for file in files:
         try:
             file.flush()

@@ -24,17 +24,12 @@ def is_feeding(frame: FrameType | None) -> bool:
     return False
 
 
-def _is_of_script(frame: FrameType) -> bool:
-    """Whether a call was made by the script itself, and not by a library."""
-    return not is_library(frame.f_code.co_filename)
-
-
 def place_of_error(error: BaseException) -> str:
     """Return the place in the script's innermost call in which an error was raised."""
     places = [
         f"{submitted(frame.f_code.co_filename)}:{line}"
         for frame, line in traceback.walk_tb(error.__traceback__)
-        if _is_of_script(frame)
+        if not is_library(frame.f_code.co_filename)
     ]
     return places[-1] if places else ""
 
