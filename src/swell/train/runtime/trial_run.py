@@ -84,12 +84,7 @@ class Profiling(Host):
         self._originals: dict[str, Any] = {}  # variables of the script, before its first batch
 
     @property
-    def least_workers(self) -> int:
-        """The job has so many at least: one of them must be able to hold its part of a divided state."""
-        return self.welcome.least_workers
-
-    @property
-    def least_size(self) -> int:
+    def _least_size(self) -> int:
         """Samples of the smallest step that it makes."""
         return min(self._sizes, default=min(self.course.global_batch, MOST_TRIED))
 
@@ -151,7 +146,8 @@ class Profiling(Host):
             most = min(max(self._sizes, default=MOST_SAMPLES), self.max_local_batch or MOST_SAMPLES)
             comparison = SizeComparison(self.device, self.seed)
             self._tried = comparison if comparison.begin(task, self.course, most, has_passes) else None
-        self._finish_if_done()
+        if not self._sizes and self._tried is None:
+            self._finish_trial()
         self.divide()
 
     def divide(self, num_workers: int = 1) -> None:
@@ -164,16 +160,12 @@ class Profiling(Host):
         if (shard := self._task.state.shard) is not None:
             shard.hold_whole()
 
-    def _finish_if_done(self) -> None:
-        if not self._sizes and self._tried is None:
-            self._finish_trial()
-
     def _end_epoch_or_finish(self) -> None:
         """Have the script do what follows an epoch, if the job does that and it harms nothing."""
-        if not (self.has_epoch_ends and self._may_go_on):
+        if not (self._has_epoch_ends and self._may_go_on):
             self._finish_trial()
         self._link.send(self._profiled(goes_on=True))
-        self.divide(self.least_workers)
+        self.divide(self.welcome.least_workers)
         self._end_epoch()
         self._left_s = time.monotonic()
 
@@ -196,7 +188,7 @@ class Profiling(Host):
                 return
             self._end_trying(self._tried)
         if not self._timed and not self._compute_s:
-            self.divide(self.least_workers)
+            self.divide(self.welcome.least_workers)
         self._meter.begin_step()
 
     def _end_trying(self, tried: SizeComparison | ResumeCheck) -> None:
@@ -211,7 +203,7 @@ class Profiling(Host):
     def _begin_resuming(self) -> None:
         if not self.welcome.resumes:
             return
-        if self._task.state.shard is not None and self.least_workers > 1:
+        if self._task.state.shard is not None and self.welcome.least_workers > 1:
             self._findings.append(not_tried("one worker may be too small for the whole state"))
         else:
             self._tried = ResumeCheck(self._task, self._originals)
@@ -238,7 +230,7 @@ class Profiling(Host):
             return self._tried.share(step)
         course = self.course
         is_measured = self._sizes and self._tried is None
-        size = max(self._sizes[self._size_index] if is_measured else self.least_size, course.least_samples)
+        size = max(self._sizes[self._size_index] if is_measured else self._least_size, course.least_samples)
         num_shards, most = self.num_shards(size), self.max_local_batch
         if course.is_stream:  # which may have no more for several workers
             return course.trial_share(step, range(size), size, num_shards, most)
@@ -341,7 +333,7 @@ class Profiling(Host):
         return sum(timed) >= BUDGET_S or len(timed) >= MAX_TIMED
 
     @property
-    def has_epoch_ends(self) -> bool:
+    def _has_epoch_ends(self) -> bool:
         """Whether an epoch ends within the job."""
         total_steps, per_epoch = self.welcome.total_steps, self.course.steps_per_epoch
         return total_steps is None or total_steps >= per_epoch
