@@ -117,6 +117,16 @@ def test_a_trial_run_names_what_begins_again(
     assert text in script.read_text().splitlines()[int(line) - 1]
 
 
+def test_it_is_named_where_nothing_is_measured_and_a_batch_has_no_parts(
+    start_agent: StartAgent, tmp_path: Path
+) -> None:
+    agent = start_agent(mode="profile", total_steps=STEPS, global_batch=1, compares=True, resumes=True)
+    agent.start(0, write_script(tmp_path, LOST["enumerate"][1]), str(tmp_path / "result.json"))
+    assert agent.exit_status(0) == 0, agent.logs()
+    [finding] = agent.all_said(messages.Profiled)[-1][1].findings
+    assert finding.name == "script-state" and finding.holds
+
+
 @pytest.mark.slow
 def test_what_follows_an_epoch_is_left_out_where_it_takes_long(
     start_agent: StartAgent, tmp_path: Path

@@ -146,7 +146,7 @@ class Profiling(Host):
             most = min(max(self._sizes, default=MOST_SAMPLES), self.max_local_batch or MOST_SAMPLES)
             comparison = SizeComparison(self.device, self.seed)
             self._tried = comparison if comparison.begin(task, self.course, most, has_passes) else None
-        if not self._sizes and self._tried is None:
+        if not self._sizes and self._tried is None and not self.welcome.resumes:
             self._finish_trial()
         self.divide()
 
