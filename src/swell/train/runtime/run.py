@@ -79,9 +79,8 @@ class Run:
         self._has_stepped = False
         self._is_within = False  # the loop over batches
         self._has_trained = False  # in that loop: a look at a batch is no training
-        self._looped_epoch: int | None = (
-            None  # whose loop over batches has begun, and has not come to its end
-        )
+        #: Whose loop over batches has begun, and has not come to its end.
+        self._looped_epoch: int | None = None
         self._num_asked = 0  # how often it asked for batches after the last step
         self._begun: tuple[Any, ...] | None = None  # streams when the first batch was given
         self._has_drawn = False  # the script, from them, before it stepped
@@ -93,9 +92,8 @@ class Run:
         self._left_at: list[Instruction] = []  # at which the callers stood when the loop was left
         optimizer = task.state.optimizer
         self._several = optimizer if isinstance(optimizer, OptimizerSet) else None
-        self._turns: list[
-            StepTotals
-        ] = []  # steps of the batch under way that are applied and do not count yet
+        #: Steps of the batch under way that are applied and do not count yet.
+        self._turns: list[StepTotals] = []
         self._calls = DeferredCalls(task.state)
         self._watch = OptimizerWatch(task.state)
         self._hook = register_optimizer_step_pre_hook(self._check_stepper)
