@@ -18,7 +18,7 @@ _DOUBLE, _SINGLE, _HALF = 1e-8, 5e-4, 1e-1
 _SHORT_PRODUCTS = 2e-2  # of a GPU with TF32, whose products have 11 bits
 
 
-def tolerance_of(parameters: list[torch.Tensor], is_lower: bool) -> float:
+def tolerance_of(parameters: Sequence[torch.Tensor], is_lower: bool) -> float:
     """What rounding may come to with these parameters, as a share of the gradients' norm.
 
     Args:
@@ -32,7 +32,7 @@ def tolerance_of(parameters: list[torch.Tensor], is_lower: bool) -> float:
     return _SHORT_PRODUCTS if any(parameter.is_cuda for parameter in parameters) else _SINGLE
 
 
-def sampled(parameters: list[torch.nn.Parameter]) -> torch.Tensor:
+def sampled(parameters: Sequence[torch.nn.Parameter]) -> torch.Tensor:
     """Gradients in one vector on the CPU, in double precision; of large ones a part. Zeros where none is."""
     parts = []
     for parameter in parameters:

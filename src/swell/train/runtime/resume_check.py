@@ -62,7 +62,7 @@ class ResumeCheck:
         self._task, self._originals, self._end_epoch = task, originals, end_epoch
         self._parameters = [p for p in task.state.model.parameters() if p.requires_grad]
         is_cpu = not any(parameter.is_cuda for parameter in self._parameters)
-        self._tolerance = tolerance_of(list(self._parameters), False) * (CPU_SHARE if is_cpu else 1.0)
+        self._tolerance = tolerance_of(self._parameters, is_lower=False) * (CPU_SHARE if is_cpu else 1.0)
         self._first: list[StepTaken] = []
         self._num_again = 0  #: of these that were made again
         self._differs = ""  #: what, and in which step
@@ -73,8 +73,7 @@ class ResumeCheck:
         frames = task.state.variables.frames()
         self._place = place_of(frames[0]) if frames else ""
         task.state.variables.put_waiting()  # of a comparison before this
-        skeleton, tensors = task.state.encode()
-        self._kept = skeleton, [tensor.detach().to("cpu", copy=True) for tensor in tensors]
+        self._kept = task.state.copy()
         self._epoch, self._shown_steps = task.course.epoch, task.shown.steps if task.shown else 0
 
     def goes_on(self) -> bool:
@@ -134,10 +133,10 @@ class ResumeCheck:
 
     def _put_back(self) -> None:
         """Have all be as in a new process that goes on: what the script begins with, and what was saved."""
-        state, (skeleton, tensors) = self._task.state, self._kept
+        state = self._task.state
         state.variables.restore(copied(self._originals))
         state.variables.put_waiting()
-        tree = codec.decode(skeleton, [tensor.clone() for tensor in tensors])
+        tree = codec.decode(*self._kept)  # once: what loads it may go on with its tensors
         for name in {*state.objects} - {*tree["objects"], *tree["values"]}:
             del state.objects[name]
         state.restore(tree)

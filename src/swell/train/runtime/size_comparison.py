@@ -80,9 +80,8 @@ class SizeComparison:
         self.edition = -1  #: counts down with each probe, so that batches are drawn again
         self.findings: list[ScriptFinding] = []
         self.num_done = 0
-        self.mean_loss = torch.zeros(
-            ()
-        )  #: of the latest whole batch: each worker is told of all workers' mean
+        #: Of the latest whole batch: each worker is told of all workers' mean.
+        self.mean_loss = torch.zeros(())
         self._device = device
         self._seed = seed
         self._fixing = ExitStack()  #: what holds for the probe under way
@@ -302,7 +301,7 @@ class SizeComparison:
             whole,
             shards,
             again,
-            tolerance_of(list(self._parameters), self._is_lower),
+            tolerance_of(self._parameters, self._is_lower),
             carried=_named(carried),
         )
 
@@ -337,8 +336,7 @@ class SizeComparison:
 
     def _keep(self) -> None:
         self._originals = {**self._task.state.script_values()["variables"], **self._originals}
-        skeleton, tensors = self._task.state.encode()
-        self._kept = skeleton, [tensor.detach().to("cpu", copy=True) for tensor in tensors]
+        self._kept = self._task.state.copy()
         self._kept_buffers = {
             name: tensor.clone() for name, tensor in other_buffers(self._task.state.model).items()
         }

@@ -346,6 +346,11 @@ class TrainState:
         """The whole state as a skeleton and tensors (not copied); see `tree`. Raises `codec.EncodeError`."""
         return codec.encode(self.tree(is_shared))
 
+    def copy(self) -> tuple[str, list[torch.Tensor]]:
+        """Encode the whole state with copies of its tensors in host memory; see `encode`."""
+        skeleton, tensors = self.encode()
+        return skeleton, [tensor.to("cpu", copy=True) for tensor in tensors]
+
     def rooms(self, skeleton: str) -> dict[int, torch.Tensor]:
         """The model's own tensors, by their slots in another worker's skeleton: that state may come there.
 
