@@ -85,6 +85,7 @@ def submit(client: Client, epochs: int, evaluation_s: float, deadline_s: float |
         epochs=epochs,
         workers="1:4",
         deadline=None if deadline_s is None else f"now+{deadline_s:.2f}s",
+        or_nothing=deadline_s is not None,
     )
 
 

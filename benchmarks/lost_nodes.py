@@ -20,6 +20,7 @@ from pathlib import Path
 import msgspec
 
 from benchmarks.conditions import conditions, describe, write_json
+from swell.model.job import AfterRefusal
 from swell.model.lengths import span
 from swell.model.node import Node
 from swell.policies.registry import POLICIES
@@ -207,7 +208,7 @@ class Cells:
     def _scenario(self, cell: LostNodesCell, on: PromiseInput, settings: Settings) -> Scenario:
         profiles, workload = inputs_of(on, self.data, self.seed)
         workload = msgspec.structs.replace(workload, jobs=tuple(islice(workload.jobs, cell.num_jobs)))
-        given = Conditions(nodes=cell.nodes, devices_per_node=8, seed=self.seed)
+        given = Conditions(nodes=cell.nodes, devices_per_node=8, seed=self.seed, refused=AfterRefusal.END)
         scenario = set_up(workload, profiles, given)
         until_s = max(job.submit_s + job.duration_s for job in workload.jobs)
         timings = replace(

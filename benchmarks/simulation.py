@@ -27,6 +27,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+from swell.model.job import AfterRefusal
 from swell.model.node import Node
 from swell.scheduler import new_core
 from swell.settings import make_settings
@@ -124,11 +125,15 @@ def set_stage(case: Case, data: Path) -> Scenario:
     workload = fill(read(data / case.trace), profiles, rules)
     nodes, cross, devices = case.cluster.partition("x")
     if cross and nodes.isdecimal():
-        return set_up(workload, profiles, Conditions(nodes=int(nodes), devices_per_node=int(devices)))
+        return set_up(workload, profiles, _conditions(int(nodes), int(devices)))
     there = machines(data / case.cluster)
     num_devices = sum(len(node.devices) for node in there)
-    scenario = set_up(workload, profiles, Conditions(nodes=num_devices, devices_per_node=1))
+    scenario = set_up(workload, profiles, _conditions(num_devices, 1))
     return replace(scenario, nodes=there)
+
+
+def _conditions(nodes: int, devices_per_node: int) -> Conditions:
+    return Conditions(nodes=nodes, devices_per_node=devices_per_node, refused=AfterRefusal.END)
 
 
 def play(case: Case, scenario: Scenario) -> SimOutcome:

@@ -79,7 +79,7 @@ def told_to(digest: Any, handle: Callable[..., Any]) -> Callable[..., Any]:
 
 def simulation(log: str) -> Rounds:
     """A whole command."""
-    command = [*PROGRAM, "simulate", log, "--cluster", CLUSTER]
+    command = [*PROGRAM, "simulate", log, "--refused", "end", "--cluster", CLUSTER]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)  # compiles
     yield {}
     while True:
@@ -168,7 +168,7 @@ def commands(log: str) -> Rounds:
         run = counted_commands(counters, figures)
         run("help", "--help")
         for _ in range(2):  # the first one may compile
-            run("simulate", "simulate", log, "--cluster", CLUSTER)
+            run("simulate", "simulate", log, "--refused", "end", "--cluster", CLUSTER)
         with platform(folder / "state", run) as pid:
             told = run("jobs", "jobs", "--state", str(folder / "state"))
             figures["jobs_bytes"] = told[1] + told[2]

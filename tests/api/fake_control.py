@@ -22,7 +22,7 @@ from swell.model.calendar import Calendar
 from swell.model.device_usage import HeldTime, UsageEntry
 from swell.model.errors import InvalidInput, NodeInUse, Unavailable, UnknownJob, UnknownNode, WrongPhase
 from swell.model.event import JobSubmitted
-from swell.model.job import PLAIN, JobClass, JobSpec, Origin, Phase
+from swell.model.job import PLAIN, AfterRefusal, JobClass, JobSpec, Origin, Phase
 from swell.model.job_query import EVERY_JOB, JobQuery, newest, place
 from swell.model.kind import is_kind
 from swell.model.outcome import JobHistory, OutcomePeriod
@@ -132,16 +132,20 @@ class FakeControl(Platform):
         )
         if spec.job_class is not JobClass.STRICT or (spec.deadline_s or 0.0) >= now_s + NEEDS_S:
             return view
+        why = "8 devices cannot finish it before its deadline"
+        refused = {"is_promised": False, "counter_offer_s": now_s + NEEDS_S}
+        if spec.after_refusal is AfterRefusal.SOFT:
+            soft = {"job_class": JobClass.SOFT, "is_unpromised": True, "refusal": why}
+            return msgspec.structs.replace(view, **refused, **soft)
         return msgspec.structs.replace(
             view,
+            **refused,
             phase=Phase.REJECTED,
-            is_promised=False,
             workers=0,
             finished_s=now_s,
             estimated_finish_s=None,
-            counter_offer_s=now_s + NEEDS_S,
             reason_code="refused",
-            reason="8 devices cannot finish it before its deadline",
+            reason=why,
         )
 
     def put(self, view: JobView) -> None:

@@ -44,7 +44,7 @@ GIVEN: dict[str, dict[str, Any]] = {
     "metric": {"metric": "accuracy"},
     "metric_goes": {"metric": "accuracy", "metric_goes": "up"},
     "deadline": {"deadline": NOW_S + 600},
-    "or_soft": {"deadline": NOW_S + 600, "or_soft": True},
+    "or_nothing": {"deadline": NOW_S + 600, "or_nothing": True},
     "accept_until": {"deadline": NOW_S + 600, "accept_until": NOW_S + 1200},
     "class": {"deadline": NOW_S + 600, "class": "soft"},
     "priority": {"priority": 3},

@@ -10,6 +10,7 @@ from tests.api.stage import Stage, on_stage
 from tests.live.test_platform import until
 
 from swell.api.client import ApiError, InvalidJob
+from swell.api.verbs import SubmittedJob
 from swell.model.job import JobClass, Phase
 
 
@@ -23,16 +24,24 @@ def codes(stage: Stage, job_id: str) -> list[str]:
     return [told.code for told in stage.client.stories(job_id)]
 
 
-def test_a_refused_job_runs_as_a_soft_one_if_its_owner_wants_that(stage: Stage, script: Path) -> None:
+def test_a_refused_job_runs_as_a_soft_one(stage: Stage, script: Path) -> None:
     """Two devices would take five seconds."""
-    job_id = stage.run(script, deadline="now+1s", or_soft=True)
+    job_id = stage.run(script, deadline="now+1s")
     view = stage.client.wait_for_verdict(job_id)
     assert (view.job_class, view.is_promised, view.is_unpromised) == (JobClass.SOFT, False, True)
     assert view.refusal.startswith("its deadline in 1 s cannot be kept")
     assert view.deadline_s is not None and view.counter_offer_s is not None
     assert view.counter_offer_s > view.deadline_s
     assert "unpromised" in codes(stage, job_id) and "promised" not in codes(stage, job_id)
+    offer = SubmittedJob(job_id, stage.client.wait_for_verdict).offer
+    assert stage.client.promise(job_id, deadline=offer).is_promised
     stage.client.cancel(job_id)
+
+
+def test_a_refused_job_ends_if_it_is_to_run_with_a_promise_or_not_at_all(stage: Stage, script: Path) -> None:
+    job_id = stage.client.submit(script=script, global_batch=8, steps=100, deadline="now+1s", or_nothing=True)
+    assert stage.client.wait_for_verdict(job_id).phase is Phase.REJECTED
+    assert not job_id.promised and job_id.offer
 
 
 def test_a_counter_offer_is_taken_if_it_is_early_enough(stage: Stage, script: Path) -> None:
@@ -78,4 +87,5 @@ def test_a_counter_offer_that_is_too_late_is_not_taken(stage: Stage, script: Pat
         script=script, global_batch=8, steps=100, deadline="now+1s", accept_until="now+2s"
     )
     view = stage.client.wait_for_verdict(job_id)
-    assert view.phase is Phase.REJECTED and view.counter_offer_s is not None
+    assert view.is_unpromised and view.counter_offer_s is not None
+    stage.client.cancel(job_id)

@@ -194,11 +194,11 @@ def test_a_retry_has_the_batches_of_the_job(alone: Stage, script: Path, fields: 
 
 
 def test_how_much_later_an_offer_may_be_stays_as_it_was(alone: Stage, script: Path) -> None:
-    old = end(alone, script, deadline="now+10m", accept_until="now+11m", or_soft=True)
+    old = end(alone, script, deadline="now+10m", accept_until="now+11m", or_nothing=True)
     again, other = alone.client.retry(old), alone.client.retry(old, deadline="now+1h")
     for job_id in (old, again, other):
         spec = alone.platform.submission(job_id).spec
-        assert spec.deadline_s is not None and spec.after_refusal is AfterRefusal.SOFT
+        assert spec.deadline_s is not None and spec.after_refusal is AfterRefusal.END
         assert spec.accept_until_s == pytest.approx(spec.deadline_s + 60, abs=1e-3)
 
 

@@ -56,9 +56,9 @@ def test_what_is_no_duration(text: str) -> None:
 # ---------------------------------------------------------------- what fields mean
 def test_what_becomes_of_a_refused_job(script: Path) -> None:
     plain = spec(script, deadline="now+3m")
-    assert (plain.after_refusal, plain.accept_until_s) == (AfterRefusal.END, None)
-    wished = spec(script, deadline="now+3m", or_soft=True, accept_until="now+10m")
-    assert (wished.after_refusal, wished.accept_until_s) == (AfterRefusal.SOFT, NOW_S + 600)
+    assert (plain.after_refusal, plain.accept_until_s) == (AfterRefusal.SOFT, None)
+    wished = spec(script, deadline="now+3m", or_nothing=True, accept_until="now+10m")
+    assert (wished.after_refusal, wished.accept_until_s) == (AfterRefusal.END, NOW_S + 600)
 
 
 def test_a_short_job_is_made_complete(script: Path) -> None:
@@ -355,9 +355,13 @@ BROKEN: list[tuple[dict[str, Any], str, str]] = [
     ({"deadline": math.nan}, "deadline", "not a time"),
     ({"deadline": math.inf}, "deadline", "100 years"),
     ({"deadline": "9999-12-31T23:59:59"}, "deadline", "100 years"),
-    ({"or_soft": True}, "or_soft", "this one is best_effort; remove it"),
-    ({"or_soft": True, "class": "soft", "deadline": "now+3m"}, "or_soft", "this one is soft; remove it"),
-    ({"or_soft": "maybe", "deadline": "now+3m"}, "or_soft", "'maybe' is not true or false; correct it"),
+    ({"or_nothing": True}, "or_nothing", "this one is best_effort; remove it"),
+    (
+        {"or_nothing": True, "class": "soft", "deadline": "now+3m"},
+        "or_nothing",
+        "this one is soft; remove it",
+    ),
+    ({"or_nothing": "maybe", "deadline": "now+3m"}, "or_nothing", "'maybe' is not true or false; correct it"),
     ({"accept_until": "now+3m"}, "accept_until", "this one is best_effort; remove it"),
     ({"accept_until": "now+3m", "deadline": "now+4m"}, "accept_until", "choose a later time"),
     ({"accept_until": "later", "deadline": "now+4m"}, "accept_until", "not a time"),

@@ -71,7 +71,8 @@ def test_a_hypothetical_job_is_judged_as_a_real_one_would_be(
 ) -> None:
     stage.run(script, **ONE)
     hasty = what_if(
-        stage.folder.path, WhatIfQuery(submit=job_file(tmp_path, script, deadline="now+2s"))
+        stage.folder.path,
+        WhatIfQuery(submit=job_file(tmp_path, script, deadline="now+2s", or_nothing="true")),
     ).jobs[-1]
     assert hasty.is_hypothetical and hasty.now is None and hasty.id == "train-new"
     assert hasty.then.phase is Phase.REJECTED and hasty.then.counter_offer_s is not None

@@ -156,11 +156,21 @@ def test_an_estimate_that_has_passed_is_overdue(here: Run, control: FakeControl)
 
 
 def test_a_refusal_is_printed_with_an_option_that_works(swell: Run, script: Path) -> None:
-    done = submit(swell, script, "--deadline", "now+5s")
+    done = submit(swell, script, "--or-nothing", "--deadline", "now+5s")
     assert done.returncode == 3
     assert "refused: 8 devices cannot finish it before its deadline" in done.stdout
     (offer,) = re.findall(r"^  submit again with (--deadline \S+)$", done.stdout, re.MULTILINE)
     assert submit(swell, script, *offer.split()).returncode == 0
+
+
+def test_a_job_that_is_tried_without_a_promise_exits_as_one_that_was_refused(
+    swell: Run, script: Path
+) -> None:
+    done = submit(swell, script, "--deadline", "now+5s")
+    assert done.returncode == 3
+    assert "not promised: 8 devices cannot finish it before its deadline" in done.stdout
+    (offer,) = re.findall(r"^  for a promise: swell (promise \S+ --deadline \S+)$", done.stdout, re.MULTILINE)
+    assert swell(*offer.split()).returncode == 0
 
 
 def test_a_job_that_failed_in_its_trial_run_is_no_success(
@@ -233,10 +243,12 @@ def test_a_promise_is_not_said_to_be_sounder_than_it_is(
 def test_a_job_that_goes_on_after_a_refusal_says_why_and_as_what() -> None:
     now_s = time.time()
     refused: dict[str, Any] = {"deadline_s": now_s + 60, "refusal": "its deadline in 9 s cannot be kept"}
-    tried = job_view(is_promised=False, is_unpromised=True, job_class=JobClass.SOFT, **refused)
+    offered = {"submitted_s": now_s, "counter_offer_s": now_s + 89.5}
+    tried = job_view(is_promised=False, is_unpromised=True, job_class=JobClass.SOFT, **refused, **offered)
     told = verdict(tried, "elasticflow", now_s).splitlines()
     assert told[0] == "digits-1: not promised: its deadline in 9 s cannot be kept"
     assert told[1].startswith("  runs as a soft job, expected to finish at ")
+    assert told[2] == "  for a promise: swell promise digits-1 --deadline now+1m31s"
     countered = verdict(
         job_view(is_promised=True, counter_offer_s=now_s + 60, **refused), "elasticflow", now_s
     ).splitlines()

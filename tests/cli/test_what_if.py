@@ -49,7 +49,7 @@ def test_a_refusal_comes_with_its_counter_offer(
     stage: Stage, swell: Run, script: Path, tmp_path: Path
 ) -> None:
     stage.run(script, **ONE)
-    done = swell("what-if", "--submit", job_file(tmp_path, script, deadline="now+2s"))
+    done = swell("what-if", "--submit", job_file(tmp_path, script, deadline="now+2s", or_nothing="true"))
     assert "refused" in done.stdout
     assert "  earliest deadline that can be promised: " in done.stdout
 
@@ -58,10 +58,11 @@ def test_a_job_that_would_be_tried_without_a_promise_is_said_to_be_so(
     stage: Stage, swell: Run, script: Path, tmp_path: Path
 ) -> None:
     stage.run(script, **ONE)
-    done = swell("what-if", "--submit", job_file(tmp_path, script, deadline="now+2s", or_soft="true"))
+    done = swell("what-if", "--submit", job_file(tmp_path, script, deadline="now+2s"))
     (row,) = [line for line in done.stdout.splitlines() if line.startswith("train-new  ")]
     assert "missed" in row and row.endswith("tried")
     assert "train-new: not promised: its deadline in 2 s cannot be kept" in done.stdout
+    assert "  earliest deadline that can be promised: " in done.stdout
 
 
 def test_json_is_the_same_for_programs(stage: Stage, swell: Run, script: Path) -> None:

@@ -92,7 +92,7 @@ def play(stage: Stage, folder: Path) -> None:
     stage.hands.deliver(stage.hands.ended(grown, Outcome.FAILED))
     stage.hands.deliver(NodeLost(at_s=0.0, name="elsewhere", cause="its machine is gone"))
     refused = stage.client.submit(
-        script=script, name="refused", global_batch=8, steps=10**6, job_class="strict", deadline="now+10s"
+        script=script, name="refused", global_batch=8, steps=10**6, deadline="now+10s", or_nothing=True
     )
     until(lambda: stage.platform.job(refused).phase is Phase.REJECTED)
     stage.run(script, name="open", job_class="strict", deadline="now+1h", workers="1:1")

@@ -199,6 +199,15 @@ def test_a_refused_job_is_retried_with_the_deadline_that_was_offered(served: Ser
     assert found.having("data-value") == ["now+1m31s"]
     assert "Submit again with now+1m31s…" in found.text
     assert found.text.partition('"spark"')[0].count("too soon") == 1
+
+
+def test_a_job_that_is_tried_without_a_promise_can_ask_for_the_one_that_was_offered(served: Served) -> None:
+    times = {"submitted_s": NOW_S, "counter_offer_s": NOW_S + 89.5}
+    served.control.put(job_view(is_unpromised=True, is_promised=False, refusal="too soon", **times))
+    found = look(served)
+    assert "do-take-offer" not in found.having("data-opens")
+    assert found.having("data-value") == ["0", "now+1m31s"], "its priority, and what can be asked for"
+    assert "A deadline of now+1m31s could be promised then." in found.text
     assert not [tag for tag, attrs in found.tags if attrs.get("aria-label") == "Message"]
 
 

@@ -91,7 +91,7 @@ FIRST = """
   sweep:
     lr: [0.1, 0.01, 0.001]
 """
-RUSH = "{name: rush, script: train.py, global_batch: 64, epochs: 90, deadline: now+20s}"
+RUSH = "{name: rush, script: train.py, global_batch: 64, epochs: 90, deadline: now+20s, or_nothing: true}"
 
 
 class Drawn:

@@ -130,7 +130,8 @@ class Program:
     def promise(self, folder: Path, *options: object, within_s: float) -> str:
         """A strict job, with the deadline offered instead where the machine is too busy; returns its id."""
         deadline = f"now+{within_s:g}s"
-        while (done := self(*submission(folder, *options, "--deadline", deadline))).returncode == 3:
+        words = (*options, "--or-nothing", "--deadline")
+        while (done := self(*submission(folder, *words, deadline))).returncode == 3:
             (deadline,) = re.findall(r"^  submit again with --deadline (\S+)$", done.stdout, re.MULTILINE)
         assert done.returncode == 0, done
         assert "promised to finish by" in done.stdout

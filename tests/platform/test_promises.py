@@ -76,7 +76,8 @@ def check_resized(swell: Program, job: str, first_pids: list[int], at: Path) -> 
 
 
 def test_a_refusal_offers_a_deadline_that_is_promised(swell: Program, tmp_path: Path) -> None:
-    refused = swell(*submission(tmp_path, "--steps", 300, "--deadline", "now+2s"))
+    words = ("--steps", 300, "--or-nothing", "--deadline")
+    refused = swell(*submission(tmp_path, *words, "now+2s"))
     assert (refused.returncode, refused.stderr) == (3, "")
     assert "refused: its deadline in" in refused.stdout
     (offer,) = re.findall(r"^  submit again with --deadline (\S+)$", refused.stdout, re.MULTILINE)
@@ -84,7 +85,7 @@ def test_a_refusal_offers_a_deadline_that_is_promised(swell: Program, tmp_path: 
     assert (shown["phase"], shown["pids"], shown["kept"]) == ("rejected", [], None)
     assert shown["counter_offer_s"] > shown["deadline_s"]
 
-    again = swell(*submission(tmp_path, "--steps", 300, "--deadline", offer))
+    again = swell(*submission(tmp_path, *words, offer))
     assert again.returncode == 0, again
     assert "promised to finish by" in again.stdout
     explained = swell.ok("explain", job_id(again.stdout))

@@ -99,7 +99,7 @@ def test_no_promise_counts_on_a_slice_beyond_its_time_limit(
     assert {node["rack"] for node in program.json("nodes")["nodes"]} == {"s1"}, "the switch of both"
     folder = tmp_path / "job"
     folder.mkdir()
-    words = ("--workers", "1:4", "--epochs", LONG, "--deadline", "now+7200s")
+    words = ("--workers", "1:4", "--epochs", LONG, "--or-nothing", "--deadline", "now+7200s")
     done = program(*submission(folder, *words))
     assert done.returncode == 3, done
     assert "4 devices of 4 will be gone before then" in done.stdout

@@ -63,6 +63,7 @@ class PlannedJob(msgspec.Struct, frozen=True, kw_only=True):
             "steps": self.steps,
             "class": str(self.job_class),
             "workers": self.workers,
+            "or_nothing": True if self.job_class is JobClass.STRICT else None,
             "deadline": None if self.deadline_after_s is None else now_s + self.deadline_after_s,
             **self.further,
         }

@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 
 from swell.arrays import FloatArray, IntArray
-from swell.model.job import JobClass, Phase
+from swell.model.job import AfterRefusal, JobClass, Phase
 from swell.sim.conditions import SETTINGS, Conditions
 from swell.sim.metrics import Metrics, metrics_of
 from swell.sim.outcome import SimOutcome, Usage
@@ -220,7 +220,13 @@ def _simulated(
     """One run, without faults and noise."""
     profiles, workload = _inputs(*inputs)
     nodes, devices = cluster
-    conditions = Conditions(nodes=nodes, devices_per_node=devices, resize_cost=CHANGED, seed=inputs[-1])
+    conditions = Conditions(
+        nodes=nodes,
+        devices_per_node=devices,
+        resize_cost=CHANGED,
+        seed=inputs[-1],
+        refused=AfterRefusal.END,  # as ElasticFlow's
+    )
     outcome = simulated_under(policy, workload, profiles, conditions)
     metrics, jobs = metrics_of(outcome), list(outcome.jobs)
     times_s = [job.jct_s for job in jobs if job.job_class is JobClass.BEST_EFFORT and job.jct_s is not None]

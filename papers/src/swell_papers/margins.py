@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from swell.model.job import AfterRefusal
 from swell.scheduler import new_core
 from swell.settings import make_settings
 from swell.sim.conditions import REPORT_S, SETTINGS, Conditions, set_up
@@ -164,7 +165,12 @@ def outcome(
 def _scenario(on: PromiseInput, truth: TrueSpeeds, data: Path, seed: int) -> Scenario:
     nodes, devices = on.cluster
     conditions = Conditions(
-        nodes=nodes, devices_per_node=devices, noise_share=truth.noise_share, seed=seed, report_s=REPORT_S
+        nodes=nodes,
+        devices_per_node=devices,
+        noise_share=truth.noise_share,
+        seed=seed,
+        report_s=REPORT_S,
+        refused=AfterRefusal.END,
     )
     profiles, workload = inputs_of(on, data, seed)
     return set_up(workload, profiles, conditions)

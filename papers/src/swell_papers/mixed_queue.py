@@ -9,7 +9,7 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from swell.model.job import JobClass
+from swell.model.job import AfterRefusal, JobClass
 from swell.sim.conditions import Conditions
 from swell.sim.outcome import JobOutcome
 from swell.sim.pool import HOUR_S, IdleInterval, Pool
@@ -24,6 +24,8 @@ from swell_papers.variants import simulated_under
 
 #: The policy that is judged, and the default before it.
 UNIFIED, DEFAULT = "unified", "elasticflow"
+#: Ends the label of a policy under which refused jobs end; under the others they run as soft jobs.
+REFUSED_END = f" --refused {AfterRefusal.END}"
 PROFILES, WORKLOADS = "pollux/profiles", "pollux/workloads/workload-{}.csv"
 #: Workloads that were not looked at while the policy was written, from which jobs are drawn.
 JUDGED = (3, 4, 5, 7, 8)
@@ -60,12 +62,13 @@ class QueueCounts(NamedTuple):
     kept_device_h: float  #: work, as asked for, of jobs with a deadline that ended by it
 
 
-def run_queue(data: Path, policy: str, load: float, seed: int) -> QueueCounts:
-    """Run one policy on the queue of this seed."""
-    workload = mixed_workload(data, load, seed)
+def run_queue(data: Path, line: str, load: float, seed: int) -> QueueCounts:
+    """Run one policy on the queue of this seed; its label tells what becomes of refused jobs."""
+    workload, policy = mixed_workload(data, load, seed), line.removesuffix(REFUSED_END)
+    refused = AfterRefusal.END if line != policy else AfterRefusal.SOFT
     nodes, devices = OWNED
     pool = borrowed_nodes(seed)
-    conditions = Conditions(nodes=nodes, devices_per_node=devices, seed=seed, pool=pool)
+    conditions = Conditions(nodes=nodes, devices_per_node=devices, seed=seed, pool=pool, refused=refused)
     outcome = simulated_under(policy, workload, pollux_profiles(data), conditions)
     return counted(list(workload.jobs), list(outcome.jobs))
 

@@ -229,12 +229,11 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             "An offset is written `...+00:00`. A number is seconds since 1970.",
         ),
     ] = None
-    or_soft: Annotated[
+    or_nothing: Annotated[
         bool,
         _option(
             "",
-            "If the deadline is refused, run as a soft job with it: not promised, but tried.",
-            "Default: a refused job ends.",
+            "If the deadline is refused, end. Default: run as a soft job with it: not promised, but tried.",
         ),
     ] = False
     accept_until: Annotated[
@@ -498,8 +497,8 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         entry = fields.entry(self.script, self.entry)
         deadline_s = fields.deadline(self.deadline, now_s)
         job_class = fields.job_class(self.job_class, deadline_s)
-        if self.or_soft:
-            fields.check_strict("or_soft", job_class)
+        if self.or_nothing:
+            fields.check_strict("or_nothing", job_class)
         return JobSpec(
             name=fields.job_name(self.name, entry),
             entry=entry,
@@ -509,7 +508,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             end=self._end(),
             job_class=job_class,
             deadline_s=deadline_s,
-            after_refusal=AfterRefusal.SOFT if self.or_soft else AfterRefusal.END,
+            after_refusal=self._after_refusal(job_class),
             accept_until_s=fields.accept_until(self.accept_until, job_class, deadline_s, now_s),
             min_workers=min_workers,
             max_workers=max_workers,
@@ -542,6 +541,10 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             priority=self.priority,
             weight=float(self.weight),
         )
+
+    def _after_refusal(self, job_class: JobClass) -> AfterRefusal:
+        is_tried = job_class is JobClass.STRICT and not self.or_nothing
+        return AfterRefusal.SOFT if is_tried else AfterRefusal.END
 
     def _with_script_numbers(self) -> Self:
         """This submission with the batch and the end that its script states, where it leaves them out."""

@@ -164,8 +164,9 @@ def deadline_words(at_s: float, since_s: float) -> str:
 
 
 def offer(view: JobView) -> str:
-    """The deadline with which a refused job can be retried; empty: none is known."""
-    if view.phase is not Phase.REJECTED or view.counter_offer_s is None:
+    """The deadline that could be promised when that of the job was refused; empty: none is known."""
+    is_refused = view.phase is Phase.REJECTED or (view.is_unpromised and not view.phase.is_end)
+    if not is_refused or view.counter_offer_s is None:
         return ""
     return deadline_words(view.counter_offer_s, view.submitted_s)
 

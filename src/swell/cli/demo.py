@@ -171,6 +171,7 @@ class Play:
             epochs=part.epochs,
             job_class=part.job_class,
             deadline=deadline_s,
+            or_nothing=part.second_try is not None,
             seed=self._seed,
         )
 

@@ -27,6 +27,7 @@ DAILY = frozenset(
         "until",
         "deadline",
         "accept_until",
+        "or_nothing",
         "job_class",
         "priority",
         "workers",

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from swell.api.sbatch import TranslatedScript
     from swell.model.view import JobView
 
-#: Exit status when a job's trial run failed, and when one was refused.
+#: Exit status when a job's trial run failed, and when a deadline was refused.
 FAILED = 1
 REFUSED = 3
 
@@ -76,7 +76,8 @@ def submit(
 ) -> None:
     """Submit a job and print whether its deadline is promised.
 
-    Waits for the trial run of the job. Exit status 1: the job failed in its trial run; 3: it was refused.
+    Waits for the trial run of the job. Exit status 1: the job failed in its trial run; 3: its deadline was
+    refused.
     """
     given = {name: value for name, value in fields.items() if value not in (None, [])}
     if "env" in given:  # `NAME=VALUE` by name; `NAME` alone has no value
@@ -133,7 +134,7 @@ def tell_verdicts(client: Client, job_ids: Sequence[str], no_wait: bool, json: b
             print(verdict(view, cluster.policy, cluster.now_s) + told_findings(view))
     if any(view.phase == "failed" for view in views):
         raise typer.Exit(FAILED)
-    if any(view.phase == "rejected" for view in views):
+    if any(view.phase == "rejected" or view.is_unpromised for view in views):
         raise typer.Exit(REFUSED)
 
 

@@ -35,7 +35,7 @@ def verdict(view: JobView, policy: str, now_s: float) -> str:
         taken = f"\n  the counter-offer, for {view.refusal}" if view.refusal and took_offer(view) else ""
         return f"{view.id}: {_promise(view, now_s)}{taken}"
     if view.is_unpromised:
-        return f"{view.id}: not promised: {view.refusal}\n  runs as a soft job{_expected(view, now_s)}"
+        return _unpromised(view, now_s)
     if view.job_class == "strict" and is_measured(view):
         no_promise = f"accepted without a promise: policy {policy} makes none"
         return f"{view.id}: {no_promise}{_expected(view, now_s)}"
@@ -83,6 +83,12 @@ def _failure(view: JobView) -> str:
     from swell.model.failure import why_failed
 
     return f"{view.id}: failed: {why_failed(view)}\n  see `swell show {view.id}`"
+
+
+def _unpromised(view: JobView, now_s: float) -> str:
+    text = f"{view.id}: not promised: {view.refusal}\n  runs as a soft job{_expected(view, now_s)}"
+    offered = words.offer(view)
+    return f"{text}\n  for a promise: swell promise {view.id} --deadline {offered}" if offered else text
 
 
 def _refusal(view: JobView) -> str:

@@ -139,12 +139,16 @@ def _remarks(answer: WhatIf) -> Iterator[str]:
     for job in answer.jobs:
         if job.then.phase == "rejected" and (job.now is None or job.now.phase != "rejected"):
             yield f"{job.id}: refused: {job.then.reason}"
-            if job.then.counter_offer_s is not None:
-                offer = moment(job.then.counter_offer_s, answer.at_s)
-                yield f"  earliest deadline that can be promised: {offer}"
+            yield from _offer(job.then, answer.at_s)
         elif job.then.is_unpromised and (job.now is None or not job.now.is_unpromised):
             yield f"{job.id}: not promised: {job.then.reason}"
+            yield from _offer(job.then, answer.at_s)
     yield _summary(answer)
+
+
+def _offer(fate: JobForecast, at_s: float) -> Iterator[str]:
+    if fate.counter_offer_s is not None:
+        yield f"  earliest deadline that can be promised: {moment(fate.counter_offer_s, at_s)}"
 
 
 def _summary(answer: WhatIf) -> str:

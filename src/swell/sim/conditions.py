@@ -129,10 +129,10 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True):
         AfterRefusal,
         option(
             "WHAT",
-            "What becomes of strict jobs that are refused: they end (end), or run as soft jobs with their "
-            "deadlines (soft), as with `swell submit --or-soft`. Default: end.",
+            "What becomes of strict jobs that are refused: they run as soft jobs with their deadlines "
+            "(soft), or end (end), as with `swell submit --or-nothing`. Default: soft.",
         ),
-    ] = AfterRefusal.END
+    ] = AfterRefusal.SOFT
     quotas: dict[str, Quota] = {}  #: of devices, by tenant
 
     def __post_init__(self) -> None:

@@ -27,7 +27,7 @@ COLUMNS = {
     ),
     "MET": (
         "deadlines met",
-        "share of jobs with a deadline that ended at or before it; refused ones count as missed",
+        "share of jobs with a deadline that ended at or before it; a refused job that ends counts as missed",
     ),
     "MET H": ("device-hours in time", "hours that the jobs that met their deadlines take on one device each"),
     "ADM": ("admitted", "jobs with a deadline that were admitted"),

@@ -69,7 +69,7 @@ def result_tables(results: Sequence[PolicyResult]) -> Iterator[ResultTable]:
     """The figures of all policies first; then those that not every run has."""
     truth = results[0].truth
     yield ResultTable(HEADINGS, [_row(result) for result in results])
-    if truth.refused == "soft":
+    if any(result.metrics.unpromised for result in results):
         yield ResultTable(UNPROMISED_HEADINGS, [_unpromised_row(result) for result in results])
     if rows := [
         _tenant_row(result.policy, found) for result in results if (found := result.metrics.fairness)
@@ -100,7 +100,7 @@ def machines(result: PolicyResult) -> str:
 def _faults(truth: Truth) -> str:
     """What a run has only if somebody asked for it."""
     text = f", profile error {truth.profile_error:g}" if truth.profile_error else ""
-    text += ", refused jobs tried without a promise" if truth.refused == "soft" else ""
+    text += ", refused jobs end" if truth.refused == "end" else ""
     if (sharing := truth.sharing) is not None:
         text += f", {truth.cores:g} cores a node by {sharing.cpu_shares}"
     if truth.node_mtbf_s is not None and truth.node_mttr_s is not None:

@@ -101,6 +101,7 @@ class Work:
             epochs=num_epochs,
             workers=workers,
             deadline=f"now+{chance.randint(40, 600)}s" if is_strict else None,
+            or_nothing=is_strict,
         )
         return self._note(Job(name, num_epochs=num_epochs, may_be_refused=is_strict))
 

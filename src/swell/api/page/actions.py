@@ -114,6 +114,7 @@ ACTIONS = (
         "Ask for it",
         _is_open,
         Field("deadline", "Deadline", DEADLINE_HINT, is_needed=True),
+        value=offer,
     ),
     Action(
         "cancel",
@@ -156,7 +157,7 @@ ACTIONS = (
         "Submit it again with the deadline that was offered?",
         "It is a new job, and is promised this deadline if the devices are still free for it.",
         "Submit again",
-        lambda view: bool(offer(view)),
+        lambda view: is_undone(view) and bool(offer(view)),
         NEW_DEADLINE,
         value=offer,
     ),
