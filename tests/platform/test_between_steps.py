@@ -19,8 +19,8 @@ JOB_S = STEPS_S + EPOCHS * EVALUATION_S
 
 
 def submit(swell: Program, folder: Path, *options: object) -> tuple[int, str]:
-    words = ("--or-nothing", "--epochs", EPOCHS, "--workers", 2)
-    words = submission(folder, *options, *words, script=EVALUATES)
+    needs = ("--or-nothing", "--epochs", EPOCHS, "--workers", 2)
+    words = submission(folder, *options, *needs, script=EVALUATES)
     done = swell(*words, "--", EVALUATION_S)
     return done.returncode, done.stdout
 
