@@ -125,7 +125,7 @@ def test_an_expected_end_is_that_of_the_samples() -> None:
 def test_the_paper_is_the_default_and_a_parameter_has_its_bounds() -> None:
     assert not Saxena().offered.weighs_efficiency and Pollux().offered.weighs_efficiency
     assert new_policy("saxena", {"weighs_efficiency": 1}).offered.weighs_efficiency
-    assert new_policy("saxena", {"weighs_efficiency": 1, "counts_changes": 1}).offered.weighs_efficiency
+    assert new_policy("saxena", {"weighs_efficiency": 1}).offered.weighs_efficiency
     for value in (2.0, -1.0, 0.5, math.nan):
         with pytest.raises(InvalidParameter, match="weighs_efficiency"):
             new_policy("saxena", {"weighs_efficiency": value})

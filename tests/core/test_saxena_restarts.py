@@ -21,9 +21,8 @@ SHOWN = Shown(*FATES, "trial", "gang")
     [
         Saxena(period_s=3.0),
         Saxena(period_s=3.0, drops=1, ended_share=0.0),
-        Saxena(counts_changes=1, period_s=5.0),
     ],
-    ids=["queue", "drop", "aware"],
+    ids=["queue", "drop"],
 )
 @SHOWN.wholly
 @settings(max_examples=share_of_examples(0.2), deadline=None)

@@ -225,7 +225,6 @@ RECORDED: tuple[tuple[str, Mapping[str, float]], ...] = (
     ("bftrainer", {"corrected": 1}),
     ("bftrainer_equal_share", {}),
     ("saxena", {}),
-    ("saxena", {"counts_changes": 1}),
     ("saxena", {"fixed_batch": 1}),
     ("saxena", {"fixed_batch": 2}),
     ("saxena", {"fixed_batch": 3}),

@@ -11,11 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.examples import fewer_if_quick
 from tests.policies.plain_saxena import optimize, optimize_as_printed
-from tests.policies.snapshots import Job, best_effort, promised, snapshot, snapshots, strict
+from tests.policies.snapshots import Job, best_effort, promised, snapshot, strict
 
 from swell.core.policy_state import PolicyState
 from swell.model.plan import Allocation
-from swell.model.snapshot import Snapshot
 from swell.policies.saxena import Saxena, caveat, scaling_factors
 from swell.solvers.knapsack import Best
 
@@ -232,25 +231,3 @@ def test_a_pool_without_devices_makes_jobs_wait(num_jobs: int) -> None:
     for drops in (0, 1):
         answer = decided(jobs_of([LINEAR] * num_jobs), 0, Saxena(drops=drops))
         assert answer.workers.tolist() == [0] * num_jobs and not answer.refusals
-
-
-def test_a_change_has_to_pay_within_the_horizon() -> None:
-    """A third device brings 2.1 / 1.6 - 1 = 31 % more: for 600 s that is worth a pause of up to 143 s."""
-    aware = Saxena(counts_changes=1, period_s=600.0, k_max=3)
-    for cost_s, size in ((0.0, 3), (140.0, 3), (145.0, 2), (10_000.0, 2)):
-        jobs = [best_effort("runs", CONCAVE, 100, held=2, resize_cost=cost_s)]
-        assert decided(jobs, 8, aware).workers.tolist() == [size]
-        assert decided(jobs, 8, Saxena(k_max=3)).workers.tolist() == [3]
-
-
-def test_a_start_is_not_put_off_and_a_forced_change_is_to_the_best_size() -> None:
-    runs = best_effort("runs", CONCAVE, 100, held=4, resize_cost=1e6)
-    new = best_effort("new", {1: 1.0, 2: 1.0001}, 100, submitted=-1.0, start_cost=1e6)
-    assert decided([runs, new], 4, Saxena(counts_changes=1)).workers.tolist() == [3, 1]
-
-
-@pytest.mark.slow
-@given(view=snapshots(opens_batches=True))
-def test_where_changes_are_free_it_decides_as_its_paper(view: Snapshot) -> None:
-    free = replace(view, growth_cost_s=np.zeros(view.num_jobs))
-    assert Saxena(counts_changes=1).decide(free).option.tolist() == Saxena().decide(free).option.tolist()

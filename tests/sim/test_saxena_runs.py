@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import pytest
 
-from swell.core.cost_table import TRIED_FAMILY, CostRow, CostTable
-from swell.model.command import AnyCommand
-from swell.model.event import AnyEvent
 from swell.model.job import Phase
 from swell.sim.conditions import Conditions, set_up
 from swell.sim.metrics import metrics_of
@@ -25,29 +20,12 @@ def run(
     policy: str,
     seed: int = 0,
     cost: str = "none",
-    told: list[tuple[AnyCommand, ...]] | None = None,
     **parameters: float,
 ) -> SimOutcome:
-    """On eight devices.
-
-    Args:
-        told: is given the commands of each turn; the head then expects changes to be free from the beginning.
-    """
+    """On eight devices."""
     jobs = workload(BURSTY, 8, (0, 1, 2, 3), seed)
     scenario = set_up(jobs, saxena(), Conditions(nodes=4, devices_per_node=2, resize_cost=cost))
     core = variant_core(policy, {"min_hold_s": 0.0, "report_plan_s": 60.0}, parameters)
-    if told is not None:
-        free = CostRow()
-        free.try_out("growth", {1: 0.0})
-        core._cores[0]._state.costs = CostTable(families={TRIED_FAMILY: free})
-        handle = core.handle
-
-        def listening(batch: Sequence[AnyEvent]) -> list[AnyCommand]:
-            commands = handle(batch)
-            told.append(tuple(commands))
-            return commands
-
-        core.handle = listening  # type: ignore[method-assign]
     return simulate(core, scenario)
 
 
@@ -91,24 +69,3 @@ def test_an_open_batch_serves_more_jobs_than_a_drawn_one() -> None:
 
 def test_a_run_is_the_same_twice() -> None:
     assert run("saxena_random_batch", seed=3).jobs == run("saxena_random_batch", seed=3).jobs
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "parameters", [{}, {"ended_share": 0.0}, {"ended_share": 0.0, "drops": 1.0}], ids=str
-)
-def test_where_changes_are_free_the_aware_one_gives_the_same_commands(parameters: dict[str, float]) -> None:
-    """Turn by turn, through the whole head."""
-    plain: list[tuple[AnyCommand, ...]] = []
-    aware: list[tuple[AnyCommand, ...]] = []
-    run("saxena", 1, "none", plain, **parameters)
-    run("saxena_aware", 1, "none", aware, **parameters)
-    assert any(plain) and aware == plain
-
-
-def test_where_changes_are_dear_the_aware_one_makes_fewer_and_jobs_end_sooner() -> None:
-    plain, aware = (
-        metrics_of(run(policy, cost="60", ended_share=0.0)) for policy in ("saxena", "saxena_aware")
-    )
-    assert aware.resizes < plain.resizes
-    assert (aware.avg_jct_s or 1e9) < (plain.avg_jct_s or 0.0)

@@ -24,13 +24,12 @@ from swell_papers.saxena_experiment import (
 from swell_papers.saxena_workload import HALF_AN_HOUR, Pattern
 
 TEXTS = page_texts("saxena")
-ELASTIC, RANDOM, MAX, MIN, AWARE = "elastic", "Random-BS", "Max-BS", "Min-BS", "resize-aware"
+ELASTIC, RANDOM, MAX, MIN = "elastic", "Random-BS", "Max-BS", "Min-BS"
 POLICIES = {
     ELASTIC: "saxena",
     RANDOM: "saxena_random_batch",
     MAX: "saxena_max_batch",
     MIN: "saxena_min_batch",
-    AWARE: "saxena_aware",
 }
 #: Load of the low rate, with which jobs at their smallest batch take as long as is printed (IV-D); the high
 #: rate is four times that (IV-A).
@@ -48,7 +47,7 @@ PERIODIC_HIGH, PERIODIC_LOW = 0.9, 0.3
 CHECKPOINT_COST = "30"
 FOUR = tuple(f"{policy}, {told}" for told in ("dropping", "queueing") for policy in (ELASTIC, RANDOM))
 #: Measures of which a row of a table prints figures, by how many these are.
-PRINTED_OF = {0: (), 2: (SJS.name, JCT.name), 3: (SJS.name, DROP.name, JCT.name)}
+PRINTED_OF = {2: (SJS.name, JCT.name), 3: (SJS.name, DROP.name, JCT.name)}
 
 
 def _one_category(category: int, pattern: Pattern, baseline: str = RANDOM) -> SaxenaCase:
@@ -107,13 +106,10 @@ ARRIVAL_CASES = (_one_category(1, LOW), _one_category(1, BURSTY))
 MAX_CASES = tuple(_one_category(category, HIGH, MAX) for category in (1, 2, 3, 4))
 MIN_CASES = (_one_category(1, HIGH, MIN), _one_category(1, LOW, MIN))
 SIMULATED_40 = _lines((0.8046, 0.1009, 22.98), (0.5049, 0.3957, 28.10), (0.8603, 27.75), (0.4194, 320.32))
-MEASURED_40 = (
-    *_lines(
-        *((0.8202, 0.1359, 24.97), (0.5131, 0.424, 34.12), (0.8953, 33.79), (0.4287, 351.02)),
-        where=", cluster",
-        cost=CHECKPOINT_COST,
-    ),
-    *_lines((), (), names=(f"{AWARE}, dropping", f"{AWARE}, queueing"), cost=CHECKPOINT_COST),
+MEASURED_40 = _lines(
+    *((0.8202, 0.1359, 24.97), (0.5131, 0.424, 34.12), (0.8953, 33.79), (0.4287, 351.02)),
+    where=", cluster",
+    cost=CHECKPOINT_COST,
 )
 SIMULATED_400 = _lines((0.81, 0.0123, 22.83), (0.4664, 0.3828, 27.84), (0.8153, 22.96), (0.4310, 166.82))
 CASES_40 = _mixed(720.0, 40, 3, *SIMULATED_40)

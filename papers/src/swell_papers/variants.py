@@ -25,7 +25,6 @@ VARIANTS: Mapping[str, tuple[str, Parameters]] = {
     "edf_largest": ("edf", {"largest": 1}),
     "hu_aware": ("hu", {"counts_changes": 1}),
     "hu_end": ("hu", {"horizon_end": 1}),
-    "saxena_aware": ("saxena", {"counts_changes": 1}),
     "saxena_max_batch": ("saxena", {"fixed_batch": 1}),
     "saxena_min_batch": ("saxena", {"fixed_batch": 2}),
     "saxena_random_batch": ("saxena", {"fixed_batch": 3}),

@@ -52,18 +52,9 @@ FixedBatches = Annotated[
         "batch at every size; 0: the best of each size.",
     ),
 ]
-CountsChanges = Annotated[
-    int,
-    Meta(
-        ge=0, le=1, description="1: another size counts less by the share of time that changing to it takes."
-    ),
-]
 
 #: By `fixed_batch`.
 FIXED = (None, FixedBatch.LARGEST, FixedBatch.SMALLEST, FixedBatch.DRAWN)
-#: A change that takes longer than the horizon leaves so little that a job makes it only if it has to, and
-#: then to the size that is best.
-MOST_LOST_SHARE = 0.999
 
 
 class Saxena(Policy):
@@ -85,12 +76,8 @@ class Saxena(Policy):
         wait behind it, so that no wide job waits for ever, and where jobs are dropped the others are tried. A
         job whose smallest size is above `k_max` may have that size. A change of the number of devices is a
         reason to decide, too, and on an idle cluster an arrival does not wait for the period. A job that has
-        run, or was promised its deadline by another policy, is not dropped. The paper keeps gangs from
-        thrashing by its period alone. With `counts_changes` a running job's factor at another size counts for
-        the horizon less the pause of the change, V(k) = (horizon - pause) T(k) (after BFTrainer, equation
-        16); the horizon is the period, or the time for which workers have been kept so far where that is
-        shorter. A drawn batch (sections IV-A and IV-B) is a function of the job's id, so that a journal leads
-        to the same decisions again.
+        run, or was promised its deadline by another policy, is not dropped. A drawn batch (sections IV-A and
+        IV-B) is a function of the job's id, so that a journal leads to the same decisions again.
     """
 
     name = "saxena"
@@ -104,7 +91,6 @@ class Saxena(Policy):
     ended_share: EndedShare = 0.05  # section V-B
     weighs_efficiency: WeighsEfficiency = 0
     fixed_batch: FixedBatches = 0
-    counts_changes: CountsChanges = 0
 
     @property
     def offered(self) -> Domain:
@@ -135,18 +121,7 @@ class Saxena(Policy):
 
     def _value(self, snapshot: Snapshot) -> FloatArray:
         """(O,) what is to be the most in sum: equation (1)."""
-        factor = scaling_factors(self._weighed(snapshot))
-        return factor * self._kept_share(snapshot) if self.counts_changes else factor
-
-    def _kept_share(self, snapshot: Snapshot) -> FloatArray:
-        """(O,) share of the horizon in which a job trains at a size, after the pause of changing to it."""
-        options = snapshot.options
-        held = snapshot.held_workers[options.rows]
-        horizon_s = np.minimum(snapshot.expected_hold_s, self.period_s)
-        lost_share = np.minimum(snapshot.growth_cost_s / np.maximum(horizon_s, 1e-9), MOST_LOST_SHARE)
-        is_change = (held > 0) & (options.workers != held)
-        kept: FloatArray = np.where(is_change, 1.0 - lost_share[options.rows], 1.0)
-        return kept
+        return scaling_factors(self._weighed(snapshot))
 
     def _weighed(self, snapshot: Snapshot) -> Snapshot:
         return snapshot.in_goodput() if self.weighs_efficiency else snapshot
