@@ -70,7 +70,7 @@ def test_a_deadline_that_has_passed_by_it_is_said_to_have(core: Core) -> None:
 def test_a_step_of_a_second_is_told_to_no_job(core: Core, policy: DeadlineWatch) -> None:
     core.handle([ClockStepped(at_s=10.0, calendar_offset_s=1.0)])
     assert policy.deadlines_s["strict"] == 599.0
-    assert told(core) == {} and core.calendar.stepped_s is None
+    assert told(core) == {} and core.state.calendar.stepped_s is None
 
 
 def test_later_deadlines_are_of_the_corrected_calendar(core: Core, policy: DeadlineWatch) -> None:
@@ -96,6 +96,6 @@ def test_what_was_saved_before_there_were_calendars_is_read(core: Core) -> None:
 
 def test_an_opening_without_a_calendar_changes_none(core: Core) -> None:
     core.handle([ClockStepped(at_s=10.0, calendar_offset_s=300.0)])
-    calendar = core.calendar
+    calendar = core.state.calendar
     core.handle([Opened(at_s=11.0, policy="in_turns")])
-    assert core.calendar == calendar
+    assert core.state.calendar == calendar

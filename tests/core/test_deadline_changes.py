@@ -172,7 +172,7 @@ def test_of_a_job_that_is_being_cancelled_it_is_history() -> None:
     late: list[AnyEvent] = [DeadlineChangeAsked(at_s=3.0, job_id="a", deadline_s=90.0)]
     core.handle([CancelRequested(at_s=2.0, job_id="a")])
     core.handle(late)
-    assert core.ignored == late
+    assert core.state.ignored == late
 
 
 @pytest.mark.slow

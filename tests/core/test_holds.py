@@ -153,15 +153,15 @@ def test_what_is_held_already_or_is_cancelled_is_not_held() -> None:
     core.handle([JobSubmitted(at_s=1.0, job_id="a", spec=spec(300))])
     early: list[AnyEvent] = [ResumeRequested(at_s=1.5, job_id="a")]
     core.handle(early)
-    assert core.ignored == early
+    assert core.state.ignored == early
     core.handle([HoldRequested(at_s=2.0, job_id="a")])
     again: list[AnyEvent] = [HoldRequested(at_s=3.0, job_id="a")]
     core.handle(again)
-    assert core.ignored == again
+    assert core.state.ignored == again
     core.handle([CancelRequested(at_s=4.0, job_id="a")])
     assert [view.phase for view in core.ended_views()] == [Phase.CANCELLED]
     core.handle(early)
-    assert core.ignored == early
+    assert core.state.ignored == early
 
 
 def test_a_job_that_follows_others_waits_for_them_and_then_as_every_newcomer() -> None:
@@ -195,7 +195,7 @@ def test_one_that_is_resumed_or_cancelled_waits_no_more() -> None:
     assert (ended.phase, ended.reason) == (Phase.CANCELLED, "was cancelled: a has failed")
     late: list[AnyEvent] = [PredecessorsSucceeded(at_s=4.0, job_id="b")]
     core.handle(late)
-    assert core.ignored == late
+    assert core.state.ignored == late
 
 
 @pytest.mark.slow

@@ -50,7 +50,8 @@ def new(wanted: int = 4) -> PlatformCore:
 
 
 def kinds(core: PlatformCore | Core) -> list[str]:
-    return sorted({node.kind for node in core.cluster.nodes})
+    cluster = core.cluster if isinstance(core, PlatformCore) else core.state.cluster
+    return sorted({node.kind for node in cluster.nodes})
 
 
 def join(node: Node, at_s: float = 0.0) -> NodeJoined:

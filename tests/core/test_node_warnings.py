@@ -286,14 +286,14 @@ def test_of_several_who_have_a_node_left_the_earliest_end_holds_and_all_are_told
             core = core_of()
             core.load(saved)
         if not standing:
-            assert not core.warned
+            assert not core.state.warned
             continue
-        warned = core.warned["n0"]
+        warned = core.state.warned["n0"]
         ends = [end_s for end_s in standing.values() if end_s is not None]
         assert warned.until_s == min(ends, default=None)
         assert set(warned.why.split("; ")) == standing.keys()
     core.handle([NodeCleared(at_s=3.0, name="n0")])
-    assert not core.warned, "a user's word ends all of them"
+    assert not core.state.warned, "a user's word ends all of them"
 
 
 def test_a_warning_outlives_the_daemon_and_ends_with_the_node_or_at_a_word() -> None:
@@ -302,28 +302,28 @@ def test_a_warning_outlives_the_daemon_and_ends_with_the_node_or_at_a_word() -> 
     core.handle([NodeWarned(at_s=2.0, name="n0", until_s=None, why="new memory")])
     reborn = core_of()
     reborn.load(core.save())
-    assert reborn.warned == core.warned and reborn.warned["n0"].why == "new memory"
-    assert changed_nodes(reborn.cluster, [node("n0")], 3.0) == []
+    assert reborn.state.warned == core.state.warned and reborn.state.warned["n0"].why == "new memory"
+    assert changed_nodes(reborn.state.cluster, [node("n0")], 3.0) == []
     reborn.handle([NodeJoined(at_s=1.0, node=node("n0"))])  # told again: its journal had it
-    assert reborn.warned
+    assert reborn.state.warned
     reborn.handle([NodeCleared(at_s=4.0, name="n0")])
-    assert not reborn.warned and reborn.num_stale == 1
+    assert not reborn.state.warned and reborn.state.num_stale == 1
     core.handle([NodeWarned(at_s=5.0, name="n0")])
     core.handle([NodeJoined(at_s=6.0, node=node("n0", 8))])
-    assert core.warned, "others may take and give back some of its devices"
+    assert core.state.warned, "others may take and give back some of its devices"
     core.handle([NodeLost(at_s=7.0, name="n0")])
-    assert not core.warned
+    assert not core.state.warned
 
 
 def test_a_warning_outlives_the_controller() -> None:
     """Its successor tells of every node that hosts have, as of now."""
     core = core_of()
     core.handle([NodeJoined(at_s=1.0, node=node("n0")), NodeWarned(at_s=2.0, name="n0", until_s=9.0)])
-    warned = dict(core.warned)
+    warned = dict(core.state.warned)
     core.handle([NodeJoined(at_s=3.0, node=node("n0"))])
-    assert core.warned == warned and warned and core.num_stale == 1
+    assert core.state.warned == warned and warned and core.state.num_stale == 1
     core.handle([NodeLost(at_s=4.0, name="n0"), NodeJoined(at_s=5.0, node=node("n0"))])
-    assert not core.warned, "its machine was restarted"
+    assert not core.state.warned, "its machine was restarted"
 
 
 def test_a_warning_stays_with_a_node_whose_host_is_kept_until_the_host_is_lost() -> None:
@@ -334,34 +334,34 @@ def test_a_warning_stays_with_a_node_whose_host_is_kept_until_the_host_is_lost()
     reborn = core_of()
     reborn.load(core.save())
     reborn.handle([NodeJoined(at_s=4.0, node=node("n0"))])
-    assert reborn.warned == core.warned and reborn.warned
+    assert reborn.state.warned == core.state.warned and reborn.state.warned
     reborn.handle([NodeLost(at_s=5.0, name="n0", is_host_kept=True), NodeLost(at_s=6.0, name="n0")])
     reborn.handle([NodeJoined(at_s=7.0, node=node("n0"))])
-    assert not reborn.warned
+    assert not reborn.state.warned
 
 
 def test_a_node_that_is_away_may_be_warned_of_and_cleared() -> None:
     core = core_of()
     core.handle([NodeJoined(at_s=1.0, node=node("n0"))])
     core.handle([NodeLost(at_s=2.0, name="n0", is_host_kept=True), NodeWarned(at_s=3.0, name="n0")])
-    assert core.warned
+    assert core.state.warned
     core.handle([NodeCleared(at_s=4.0, name="n0")])
-    assert not core.warned and not core.num_stale
+    assert not core.state.warned and not core.state.num_stale
 
 
 def test_one_who_clears_a_warning_of_its_own_leaves_that_of_another() -> None:
     core = core_of()
     core.handle([NodeJoined(at_s=1.0, node=node("n0")), NodeWarned(at_s=2.0, name="n0", why="a user")])
     core.handle([NodeCleared(at_s=3.0, name="n0", why="Ray")])
-    assert core.warned and core.num_stale == 1
+    assert core.state.warned and core.state.num_stale == 1
     core.handle([NodeCleared(at_s=4.0, name="n0", why="a user")])
-    assert not core.warned
+    assert not core.state.warned
 
 
 def test_a_warning_of_a_node_that_is_not_there_is_stale() -> None:
     core = core_of()
     core.handle([NodeWarned(at_s=1.0, name="n0"), NodeCleared(at_s=1.0, name="n0")])
-    assert core.num_stale == 2 and not core.warned
+    assert core.state.num_stale == 2 and not core.state.warned
 
 
 def test_lost_nodes_are_remembered_with_the_cause_until_they_are_back() -> None:
@@ -370,9 +370,9 @@ def test_lost_nodes_are_remembered_with_the_cause_until_they_are_back() -> None:
     core.handle([NodeJoined(at_s=1.0, node=node(name)) for name in names])
     core.handle([NodeLost(at_s=2.0, name="n0")])  # its owner has taken it away
     core.handle([NodeLost(at_s=3.0, name=name, cause="its lease is over") for name in names[1:]])
-    assert [lost.name for lost in core.lost_nodes] == names[10:]
+    assert list(core.state.lost_nodes) == names[10:]
     core.handle([NodeJoined(at_s=4.0, node=node("n29"))])
-    assert core.lost_nodes[-1].name == "n28" and core.lost_nodes[-1].cause == "its lease is over"
+    assert core.state.lost_nodes["n28"].cause == "its lease is over"
 
 
 def test_a_job_waits_for_the_first_node_and_says_so() -> None:

@@ -147,7 +147,7 @@ def test_what_is_told_twice_of_one_trial_is_nothing_about_the_next() -> None:
     script.lose_trial(5.0)
     script.hear(Woke(at_s=6.0))
     script.lose_trial(6.1, attempt=0)
-    assert script.core.num_stale == 1
+    assert script.core.state.num_stale == 1
     assert script.core.views()[0].reason_code == "profiling"
     script.hear(JobProfiled(at_s=7.0, job_id="a", profile=profile(), attempt=1))
     assert script.message == ""

@@ -41,7 +41,7 @@ class ClockedWorld(RuleBasedStateMachine):
 
     def _up(self) -> None:
         self.clock = HeadClock(self.machine.clocks())
-        self.clock.go_on(self.core.calendar, self.core.now_s)
+        self.clock.go_on(self.core.state.calendar, self.core.state.now_s)
         self.steady_s = 0.0
         self._hear(
             Opened(
@@ -92,7 +92,7 @@ class ClockedWorld(RuleBasedStateMachine):
         self._hear(event)
         record = next(view for view in self.core.views() if view.id == event.job_id)
         assert record.deadline_s is not None
-        assert record.deadline_s - self.core.now_s == pytest.approx(after_s, abs=EXACT_S)
+        assert record.deadline_s - self.core.state.now_s == pytest.approx(after_s, abs=EXACT_S)
 
     @rule(down_s=st.floats(0.0, 5.0))
     def restart(self, down_s: float) -> None:
@@ -124,14 +124,14 @@ class ClockedWorld(RuleBasedStateMachine):
     @property
     def _calendar_s(self) -> float:
         """As people are told it is."""
-        return self.core.calendar.time_of(self.clock.now_s())
+        return self.core.state.calendar.time_of(self.clock.now_s())
 
     @invariant()
     def time_never_goes_back(self) -> None:
         if not hasattr(self, "core"):
             return
-        assert self.clock.now_s() >= self.core.now_s >= self.last_s
-        self.last_s = self.core.now_s
+        assert self.clock.now_s() >= self.core.state.now_s >= self.last_s
+        self.last_s = self.core.state.now_s
 
     @invariant()
     def a_clock_that_is_left_alone_is_right(self) -> None:
@@ -140,7 +140,7 @@ class ClockedWorld(RuleBasedStateMachine):
         wall_s = self.machine.wall_s
         assert self._calendar_s == pytest.approx(wall_s, abs=TOLERANCE_S + 0.01)
         for view in self.core.views():
-            shown = shown_job(view, self.core.calendar)
+            shown = shown_job(view, self.core.state.calendar)
             assert view.deadline_s is not None and shown.deadline_s is not None
             left_s = view.deadline_s - self.clock.now_s()
             assert left_s == pytest.approx(shown.deadline_s - wall_s, abs=TOLERANCE_S + 0.01)
@@ -148,7 +148,7 @@ class ClockedWorld(RuleBasedStateMachine):
     @invariant()
     def few_offsets_are_remembered(self) -> None:
         if hasattr(self, "core"):
-            assert len(self.core.calendar.offsets) <= self.machine.num_boots
+            assert len(self.core.state.calendar.offsets) <= self.machine.num_boots
 
 
 TestClockedWorld = ClockedWorld.TestCase

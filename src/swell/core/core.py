@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -22,7 +22,6 @@ from swell.core.pending import pending, trial_run
 from swell.core.plan_errors import MOST_SUSPECTS, PATIENCE, NoPlan, PlanQuestions, blamed
 from swell.core.planner import Planner
 from swell.core.ports import Belief, Decides
-from swell.core.reclaims import Reclaims
 from swell.core.record import JobRecord
 from swell.core.replan import Need, Replan
 from swell.core.snapshot_columns import quota_devices, tenant_since_s
@@ -30,8 +29,6 @@ from swell.core.state import HeadState, Words
 from swell.core.table import BorrowedDevices
 from swell.core.throughput import throughput_of
 from swell.core.whole_cores import UsableDevices, WholeCores, is_promise_at_stake
-from swell.model.calendar import Calendar
-from swell.model.cluster import Cluster
 from swell.model.command import (
     AnyCommand,
     LaunchGang,
@@ -41,13 +38,12 @@ from swell.model.command import (
     WakeAt,
 )
 from swell.model.deadline_state import PLANNED_LATE
-from swell.model.event import AnyEvent, Event, EventSetAside, JobEvent, NodeLost, NodeWarned, PlanFailed
+from swell.model.event import AnyEvent, EventSetAside, JobEvent, PlanFailed
 from swell.model.expectation import without_expectations
 from swell.model.job import Phase
 from swell.model.lengths import span
 from swell.model.options import Domain
 from swell.model.plan import Allocation, JobPlan, Plan, Reason, Refusal
-from swell.model.quota import Quotas
 from swell.model.snapshot import Snapshot
 from swell.model.throughput import JobThroughput
 from swell.model.view import JobView, Story
@@ -527,38 +523,15 @@ class Core:
 
     # ------------------------------------------------------------ what others may see
     @property
-    def now_s(self) -> float:
-        return self._state.now_s
-
-    @property
-    def calendar(self) -> Calendar:
-        return self._state.calendar
-
-    @property
-    def cluster(self) -> Cluster:
-        """The nodes that are there."""
-        return self._state.cluster
-
-    @property
-    def warned(self) -> Mapping[str, NodeWarned]:
-        """Warnings of the nodes that get no more work, by name of the node."""
-        return dict(self._state.warned)
+    def state(self) -> HeadState:
+        """Only to be read."""
+        return self._state
 
     @property
     def ends_s(self) -> Mapping[str, float]:
         """When nodes that are there are to be left for good, by name, where that is known."""
         state = self._state
         return {name: at_s for name, at_s in state.ends_s.items() if state.cluster.has_node(name)}
-
-    @property
-    def lost_nodes(self) -> Sequence[NodeLost]:
-        """Those lost lately for a cause that have not joined again, the latest last."""
-        return tuple(self._state.lost_nodes.values())
-
-    @property
-    def reclaims(self) -> Reclaims:
-        """How many borrowed nodes there are and were, and for how long."""
-        return self._state.reclaims
 
     @property
     def domain(self) -> Domain:
@@ -571,25 +544,6 @@ class Core:
         return self._current_planner.policy.makes_promises
 
     @property
-    def quotas(self) -> Quotas:
-        """Quotas by tenant, as they were last set."""
-        return self._state.quotas
-
-    @property
-    def num_stale(self) -> int:
-        return self._state.num_stale
-
-    @property
-    def culprit(self) -> AnyEvent | str | None:
-        """What an error of `handle` was about: an event, or the id of a job; None: no single one."""
-        return self._state.culprit
-
-    @property
-    def set_aside(self) -> Sequence[EventSetAside]:
-        """The latest events that could not be handled, the latest last."""
-        return self._state.set_aside
-
-    @property
     def failures(self) -> Sequence[NoPlan]:
         """Where the policy has ended in an error in the latest batch, what was decided, and the error."""
         return self._questions.failures
@@ -600,29 +554,14 @@ class Core:
         return self._state.last_plan.num_failed, self._state.last_plan.failed
 
     @property
-    def ignored(self) -> Sequence[Event]:
-        """Events of the latest batch that were stale: nothing came of them."""
-        return self._state.ignored
-
-    @property
     def is_idle(self) -> bool:
         """No job holds a device."""
         return not (self._state.holdings.owner or self._state.unknown.gangs)
 
     @property
-    def wake_s(self) -> float | None:
-        """When it is to be woken, as it has asked last; None: it has been, or has not asked."""
-        return self._state.wake_s
-
-    @property
     def ended(self) -> Sequence[str]:
         """Ids of jobs that ended in the latest batch."""
         return [record.id for record in self._state.ended]
-
-    @property
-    def job_ids(self) -> Iterable[str]:
-        """Ids of the jobs that have not ended."""
-        return self._state.records.keys()
 
     @property
     def is_kind_named(self) -> bool:
@@ -634,15 +573,6 @@ class Core:
         """Devices by name, of nodes that are there or away; none of those away in a fold that lacks them."""
         there = {node.name: node.devices for node in self._state.cluster.nodes}
         return {**dict.fromkeys(self._state.away, ()), **self._state.away_devices, **there}
-
-    @property
-    def unknown_owner(self) -> Mapping[str, str]:
-        """Devices of gangs that the journal does not explain -> their jobs."""
-        return self._state.unknown.owner
-
-    @property
-    def is_draining(self) -> bool:
-        return self._state.is_draining
 
     def views(self) -> list[JobView]:
         """Jobs that have not ended, oldest first."""

@@ -161,7 +161,7 @@ class PlatformCore:
         try:
             return handle(events)
         except Exception:
-            self.fault = Fault(core.culprit, self._kinds[place])
+            self.fault = Fault(core.state.culprit, self._kinds[place])
             raise
 
     def _forget_losses(self) -> None:
@@ -181,7 +181,7 @@ class PlatformCore:
         return [WakeAt(at_s=due_s)]
 
     def _earliest_s(self) -> float | None:
-        return min((core.wake_s for core in self._cores if core.wake_s is not None), default=None)
+        return min((core.state.wake_s for core in self._cores if core.state.wake_s is not None), default=None)
 
     # ------------------------------------------------------------ whose event it is
     def _addressed(self, event: AnyEvent, parts: Parts) -> Iterable[tuple[int, AnyEvent]]:
@@ -302,7 +302,7 @@ class PlatformCore:
     def _is_to_choose(self, event: JobSubmitted) -> bool:
         """Whether the job names several kinds, and was not submitted before."""
         spec, own = event.spec, self._job_places.get(event.job_id, FIRST)
-        if not spec.kinds or spec.kind or self._cores[own].record(event.job_id) is not None:
+        if not spec.kinds or spec.kind or event.job_id in self._cores[own].state.records:
             return False
         return event.job_id not in self._arriving
 
@@ -336,7 +336,7 @@ class PlatformCore:
         due = [
             place
             for place, core in enumerate(self._cores)
-            if core.wake_s is not None and core.wake_s <= now_s
+            if core.state.wake_s is not None and core.state.wake_s <= now_s
         ]
         return due or range(len(self._cores))
 
@@ -351,18 +351,18 @@ class PlatformCore:
 
     @property
     def now_s(self) -> float:
-        return max(core.now_s for core in self._cores)
+        return max(core.state.now_s for core in self._cores)
 
     @property
     def calendar(self) -> Calendar:
-        return self._cores[FIRST].calendar
+        return self._cores[FIRST].state.calendar
 
     @property
     def cluster(self) -> Cluster:
         """The nodes that are there; the very same as long as none comes or goes."""
         if len(self._cores) == 1:
-            return self._cores[FIRST].cluster
-        nodes = tuple(chain.from_iterable(core.cluster.nodes for core in self._cores))
+            return self._cores[FIRST].state.cluster
+        nodes = tuple(chain.from_iterable(core.state.cluster.nodes for core in self._cores))
         if nodes != self._merged.nodes:
             self._merged = Cluster(nodes)
         return self._merged
@@ -375,7 +375,7 @@ class PlatformCore:
     @property
     def warned(self) -> dict[str, NodeWarned]:
         """See `Core.warned`."""
-        return {name: event for core in self._cores for name, event in core.warned.items()}
+        return {name: event for core in self._cores for name, event in core.state.warned.items()}
 
     @property
     def ends_s(self) -> dict[str, float]:
@@ -385,13 +385,13 @@ class PlatformCore:
     @property
     def lost_nodes(self) -> Sequence[NodeLost]:
         """See `Core.lost_nodes`."""
-        lost = [event for core in self._cores for event in core.lost_nodes]
+        lost = [event for core in self._cores for event in core.state.lost_nodes.values()]
         return tuple(lost if len(self._cores) == 1 else sorted(lost, key=lambda event: event.at_s))
 
     @property
     def reclaims(self) -> Reclaims:
         """Those of all kinds; later changes do not show in it."""
-        return Reclaims.together((core.reclaims for core in self._cores), self.now_s)
+        return Reclaims.together((core.state.reclaims for core in self._cores), self.now_s)
 
     @property
     def domain(self) -> Domain:
@@ -406,16 +406,16 @@ class PlatformCore:
     @property
     def quotas(self) -> Quotas:
         """See `Core.quotas`; they hold for each kind by itself."""
-        return self._cores[FIRST].quotas
+        return self._cores[FIRST].state.quotas
 
     @property
     def num_stale(self) -> int:
-        return sum(core.num_stale for core in self._cores)
+        return sum(core.state.num_stale for core in self._cores)
 
     @property
     def set_aside(self) -> Sequence[EventSetAside]:
         """See `Core.set_aside`."""
-        found = (event for core in self._cores for event in core.set_aside)
+        found = (event for core in self._cores for event in core.state.set_aside)
         return sorted(found, key=lambda event: event.at_s)
 
     @property
@@ -426,7 +426,7 @@ class PlatformCore:
     @property
     def ignored(self) -> Sequence[Event]:
         """Events of the latest batch of which nothing came."""
-        return [event for core in self._latest for event in core.ignored]
+        return [event for core in self._latest for event in core.state.ignored]
 
     @property
     def is_idle(self) -> bool:
@@ -436,11 +436,11 @@ class PlatformCore:
     @property
     def unknown_owner(self) -> dict[str, str]:
         """See `Core.unknown_owner`."""
-        return {device: job for core in self._cores for device, job in core.unknown_owner.items()}
+        return {device: job for core in self._cores for device, job in core.state.unknown.owner.items()}
 
     @property
     def is_draining(self) -> bool:
-        return self._cores[FIRST].is_draining
+        return self._cores[FIRST].state.is_draining
 
     def views(self) -> list[JobView]:
         """Jobs that have not ended, oldest first."""
@@ -493,7 +493,7 @@ class PlatformCore:
             if one.kind or len(saved) > 1:
                 core.be_of_kind(one.kind)
             self._nodes |= {name: KnownNode(place, devices) for name, devices in core.known_nodes.items()}
-            self._job_places |= {job_id: place for job_id in core.job_ids if place != FIRST}
+            self._job_places |= {job_id: place for job_id in core.state.records if place != FIRST}
         self._wake_s = self._earliest_s()
 
     def under_way(self) -> list[AnyCommand]:
