@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from itertools import product
 
 import numpy as np
@@ -14,6 +15,7 @@ from tests.solvers.horizons import SIZES, speed
 
 from swell.model.snapshot import Snapshot
 from swell.policies.hu import Hu
+from swell.solvers.horizon import best_plans
 from swell_papers.policies.hu_greedy import HuGreedy
 
 #: Steps of a second on one worker: sizes are 1 to 16 (Figure 6).
@@ -65,7 +67,7 @@ def test_the_first_step_is_that_of_a_best_plan(seed: int) -> None:
     draw = np.random.default_rng(seed)
     minutes = draw.uniform(5.0, 120.0, 2 + seed % 2).tolist()
     jobs = [job(f"j{row}", one) for row, one in enumerate(minutes)]
-    policy = Hu(horizon_steps=3 - seed % 2, max_plans=10_000)
+    policy = Hu(horizon_steps=3 - seed % 2)
     workers = Asked(policy, 4 + seed).at(0.0, jobs)
     firsts = best_first_steps(minutes, 4 + seed, 3 - seed % 2)
     assert any(all(has >= planned for has, planned in zip(workers, one, strict=True)) for one in firsts)
@@ -115,9 +117,8 @@ def test_where_jobs_may_wait_the_nodes_go_where_shares_of_work_grow_most() -> No
 def test_what_is_done_early_counts_more_unless_only_the_end_does() -> None:
     """Formula (1) sums over the steps what was done until then; the text has the end only."""
     jobs = [job("shortest", 6.0), job("short", 32.0), job("long", 120.0)]
-    exact = {"max_plans": 10_000, "horizon_steps": 3}
-    assert Asked(Hu(**exact), 8).at(0.0, jobs) == [2, 4, 2]
-    assert Asked(Hu(horizon_end=1, **exact), 8).at(0.0, jobs) == [2, 2, 4]
+    assert Asked(Hu(horizon_steps=3), 8).at(0.0, jobs) == [2, 4, 2]
+    assert Asked(Hu(horizon_steps=3, horizon_end=1), 8).at(0.0, jobs) == [2, 2, 4]
 
 
 def test_nodes_that_would_not_end_a_job_in_an_earlier_step_are_used_all_the_same() -> None:
@@ -158,13 +159,14 @@ def test_without_nodes_all_jobs_wait() -> None:
     assert Asked(Hu(), 0).at(0.0, [job("a", 10.0)]) == [0]
 
 
-def test_a_plan_says_how_far_it_may_be_from_the_best() -> None:
+def test_a_plan_says_how_far_it_may_be_from_the_best(monkeypatch: pytest.MonkeyPatch) -> None:
     jobs = [job(f"j{row}", 10.0 + 7.0 * row) for row in range(12)]
     view = replace(snapshot(jobs, 30, (1, 2, 4, 8, 16)), is_due=True)
-    told = [reason.text for reason in Hu(max_prices=1).decide(view).reasons]
-    assert any("get furthest with this plan, up to " in text for text in told)
-    exact = [reason.text for reason in Hu(max_plans=10_000).decide(view).reasons]
+    exact = [reason.text for reason in Hu().decide(view).reasons]
     assert not any("up to" in text for text in exact)
+    monkeypatch.setattr("swell.policies.hu.best_plans", partial(best_plans, few_plans=0, max_plans=0))
+    told = [reason.text for reason in Hu().decide(view).reasons]
+    assert any("get furthest with this plan, up to " in text for text in told)
 
 
 def test_a_change_that_costs_more_than_it_brings_is_not_made() -> None:

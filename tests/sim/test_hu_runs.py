@@ -32,8 +32,8 @@ from swell_papers.policies.hu_greedy import HuGreedy
 
 #: The first jobs of the log.
 NUM_JOBS, NUM_NODES = 20, 12
-#: Plans of so many steps, and no search for a proof that there is no better one: that is most of a decision.
-HORIZON_STEPS, MAX_PLANS = 3, 0
+#: Plans of so many steps are quick.
+HORIZON_STEPS = 3
 
 HuT = TypeVar("HuT", bound=Hu)
 
@@ -49,7 +49,7 @@ def run(policy: Policy, disturbed: Disturbed | None = None, cost: str = "none") 
 
 
 def quick(kind: type[HuT], **parameters: int) -> HuT:
-    return kind(horizon_steps=HORIZON_STEPS, max_plans=MAX_PLANS, **parameters)
+    return kind(horizon_steps=HORIZON_STEPS, **parameters)
 
 
 @pytest.fixture(scope="module")

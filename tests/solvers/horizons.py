@@ -11,8 +11,7 @@ from scipy.optimize import Bounds
 from tests.solvers.highs import Answer, Rows, solve
 
 from swell.arrays import BoolArray, FloatArray, IntArray
-from swell.solvers.horizon.pricing import DONE
-from swell.solvers.horizon.problem import HorizonProblem
+from swell.solvers.horizon import DONE, HorizonProblem
 from swell.solvers.knapsack import NO_OPTION
 
 #: Nodes a job may have in the paper's example (section 4.3), and minutes of a time step (section 5.1).

@@ -25,24 +25,10 @@ from swell.policies.hu_pool import (
 )
 from swell.policies.policy import Period, Policy
 from swell.policies.unpromised import chosen_without_promises
-from swell.solvers.horizon.problem import BestPlans, HorizonProblem
-from swell.solvers.horizon.solve import MAX_PRICES, best_plans
+from swell.solvers.horizon import BestPlans, HorizonProblem, best_plans
 from swell.solvers.knapsack import NO_OPTION, best_options
 
-HorizonSteps = Annotated[int, Meta(ge=1, le=8, description="Periods that a plan looks ahead (T).")]
-MaxPrices = Annotated[
-    int, Meta(ge=1, description="Limit of work of the fast search: sets of prices that it tries.")
-]
-MaxPlans = Annotated[
-    int,
-    Meta(
-        ge=0,
-        le=20_000,
-        description="Limit of work of the exact search: plans that can be in the optimum. With more of them "
-        "the answer has a proven gap instead; 0: always.",
-    ),
-]
-
+HorizonSteps = Annotated[int, Meta(ge=1, le=6, description="Periods that a plan looks ahead (T).")]
 MayWait = Annotated[
     int,
     Meta(
@@ -124,8 +110,6 @@ class Hu(Policy):
     overdue_share: OverdueShare = 0.0
     horizon_end: HorizonEnd = 0
     counts_changes: CountsChanges = 0
-    max_prices: MaxPrices = MAX_PRICES
-    max_plans: MaxPlans = 800
 
     def decide(self, snapshot: Snapshot) -> Allocation:
         options = offered(snapshot, self.least_workers, self.most_workers)
@@ -170,7 +154,7 @@ class Hu(Policy):
             num_devices=snapshot.num_devices,
             worth=snapshot.relative_weight[order],
         )
-        best = best_plans(problem, self.max_prices, self.max_plans)
+        best = best_plans(problem)
         chosen, workers = best.option[:, 0], np.zeros(snapshot.num_jobs, dtype=np.int64)
         has = chosen != NO_OPTION
         workers[order[has]] = options.workers[at[chosen[has]]]
