@@ -56,7 +56,6 @@ def row_of(
         ours="kernel",
         ours_ms=tuple(spent_ms for _, spent_ms in answers),
         values=tuple(best.value for best, _ in answers),
-        proof=f"{sum(best.is_proven for best, _ in answers)} proven",
         rival=rival_of(rival, (partial(solve, knapsack) for knapsack in solved)),
     )
 

@@ -52,7 +52,6 @@ def bftrainer_rows(num_instances: int, num_rival: int, limit_s: float) -> Iterat
             ours="kernel",
             ours_ms=tuple(spent_ms for _, spent_ms in answers),
             values=tuple(best.value for best, _ in answers),
-            proof=f"{sum(best.is_proven for best, _ in answers)} proven",
             rival=rival_of(f"HiGHS, paper's model, gap {RIVAL_GAP_SHARE:g}", calls),
         )
     for num_jobs, num_nodes in SIZES[-2:]:

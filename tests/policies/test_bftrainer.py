@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 import pytest
@@ -14,9 +13,7 @@ from tests.policies.snapshots import best_effort, snapshot
 
 from swell.arrays import IntArray
 from swell.model.snapshot import NodeEnds, Snapshot
-from swell.policies import bftrainer
 from swell.policies.bftrainer import LEAST_FORWARD_S, BFTrainer
-from swell.solvers.knapsack import best_options
 from swell_papers.policies.bftrainer_equal_share import BFTrainerEqualShare
 
 SIZES = range(1, 65)
@@ -247,24 +244,6 @@ def test_forward_time_ends_with_the_next_node_whose_end_is_known() -> None:
     assert BFTrainer(t_fwd_s=20.0).forward_s(ending) == 20.0
     passed = replace(view, ends=NodeEnds(next_s=view.now_s - 1.0))
     assert BFTrainer(t_fwd_s=50.0).forward_s(passed) == LEAST_FORWARD_S
-
-
-def test_where_the_search_reaches_its_limit_the_better_map_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two jobs of 3 and 4 nodes on 6: the relaxation fills 4, and the present map has 6 (section 3.6)."""
-    jobs = [
-        best_effort("a", {3: 3.0}, 1e9, held=3),
-        best_effort("b", {3: 3.0, 4: 4.2}, 1e9, held=3),
-    ]
-    view = snapshot(jobs, 6, sizes=SIZES)
-    assert given_to(BFTrainer(), view) == [3, 3]
-    monkeypatch.setattr(bftrainer, "best_options", partial(best_options, max_work=0))
-    answer = BFTrainer().decide(view)
-    assert answer.workers.tolist() == [3, 3]
-    assert "reached its limit of work, so all sizes stay" in answer.reasons[0].text
-    larger = [best_effort(name, {2: 2.0, 5: 10.0}, 1e9, held=2) for name in "abc"]
-    answer = BFTrainer().decide(snapshot(larger, 6, sizes=SIZES))
-    assert answer.workers.tolist() == [5, 0, 0]
-    assert "less what changes cost; the search reached its limit of work" in answer.reasons[0].text
 
 
 # The heuristic

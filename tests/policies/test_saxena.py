@@ -15,8 +15,7 @@ from tests.policies.snapshots import Job, best_effort, promised, snapshot, stric
 
 from swell.core.policy_state import PolicyState
 from swell.model.plan import Allocation
-from swell.policies.saxena import Saxena, caveat, scaling_factors
-from swell.solvers.knapsack import Best
+from swell.policies.saxena import Saxena, scaling_factors
 
 #: Workers -> steps/s. With two workers slower than with one: Table II at 8 samples for each.
 LINEAR = {1: 1.0, 2: 2.0, 3: 3.0, 4: 4.0, 8: 8.0}
@@ -127,12 +126,6 @@ def test_each_job_has_its_best_batch() -> None:
     view = snapshot([job], 4, SIZES, opens_batches=True)
     answer = Saxena().decide(view)
     assert view.options.global_batch[answer.option[0]] == 128
-
-
-def test_an_answer_that_is_not_proven_says_how_far_it_may_be_from_the_best() -> None:
-    assert caveat(Best(np.zeros(1, dtype=np.int64), 10.0, 10.0, is_proven=True)) == ""
-    told = caveat(Best(np.zeros(1, dtype=np.int64), 10.0, 10.1, is_proven=False))
-    assert "limit of work" in told and "at most 1.00% is missing" in told
 
 
 def test_no_job_has_more_than_k_max() -> None:

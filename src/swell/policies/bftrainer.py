@@ -11,12 +11,12 @@ from msgspec import Meta
 from swell.arrays import BoolArray, FloatArray, IntArray
 from swell.compiled import suited
 from swell.model.lengths import span
-from swell.model.options import NO_OPTION, Domain, Sizes
+from swell.model.options import Domain, Sizes
 from swell.model.plan import Allocation
 from swell.model.snapshot import Snapshot
 from swell.policies.policy import Policy
 from swell.policies.unpromised import chosen_without_promises
-from swell.solvers.knapsack import Best, best_options
+from swell.solvers.knapsack import best_options
 
 #: T_fwd where a node ends sooner.
 LEAST_FORWARD_S = 1.0
@@ -70,9 +70,8 @@ class BFTrainer(Policy):
     Deviates: all sizes count, where the paper interpolates between some (Eqs. 11 and 12). A size of 0 is
         allowed, which Eq. 11 as printed forbids. Equation 14 sums the costs over jobs where each has its own
         (Eq. 13). Equation 10 needs M >= 2 |N|, and not M > |N|, which forbids every change by more than half
-        of the nodes; counts need no M. The limit on solving is work, not time; where it is reached the better
-        one of the present map and the best so far is kept, as in section 3.6. Nodes of several devices are
-        counted in devices. Restart jobs count their work in seconds on one worker. Costs are those that a
+        of the nodes; counts need no M. Solving needs no limit of time (section 3.6). Nodes of several devices
+        are counted in devices. Restart jobs count their work in seconds on one worker. Costs are those that a
         profile names, until growths and shrinks of the job have been measured. T_fwd does not reach beyond
         the next known end of a node. Equation 16 charges the speed *before* the change, so that starting a
         waiting job is free and the new nodes' idle time is not counted. With `corrected` nothing is done at
@@ -103,14 +102,10 @@ class BFTrainer(Policy):
         best = best_options(
             options.starts, options.devices, value, nothing, snapshot.num_devices, order=order
         )
-        option, is_kept = _better_of(snapshot, best, value, nothing)
-        limit = "; the search reached its limit of work" if not best.is_proven else ""
-        has = f"worth most over the next {span(forward_s)}, less what changes cost{limit}"
-        if is_kept:
-            has = "the search for a better map reached its limit of work, so all sizes stay"
+        has = f"worth most over the next {span(forward_s)}, less what changes cost"
         return chosen_without_promises(
             snapshot,
-            option,
+            best.option,
             order,
             lambda row: has,
             "other jobs make more of the nodes, or came first",
@@ -197,25 +192,6 @@ def first_come(snapshot: Snapshot, max_trainers: int) -> BoolArray:
     ranked = np.concatenate([order[is_held], order[~is_held & fits]])
     is_trainer[ranked[:max_trainers]] = True
     return is_trainer
-
-
-def _better_of(
-    snapshot: Snapshot, best: Best, value: FloatArray, nothing: FloatArray
-) -> tuple[IntArray, bool]:
-    """The option of each job, and whether the present map was better than the best that was found.
-
-    It can be only where the search reached its limit (section 3.6).
-    """
-    if best.is_proven:
-        return best.option, False
-    options, held = snapshot.options, snapshot.held_workers
-    present = options.at(held)
-    devices = np.where(present == NO_OPTION, 0, options.devices[present])
-    is_map = options.workers_of(present) == held
-    worth = float(np.where(present == NO_OPTION, nothing, value[present]).sum())
-    if is_map.all() and devices.sum() <= snapshot.num_devices and worth >= best.value:
-        return present, True
-    return best.option, False
 
 
 def _write_printed(

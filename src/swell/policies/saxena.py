@@ -18,7 +18,7 @@ from swell.policies.policy import Period, Policy
 from swell.policies.refusing import with_refusals
 from swell.policies.saxena_autoscaler import Decided, admitted, is_time
 from swell.policies.unpromised import without_promises
-from swell.solvers.knapsack import Best, best_options
+from swell.solvers.knapsack import best_options
 
 MostDevices = Annotated[int, Meta(ge=1, description="Most devices of a job.")]
 Drops = Annotated[
@@ -102,22 +102,21 @@ class Saxena(Policy):
         last = Decided.of(snapshot)
         if last is not None and not is_time(snapshot, last, self.ended_share):
             option = snapshot.options.at(last.rows(snapshot))
-            return replace(self._told(snapshot, option, ""), memory=snapshot.memory)
+            return replace(self._told(snapshot, option), memory=snapshot.memory)
         executing, waiting = admitted(snapshot, last, goes_on=bool(self.drops))
-        best = self._optimize(snapshot, executing)
-        answer = self._told(snapshot, best.option, caveat(best))
+        answer = self._told(snapshot, self._optimize(snapshot, executing))
         answer = replace(answer, memory=Decided.now(snapshot, answer.workers).memory())
         dropped = _dropped(snapshot, waiting) if self.drops else {}
         return with_refusals(answer, dropped, answer.floor) if dropped else answer
 
-    def _optimize(self, snapshot: Snapshot, executing: BoolArray) -> Best:
-        """Equations (3) to (5): each job that executes has an option, no other job has one."""
+    def _optimize(self, snapshot: Snapshot, executing: BoolArray) -> IntArray:
+        """(J,) equations (3) to (5): each job that executes has an option, no other job has one."""
         options = snapshot.options
         is_allowed = self._is_offered(snapshot) & executing[options.rows]
         value = np.where(is_allowed, self._value(snapshot), -math.inf)
         nothing = np.where(executing, -math.inf, 0.0)
         devices, order = options.devices, snapshot.arrival_order
-        return best_options(options.starts, devices, value, nothing, snapshot.num_devices, order)
+        return best_options(options.starts, devices, value, nothing, snapshot.num_devices, order).option
 
     def _value(self, snapshot: Snapshot) -> FloatArray:
         """(O,) what is to be the most in sum: equation (1)."""
@@ -133,14 +132,14 @@ class Saxena(Policy):
         is_offered[options.starts[:-1][options.num > 0]] = True
         return is_offered
 
-    def _told(self, snapshot: Snapshot, option: IntArray, caveat: str) -> Allocation:
+    def _told(self, snapshot: Snapshot, option: IntArray) -> Allocation:
         options = snapshot.options
         answer = without_promises(
             snapshot,
             all_levels(snapshot),
             np.where(option == NO_OPTION, 0, option - options.starts[:-1] + 1),
             snapshot.arrival_order,
-            lambda row: f"this division has the highest total of speed-ups over one device{caveat}",
+            lambda row: "this division has the highest total of speed-ups over one device",
             "jobs that came before need all devices, or the next decision is not due yet",
         )
         most = np.zeros(snapshot.num_jobs, dtype=np.int64)
@@ -161,13 +160,6 @@ def scaling_factors(snapshot: Snapshot) -> FloatArray:
     base = np.where(snapshot.one_worker_per_s > 0.0, snapshot.one_worker_per_s, base)
     factor: FloatArray = options.rate_per_s / base[options.rows]
     return factor * snapshot.relative_weight[options.rows]
-
-
-def caveat(best: Best) -> str:
-    """What to add to the reason; empty for the optimum."""
-    if best.is_proven:
-        return ""
-    return f" that was found within the limit of work; at most {best.bound / best.value - 1.0:.2%} is missing"
 
 
 def _dropped(snapshot: Snapshot, waiting: IntArray) -> dict[int, Refusal]:
