@@ -6,7 +6,8 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 DEV := $(VENV)/.installed-dev
 # Inner loops as machine code, built anew when a file with such a loop has changed.
-LOOPS := src/swell/_loops.abi3.so
+LOOPS := src/swell/_loops.abi3.so $(VENV)/.kernels
+KERNELS := $(shell find src/swell -name '*.pxd')
 
 # Compiled modules are kept on disk even where the environment asks for none: hundreds of programs are started.
 export PYTHONDONTWRITEBYTECODE =
@@ -194,6 +195,7 @@ repro-reclaim: $(DEV) $(LOOPS)
 clean:
 	rm -rf $(VENV) $(LOOPS) build dist demo-out src/*.egg-info papers/build papers/src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find src papers tests benchmarks docs -path '*/__pycache__/*.nb[ic]' -delete
+	find src/swell -name '*.so' -delete
 
 # The stamp is taken away before anything is installed and comes back last: without it whatever lies in .venv
 # is the rest of an interrupted run and is thrown away. torch comes first and by its exact version, because
@@ -214,5 +216,10 @@ $(DEV): $(STAMP) papers/pyproject.toml
 	touch $@
 
 # Where it fails (no C compiler), Swell runs without, only slower with hundreds of jobs: the cause is told.
-$(LOOPS): $(shell grep -rlE '^from swell.compiled import' src/swell papers/src --include=*.py) $(wildcard src/swell/loops/*.*) | $(DEV)
+src/swell/_loops.abi3.so: $(shell grep -rlE '^from swell.compiled import' src/swell papers/src --include=*.py) $(wildcard src/swell/loops/*.*) | $(DEV)
 	-$(BIN)/python -m swell.loops
+
+# Files that have a .pxd file beside them, in place. Where there is no C compiler, they run as they are.
+$(VENV)/.kernels: setup.py $(KERNELS) $(wildcard $(KERNELS:.pxd=.py)) | $(DEV)
+	$(BIN)/python setup.py --quiet build_ext --inplace
+	touch $@

@@ -1,18 +1,33 @@
-"""With compiled loops, which `make loops` builds, a wheel is for one kind of machine; without, for all."""
+"""A file with a .pxd file beside it is compiled, where there is a C compiler; else it runs as it is."""
 
 from pathlib import Path
 
-from setuptools import Distribution, setup
+from Cython.Build import cythonize
+from setuptools import Extension, setup
 
-HAS_LOOPS = Path("src/swell/_loops.abi3.so").exists()
+SOURCE = Path("src")
+#: No multiplication and addition are joined into one: results are those of plain Python, to the last bit.
+FLAGS = ["-O3", "-ffp-contract=off", "-g0"]
+DIRECTIVES = {
+    "annotation_typing": False,  # C types are in .pxd files
+    "boundscheck": False,
+    "infer_types": True,
+    "language_level": 3,
+}
 
-
-class WithLoops(Distribution):
-    """Has machine code that setuptools did not build itself."""
-
-    def has_ext_modules(self) -> bool:
-        """It is for one kind of machine."""
-        return HAS_LOOPS
-
-
-setup(distclass=WithLoops, options={"bdist_wheel": {"py_limited_api": "cp311"}} if HAS_LOOPS else {})
+kernels = [file.with_suffix(".py") for file in sorted(SOURCE.rglob("*.pxd"))]
+extensions = [
+    Extension(
+        ".".join(file.relative_to(SOURCE).with_suffix("").parts),
+        [str(file)],
+        extra_compile_args=FLAGS,
+        optional=True,
+    )
+    for file in kernels
+    if file.exists()
+]
+setup(
+    ext_modules=cythonize(
+        extensions, build_dir="build/kernels", include_path=["src"], compiler_directives=DIRECTIVES
+    )
+)

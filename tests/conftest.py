@@ -19,6 +19,7 @@ import psutil
 import pytest
 from hypothesis import settings
 from hypothesis.internal.conjecture import providers
+from tests.plain_kernels import stale_kernels
 from tests.workers import ProcessesFirst, give_way, is_computing, is_quick
 
 from swell import compiled
@@ -65,6 +66,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if stale := stale_kernels():
+        pytest.exit(f"{stale[0]} was compiled from another source: make loops", returncode=4)
     give_way()
     if config.getoption("--quick"):
         settings.load_profile("quick")

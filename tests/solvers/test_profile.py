@@ -33,10 +33,8 @@ from tests.solvers.takers import (
     steps_of,
 )
 
-from swell.compiled import NUM_ROWS_WORTH_IT
 from swell.solvers import filling
 from swell.solvers.filling import FreeProfile, copy_of, no_plans
-from swell.solvers.profile import segments
 from swell.solvers.profile.plans import (
     AS_BELIEVED,
     AS_PLANNED,
@@ -48,7 +46,6 @@ from swell.solvers.profile.plans import (
     MOMENT_S,
     SPARE_S,
     Plans,
-    take,
 )
 
 curves = st.sampled_from(CURVES)
@@ -331,7 +328,9 @@ def check_paid(free: FreeProfile, changed: Taker, plans: Plans, row: int, is_sta
         return
     padded = [changed] * (row + 1)
     own, fresh = free.copy(), no_plans(row + 1)
-    take(own.columns, columns(padded), plans, row, -1)
+    for start_s, end_s, level in steps:
+        num = -padded[row].devices[level]
+        own.take_now(np.array([num, -num]), np.array([end_s, start_s]))
     bound = [replace(task, is_bound=is_start) for task in padded]
     if is_start:
         own.take_now(np.array([changed.devices[changed.held]]), np.array([changed.idle_s]))
@@ -461,7 +460,7 @@ def test_filling_one_after_the_other_can_refuse_what_is_feasible() -> None:
     assert hand_example("BA")
 
 
-# Blocks and machine code
+# Blocks
 
 
 def same(first: tuple[Plans, FreeProfile], second: tuple[Plans, FreeProfile]) -> None:
@@ -471,10 +470,8 @@ def same(first: tuple[Plans, FreeProfile], second: tuple[Plans, FreeProfile]) ->
         assert column.tolist() == other.tolist()
 
 
-def filled(
-    tasks: Sequence[Taker], num_devices: int, how: int, num_takers: int = 0
-) -> tuple[Plans, FreeProfile]:
-    free = FreeProfile(num_devices, max(num_takers, len(tasks)))
+def filled(tasks: Sequence[Taker], num_devices: int, how: int) -> tuple[Plans, FreeProfile]:
+    free = FreeProfile(num_devices, len(tasks))
     return fill_all(free, tasks, how, is_late_served=True), free
 
 
@@ -488,23 +485,9 @@ def test_blocks_of_any_width_change_nothing(
 ) -> None:
     """Narrow ones are more than there is room for, too: it grows."""
     wide = filled(tasks, num_devices, how)
-    with patch.object(segments, "WIDTH", width), patch.object(filling, "WIDTH", width):
+    with patch.object(filling, "WIDTH", width):
         narrow = filled(tasks, num_devices, how)
         same(wide, narrow)
-
-
-@pytest.mark.slow
-@given(tasks=many, num_devices=st.integers(1, 20), how=ways)
-def test_machine_code_changes_nothing(tasks: list[Taker], num_devices: int, how: int) -> None:
-    plain, fast = (filled(tasks, num_devices, how, more) for more in (0, NUM_ROWS_WORTH_IT))
-    same(plain, fast)
-    levels = np.array([len(task.curve[0]) for task in tasks])
-    rows = np.flatnonzero((plain[0].grade != BROKEN) & (levels != columns(tasks).held))
-    answers = [
-        free.pay(columns(tasks), plans, no_plans(len(tasks)), rows, levels[rows]).tolist()
-        for plans, free in (plain, fast)
-    ]
-    assert answers[0] == answers[1]
 
 
 @pytest.mark.slow
@@ -514,7 +497,7 @@ def test_room_that_grows_changes_nothing(tasks: list[Taker], num_devices: int, h
     ample = filled(tasks, num_devices, how)
     free, plans = FreeProfile(num_devices, 0), no_plans(len(tasks))
     num_blocks = len(free.columns.order)
-    with patch.object(segments, "WIDTH", 2), patch.object(filling, "WIDTH", 2):
+    with patch.object(filling, "WIDTH", 2):
         free = FreeProfile(num_devices, 0)
         free.fill(columns(tasks), plans, np.arange(len(tasks)), how, True)
         same(ample, (plans, free))

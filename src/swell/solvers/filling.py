@@ -7,18 +7,21 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from swell.arrays import BoolArray, FloatArray, IntArray
-from swell.compiled import suited
-from swell.solvers.profile.fill import GroupedSegments, fill_in_order
-from swell.solvers.profile.pay import PAY_ROOM, pay_in_order, take_beyond
-from swell.solvers.profile.plans import MOST_SEGMENTS, TAKE_ROOM, Plans, Takers
-from swell.solvers.profile.segments import (
+from swell.solvers.profile.courses import PlanRows, rows_of
+from swell.solvers.profile.fill import GroupRows, fill_in_order, pay_in_order, take_beyond
+from swell.solvers.profile.plans import (
+    MOST_SEGMENTS,
+    PAY_ROOM,
     STRETCH_ROOM,
-    WIDTH,
+    TAKE_ROOM,
     FreeSegments,
-    take_now,
-    take_what_is_free,
-    write_least,
+    GroupedSegments,
+    Plans,
+    Takers,
 )
+from swell.solvers.profile.segments import Blocks, take_now, take_what_is_free, write_least
+
+WIDTH = 32  #: segments a block has at most
 
 #: Takers for which there is a block from the start: a block has the changes of about twice as many.
 BLOCK_TAKERS = 8
@@ -34,8 +37,7 @@ class FreeProfile:
     """
 
     def __init__(self, num_devices: int, num_takers: int) -> None:
-        """`num_takers`: about how many there will be; with many, the loops are compiled."""
-        self.num_takers = num_takers
+        """`num_takers`: about how many there will be."""
         self.columns = columns = no_segments(4 + PAY_ROOM + num_takers // BLOCK_TAKERS)
         columns.num_blocks[0] = columns.used[0] = 1  # one segment, from now on
         columns.free[0, 0] = columns.least[0] = columns.most[0] = num_devices
@@ -43,7 +45,6 @@ class FreeProfile:
     def copy(self) -> FreeProfile:
         """The same capacity, to try something on."""
         twin = object.__new__(FreeProfile)
-        twin.num_takers = self.num_takers
         twin.columns = FreeSegments._make(map(np.ndarray.copy, self.columns))
         return twin
 
@@ -61,9 +62,8 @@ class FreeProfile:
         """What is free in both, to plan for a few takers."""
         num_segments = self._num_segments + other._num_segments
         twin = object.__new__(FreeProfile)
-        twin.num_takers = self.num_takers
         twin.columns = no_segments(num_segments // (WIDTH // 2) + 8 * MOST_SEGMENTS)
-        suited(write_least, self.num_takers)(self.columns, other.columns, twin.columns)
+        write_least(Blocks(self.columns), Blocks(other.columns), Blocks(twin.columns))
         return twin
 
     @property
@@ -91,20 +91,21 @@ class FreeProfile:
 
     def take_now(self, num_devices: IntArray, until_s: FloatArray) -> None:
         """So many (n,) are not free from now until (n,) then."""
-        run = suited(take_now, self.num_takers)
         serve(
             len(until_s),
-            lambda rest: run(self.columns, num_devices[rest], until_s[rest]),
+            lambda rest: take_now(Blocks(self.columns), num_devices[rest], until_s[rest]),
             [self],
             STRETCH_ROOM,
         )
 
     def take_what_is_free(self, num_devices: IntArray, until_s: FloatArray) -> BoolArray:
         """(n,) whether so many (n,) are free from now until (n,) then; if so, they are taken."""
-        is_free, run = np.zeros(len(num_devices), dtype=bool), suited(take_what_is_free, self.num_takers)
+        is_free = np.zeros(len(num_devices), dtype=bool)
         serve(
             len(is_free),
-            lambda rest: run(self.columns, num_devices[rest], until_s[rest], is_free[rest]),
+            lambda rest: take_what_is_free(
+                Blocks(self.columns), num_devices[rest], until_s[rest], is_free[rest]
+            ),
             [self],
             STRETCH_ROOM,
         )
@@ -131,10 +132,10 @@ class FreeProfile:
 
     def pay(self, takers: Takers, plans: Plans, others: Plans, rows: IntArray, levels: IntArray) -> BoolArray:
         """(n,) who of `rows` could go to these (n,) levels, if need be by `others`; see `pay_in_order`."""
-        is_paid, run = np.zeros(len(rows), dtype=bool), suited(pay_in_order, self.num_takers)
+        is_paid, told = np.zeros(len(rows), dtype=bool), (rows_of(takers), PlanRows(plans), PlanRows(others))
         serve(
             len(rows),
-            lambda rest: run(self.columns, takers, plans, others, rows[rest], levels[rest], is_paid[rest]),
+            lambda rest: pay_in_order(Blocks(self.columns), *told, rows[rest], levels[rest], is_paid[rest]),
             [self],
             PAY_ROOM,
         )
@@ -142,8 +143,13 @@ class FreeProfile:
 
     def take_beyond(self, takers: Takers, others: Plans, plans: Plans, rows: IntArray) -> None:
         """Each takes what its other plan needs beyond its own; see `pay`."""
-        run = suited(take_beyond, self.num_takers)
-        serve(len(rows), lambda rest: run(self.columns, takers, others, plans, rows[rest]), [self], PAY_ROOM)
+        told = rows_of(takers), PlanRows(others), PlanRows(plans)
+        serve(
+            len(rows),
+            lambda rest: take_beyond(Blocks(self.columns), *told, rows[rest]),
+            [self],
+            PAY_ROOM,
+        )
 
     def has_room(self, num_more: int) -> bool:
         """Whether there is room for `num_more` blocks more."""
@@ -154,13 +160,7 @@ class FreeProfile:
         if not self.has_room(num_more):
             self._grow(max(num_more, len(self.columns.order)))
 
-    def grow_to(self, num_blocks: int) -> None:
-        """Have so many blocks at least, used or not."""
-        self._grow(max(num_blocks - len(self.columns.order), 0))
-
     def _grow(self, more: int) -> None:
-        if not more:
-            return
         old = self.columns
         self.columns = FreeSegments(
             starts_s=np.pad(old.starts_s, ((0, more), (0, 0))),
@@ -210,32 +210,31 @@ def fill(
         groups: of the others, as they are then.
         room: see `serve`.
     """
-    run, bad = suited(fill_in_order, profiles[0].num_takers), ANY if worst is None else worst
+    bad, told = ANY if worst is None else worst, (rows_of(takers), PlanRows(plans))
     ways = np.empty(len(rows), dtype=np.int64)
     ways[:] = how
 
     def fill_more(rest: slice) -> int:
-        free = profiles[0].columns
-        return run(free, groups(), takers, plans, rows[rest], ways[rest], bad, is_late_served)
+        free, of_groups = Blocks(profiles[0].columns), GroupRows(groups())
+        return fill_in_order(free, of_groups, *told, rows[rest], ways[rest], bad, is_late_served)
 
     return serve(len(rows), fill_more, profiles, room)
 
 
-def no_segments(num_blocks: int, *groups: int) -> FreeSegments:
-    """Empty blocks; of each group, if there are any."""
-    blocks = *groups, num_blocks
+def no_segments(num_blocks: int) -> FreeSegments:
+    """Empty blocks."""
     return FreeSegments(
-        starts_s=np.zeros((*blocks, WIDTH)),
-        free=np.zeros((*blocks, WIDTH), dtype=np.int64),
-        used=np.zeros(blocks, dtype=np.int64),
-        least=np.zeros(blocks, dtype=np.int64),
-        most=np.zeros(blocks, dtype=np.int64),
-        order=np.zeros(blocks, dtype=np.int64),
-        num_blocks=np.zeros((*groups, 1), dtype=np.int64),
+        starts_s=np.zeros((num_blocks, WIDTH)),
+        free=np.zeros((num_blocks, WIDTH), dtype=np.int64),
+        used=np.zeros(num_blocks, dtype=np.int64),
+        least=np.zeros(num_blocks, dtype=np.int64),
+        most=np.zeros(num_blocks, dtype=np.int64),
+        order=np.zeros(num_blocks, dtype=np.int64),
+        num_blocks=np.zeros(1, dtype=np.int64),
     )
 
 
-NO_GROUPS = GroupedSegments(no_segments(0, 0), ANY, np.zeros(0, dtype=bool), no_segments(0))
+NO_GROUPS = GroupedSegments((), ANY, np.zeros(0, dtype=bool), no_segments(0))
 
 
 def no_plans(num_takers: int) -> Plans:

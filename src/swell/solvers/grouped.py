@@ -9,9 +9,7 @@ import numpy as np
 
 from swell.arrays import BoolArray, FloatArray, IntArray
 from swell.solvers.filling import FreeProfile, fill, no_segments
-from swell.solvers.profile.fill import GROUP_ROOM, NO_GROUP, GroupedSegments
-from swell.solvers.profile.plans import Plans, Takers
-from swell.solvers.profile.segments import FreeSegments
+from swell.solvers.profile.plans import GROUP_ROOM, NO_GROUP, GroupedSegments, Plans, Takers
 
 #: None is exempt.
 NONE_EXEMPT: BoolArray = np.zeros(0, dtype=bool)
@@ -104,23 +102,12 @@ class GroupedProfile:
         group, free = self._group, NONE_EXEMPT if exempt is None else exempt
 
         def groups() -> GroupedSegments:
-            stacked, everything = self._stacked(), self.everything.columns
-            num_blocks = 2 * (len(everything.order) + stacked.order.shape[1]) + GROUP_ROOM
-            return GroupedSegments(stacked, group, free, no_segments(num_blocks))
+            of_group = [profile.columns for profile in self._of_group]
+            most = len(self.everything.columns.order) + max(len(columns.order) for columns in of_group)
+            return GroupedSegments(of_group, group, free, no_segments(2 * most + GROUP_ROOM))
 
         profiles = [self.everything, *self._of_group]
         return fill(profiles, groups, takers, plans, rows, how, is_late_served, worst, GROUP_ROOM)
-
-    def _stacked(self) -> FreeSegments:
-        """The columns of all groups in one, of which those of each group are a part from now on."""
-        num_blocks = max(len(profile.columns.order) for profile in self._of_group)
-        for profile in self._of_group:
-            profile.grow_to(num_blocks)
-        all_columns = zip(*(profile.columns for profile in self._of_group), strict=True)
-        stacked = FreeSegments._make(np.stack(columns) for columns in all_columns)
-        for group, profile in enumerate(self._of_group):
-            profile.columns = FreeSegments._make(column[group] for column in stacked)
-        return stacked
 
     def pay(self, takers: Takers, plans: Plans, others: Plans, rows: IntArray, levels: IntArray) -> BoolArray:
         """(n,) who of `rows` could go to these (n,) levels, if need be by `others`; see `FreeProfile.pay`."""

@@ -17,7 +17,6 @@ from swell.policies.order import by_deadline
 from swell.solvers.filling import FreeProfile, copy_of
 from swell.solvers.grouped import GroupedProfile
 from swell.solvers.marginal import ENDLESS
-from swell.solvers.profile.fill import NO_GROUP
 from swell.solvers.profile.plans import (
     AS_BELIEVED,
     AS_PLANNED,
@@ -26,6 +25,7 @@ from swell.solvers.profile.plans import (
     JUST,
     LATE,
     MARGIN,
+    NO_GROUP,
     Plans,
     Takers,
 )

@@ -4,5 +4,6 @@ Time runs from 0 (now). A *level* is one of a taker's sizes, numbered from 1 in 
 nothing. A plan is a list of levels over time. A start, and each change between two levels, takes time in
 which no work is done; going to nothing takes none.
 
-All of this is kernels (`compiled`) and their parts: numbers, arrays and loops. `filling` calls them.
+`plans` says what the columns are; the other files are loops over them, which are compiled, and which
+`filling` calls.
 """

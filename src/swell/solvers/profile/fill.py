@@ -1,56 +1,52 @@
-"""Takers in order take what their plans need: of all that is free, or also of what their group may have."""
+"""Takers in order take what their plans need: of all that is free, or also of what their group may have.
+
+Many plans that still hold are taken at once: one sort and one pass, where one by one each visits blocks.
+Plans that are all free together are free one by one, in any order. So plans that hold need no search each:
+the devices that they take are summed over time, and if nowhere more are taken than there are, each is kept.
+"""
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
-from swell.arrays import BoolArray, IntArray
-from swell.compiled import part
-from swell.solvers.profile.early_plan import plan_early
-from swell.solvers.profile.one_plan import plan_one
+from swell.arrays import BoolArray, FloatArray, IntArray
+from swell.solvers.profile import courses, one_plan, segments
+from swell.solvers.profile.courses import PlanRows, TakerRows
 from swell.solvers.profile.plans import (
     AS_BELIEVED,
     AS_PLANNED,
     BROKEN,
+    GROUP_ROOM,
+    INF,
     JUST,
     MARGIN,
     MOMENT_S,
     MOST_SEGMENTS,
+    NO_GROUP,
+    PAY_ROOM,
     TAKE_ROOM,
-    Plans,
-    Takers,
-    as_believed,
-    finish,
-    holds,
-    is_free,
-    spare_of,
-    take,
+    GroupedSegments,
 )
-from swell.solvers.profile.segments import FreeSegments, has_room, take_between, write_least
-from swell.solvers.profile.together import FEWEST_TOGETHER, mark_sound, take_together
+from swell.solvers.profile.segments import Blocks
 
-#: In a column of groups: of none.
-NO_GROUP = -1
-#: Blocks that are needed at most to serve a taker of a group.
-GROUP_ROOM = 2 * MOST_SEGMENTS + 4
+#: Fewer are served one by one: a pass visits all segments.
+FEWEST_TOGETHER = 8
 
 
-class GroupedSegments(NamedTuple):
-    """What is free for groups of takers, who take of that and of all that is free."""
+class GroupRows:
+    """`GroupedSegments` as kernels take them."""
 
-    free: FreeSegments  #: its columns have the group as a first axis, (G, ...)
-    group: IntArray  #: (J,) of each taker, or NO_GROUP; empty: there are no groups
-    is_exempt: BoolArray  #: (J,) who may have more, and takes it of the group all the same; empty: none
-    least: FreeSegments  #: blocks to work with
+    def __init__(self, groups: GroupedSegments) -> None:
+        self.blocks, self.least = [Blocks(free) for free in groups.free], Blocks(groups.least)
+        self.group, self.is_exempt = groups.group, groups.is_exempt
+        self.known = NO_GROUP  #: the group whose least is in `least`
 
 
 def fill_in_order(
-    profile: FreeSegments,
-    groups: GroupedSegments,
-    takers: Takers,
-    plans: Plans,
+    profile: Blocks,
+    groups: GroupRows,
+    takers: TakerRows,
+    plans: PlanRows,
     rows: IntArray,
     how: IntArray,
     worst: IntArray,
@@ -71,9 +67,8 @@ def fill_in_order(
 
     References: ElasticFlow, section 4.1, Algorithm 1.
     """
-    seconds_s, ends_s = np.empty(len(rows)), np.empty(len(rows))
-    is_sound = mark_sound(takers, plans, rows, how, seconds_s, ends_s)
-    known = np.full(1, NO_GROUP)  # the group whose least is known
+    seconds_s, ends_s, is_sound = np.empty(len(rows)), np.empty(len(rows)), np.zeros(len(rows), dtype=bool)
+    _mark_sound(takers, plans, rows, how, seconds_s, ends_s, is_sound)
     position, most = 0, len(rows)
     while position < len(rows):
         end = position
@@ -81,7 +76,7 @@ def fill_in_order(
             end += 1
         if end - position >= FEWEST_TOGETHER:
             if _take_sound(profile, groups, takers, plans, rows[position:end]):
-                position, most, known[0] = end, 2 * most, NO_GROUP
+                position, most, groups.known = end, 2 * most, NO_GROUP
             else:
                 most = (end - position) // 2
             continue
@@ -90,38 +85,35 @@ def fill_in_order(
             return position
         plans.starts_s[row, 1], plans.end_s[row] = seconds_s[position], ends_s[position]
         bad = worst[row] if len(worst) > 0 else BROKEN
-        if not _serve(profile, groups, known, takers, plans, row, how[position], bad, is_late_served):
+        if not _serve(profile, groups, takers, plans, row, how[position], bad, is_late_served):
             return position
         position, most = position + 1, max(most, FEWEST_TOGETHER)
     return len(rows)
 
 
-@part
-def _group_of(groups: GroupedSegments, row: int) -> int:
+def _group_of(groups: GroupRows, row: int) -> int:
     return groups.group[row] if len(groups.group) > 0 else NO_GROUP
 
 
-@part
-def _is_exempt(groups: GroupedSegments, row: int) -> bool:
+def _is_exempt(groups: GroupRows, row: int) -> bool:
     return len(groups.is_exempt) > 0 and groups.is_exempt[row]
 
 
-@part
 def _take_sound(
-    profile: FreeSegments, groups: GroupedSegments, takers: Takers, plans: Plans, rows: IntArray
+    profile: Blocks, groups: GroupRows, takers: TakerRows, plans: PlanRows, rows: IntArray
 ) -> bool:
     """Take what sound plans need of all that is free and of their groups, if all of it is; whether it is."""
     is_all_free = True
-    in_order = rows[np.argsort(groups.group[rows])] if len(groups.group) > 0 else rows[:0]
+    in_order = _by_group(groups, rows)
     served = 0
     while is_all_free and served < len(in_order):
         end = _end_of_group(groups, in_order, served)
         number = groups.group[in_order[served]]
         if number >= 0:
-            own = _of_group(groups.free, number)
-            is_all_free = take_together(own, takers, plans, in_order[served:end], 1)
+            own = _of_group(groups, number)
+            is_all_free = _take_together(own, takers, plans, in_order[served:end], 1)
         served = end if is_all_free else served
-    if is_all_free and take_together(profile, takers, plans, rows, 1):
+    if is_all_free and _take_together(profile, takers, plans, rows, 1):
         for row in rows:
             plans.grade[row] = MARGIN
         return True
@@ -130,13 +122,20 @@ def _take_sound(
         end = _end_of_group(groups, in_order, first)
         number = groups.group[in_order[first]]
         if number >= 0:
-            take_together(_of_group(groups.free, number), takers, plans, in_order[first:end], -1)
+            _take_together(_of_group(groups, number), takers, plans, in_order[first:end], -1)
         first = end
     return False
 
 
-@part
-def _end_of_group(groups: GroupedSegments, in_order: IntArray, first: int) -> int:
+def _by_group(groups: GroupRows, rows: IntArray) -> IntArray:
+    """The same takers, those of each group one after the other; none if there are no groups."""
+    if len(groups.group) == 0:
+        return np.zeros(0, dtype=np.int64)
+    order = np.argsort(np.asarray(groups.group)[rows])
+    return np.asarray(rows)[order]
+
+
+def _end_of_group(groups: GroupRows, in_order: IntArray, first: int) -> int:
     """Behind the last of the group to which the taker there belongs."""
     end = first + 1
     while end < len(in_order) and groups.group[in_order[end]] == groups.group[in_order[first]]:
@@ -144,52 +143,45 @@ def _end_of_group(groups: GroupedSegments, in_order: IntArray, first: int) -> in
     return end
 
 
-@part
-def _is_room_for(profile: FreeSegments, groups: GroupedSegments, row: int) -> bool:
+def _is_room_for(profile: Blocks, groups: GroupRows, row: int) -> bool:
     """Whether there is room for one more taker, in the free capacity and in that of its group."""
     number = _group_of(groups, row)
     if number < 0:
-        return has_room(profile, TAKE_ROOM)
-    own = _of_group(groups.free, number)
-    if not has_room(profile, GROUP_ROOM) or not has_room(own, GROUP_ROOM):
+        return segments.has_room(profile, TAKE_ROOM)
+    own = _of_group(groups, number)
+    if not segments.has_room(profile, GROUP_ROOM) or not segments.has_room(own, GROUP_ROOM):
         return False
-    return 2 * (profile.num_blocks[0] + own.num_blocks[0]) + GROUP_ROOM <= len(groups.least.order)  # type: ignore[no-any-return]
+    return 2 * (profile.num_blocks[0] + own.num_blocks[0]) + GROUP_ROOM <= len(groups.least.order)
 
 
-@part
 def _serve(
-    profile: FreeSegments,
-    groups: GroupedSegments,
-    known: IntArray,
-    takers: Takers,
-    plans: Plans,
+    profile: Blocks,
+    groups: GroupRows,
+    takers: TakerRows,
+    plans: PlanRows,
     row: int,
     how: int,
     worst: int,
     is_late_served: bool,
 ) -> bool:
-    """Take what the taker's plan needs, of its group as well; whether its grade is not too bad.
-
-    Args:
-        known: (1,) the group whose least is in `groups.least`.
-    """
+    """Take what the taker's plan needs, of its group as well; whether its grade is not too bad."""
     number = _group_of(groups, row)
     if number < 0:
-        known[0] = NO_GROUP
+        groups.known = NO_GROUP
         return _take_of(profile, takers, plans, row, how, worst, is_late_served)
-    own, before = _of_group(groups.free, number), known[0]
-    known[0] = NO_GROUP
+    own, before = _of_group(groups, number), groups.known
+    groups.known = NO_GROUP
     if _is_exempt(groups, row):
         if not _take_of(profile, takers, plans, row, how, worst, is_late_served):
             return False
     elif how == AS_PLANNED and _stays(profile, own, takers, plans, row):
         plans.grade[row] = MARGIN
-        finish(takers, plans, row)
-        take(profile, takers, plans, row, 1)
+        courses.finish(takers, plans, row)
+        courses.take(profile, takers, plans, row, 1)
     else:
-        if number != before or not has_room(groups.least, GROUP_ROOM):
-            write_least(profile, own, groups.least)
-        known[0] = number  # what it takes is taken of the least, too
+        if number != before or not segments.has_room(groups.least, GROUP_ROOM):
+            segments.write_least(profile, own, groups.least)
+        groups.known = number  # what it takes is taken of the least, too
         if not _take_of(groups.least, takers, plans, row, how, worst, is_late_served):
             return False
         _take_as_planned(profile, takers, plans, row)
@@ -197,11 +189,10 @@ def _serve(
     return True
 
 
-@part
 def _take_of(
-    profile: FreeSegments,
-    takers: Takers,
-    plans: Plans,
+    profile: Blocks,
+    takers: TakerRows,
+    plans: PlanRows,
     row: int,
     how: int,
     worst: int,
@@ -209,30 +200,26 @@ def _take_of(
 ) -> bool:
     """Take what the taker's plan needs; whether its grade is not too bad."""
     held_devices = takers.devices[row, takers.held[row] - 1] if takers.is_bound[row] else 0
-    take_between(profile, 0.0, takers.idle_s[row], -held_devices)
-    grade = plan_one(profile, takers, plans, row, how, worst)
+    segments.take_between(profile, 0.0, takers.idle_s[row], -held_devices)
+    grade = one_plan.plan_one(profile, takers, plans, row, how, worst)
     if grade > worst:
-        take_between(profile, 0.0, takers.idle_s[row], held_devices)
+        segments.take_between(profile, 0.0, takers.idle_s[row], held_devices)
         return False
     plans.grade[row] = grade
     if grade == BROKEN:
         plans.num[row] = 0
         if is_late_served:
-            plan_early(profile, as_believed(takers), plans, row, takers.work[row, JUST], np.inf)
+            one_plan.plan_early(profile, courses.as_believed(takers), plans, row, takers.work[row, JUST], INF)
     elif how != AS_BELIEVED and not takers.is_bound[row]:
-        if grade == MARGIN:  # not one call with either: their columns differ in type, if some are read-only
-            _hurry(profile, takers, plans, row)
-        else:
-            _hurry(profile, as_believed(takers), plans, row)
-    finish(takers, plans, row)
-    take(profile, takers, plans, row, 1)
+        _hurry(profile, takers if grade == MARGIN else courses.as_believed(takers), plans, row)
+    courses.finish(takers, plans, row)
+    courses.take(profile, takers, plans, row, 1)
     if takers.is_bound[row] and plans.num[row] == 0:  # without a plan it stays where it is all the same
-        take_between(profile, 0.0, takers.idle_s[row], held_devices)
+        segments.take_between(profile, 0.0, takers.idle_s[row], held_devices)
     return True
 
 
-@part
-def _hurry(profile: FreeSegments, takers: Takers, plans: Plans, row: int) -> None:
+def _hurry(profile: Blocks, takers: TakerRows, plans: PlanRows, row: int) -> None:
     """A step up that is due in a moment is taken now, if that is free and in time.
 
     It may not be: what is held is resized then, where the plan would have left it and started again.
@@ -242,27 +229,19 @@ def _hurry(profile: FreeSegments, takers: Takers, plans: Plans, row: int) -> Non
     lower, higher, end_s = plans.levels[row, 0], plans.levels[row, 1], plans.end_s[row]
     if higher > lower:
         plans.levels[row, 0] = higher
-        is_in_time = holds(takers, plans, row, takers.work[row, plans.grade[row]], spare_of(takers, row))
-        if not is_in_time or not is_free(profile, takers, plans, row):
+        is_in_time = courses.holds(
+            takers, plans, row, takers.work[row, plans.grade[row]], courses.spare_of(takers, row)
+        )
+        if not is_in_time or not courses.is_free(profile, takers, plans, row):
             plans.levels[row, 0], plans.end_s[row] = lower, end_s
 
 
-@part
-def _of_group(groups: FreeSegments, number: int) -> FreeSegments:
+def _of_group(groups: GroupRows, number: int) -> Blocks:
     """What is free for one of them."""
-    return FreeSegments(
-        groups.starts_s[number],
-        groups.free[number],
-        groups.used[number],
-        groups.least[number],
-        groups.most[number],
-        groups.order[number],
-        groups.num_blocks[number],
-    )
+    return groups.blocks[number]
 
 
-@part
-def _stays(profile: FreeSegments, own: FreeSegments, takers: Takers, plans: Plans, row: int) -> bool:
+def _stays(profile: Blocks, own: Blocks, takers: TakerRows, plans: PlanRows, row: int) -> bool:
     """Whether its plan does its work in time, with the margin, and is free in both: so most plans are kept.
 
     Of a plan that is to be looked at more closely the answer is no.
@@ -271,15 +250,282 @@ def _stays(profile: FreeSegments, own: FreeSegments, takers: Takers, plans: Plan
         return False
     if plans.num[row] >= 2 and plans.starts_s[row, 1] <= MOMENT_S:
         return False
-    if not is_free(profile, takers, plans, row) or not is_free(own, takers, plans, row):
+    if not courses.is_free(profile, takers, plans, row) or not courses.is_free(own, takers, plans, row):
         return False
-    return holds(takers, plans, row, takers.work[row, MARGIN], spare_of(takers, row))
+    return courses.holds(takers, plans, row, takers.work[row, MARGIN], courses.spare_of(takers, row))
 
 
-@part
-def _take_as_planned(profile: FreeSegments, takers: Takers, plans: Plans, row: int) -> None:
+def _take_as_planned(profile: Blocks, takers: TakerRows, plans: PlanRows, row: int) -> None:
     """It takes what its plan says that was made elsewhere."""
     if takers.is_bound[row] and plans.num[row] > 0:
         held_devices = takers.devices[row, takers.held[row] - 1]
-        take_between(profile, 0.0, takers.idle_s[row], -held_devices)
-    take(profile, takers, plans, row, 1)
+        segments.take_between(profile, 0.0, takers.idle_s[row], -held_devices)
+    courses.take(profile, takers, plans, row, 1)
+
+
+def _mark_sound(
+    takers: TakerRows,
+    plans: PlanRows,
+    rows: IntArray,
+    how: IntArray,
+    seconds_s: FloatArray,
+    ends_s: FloatArray,
+    is_sound: BoolArray,
+) -> None:
+    """Write whether plans do their work in time, with the margin, or do so after a mend.
+
+    These plans are mended, and end when their work and what is to spare is done. Other plans stay as they
+    are. The plan of a bound taker takes at least what it holds for as long as it is bound.
+
+    Args:
+        seconds_s, ends_s: (n,) written: when the second level of each plan began, and its end, before that.
+        is_sound: (n,) written; all False.
+    """
+    for position in range(len(rows)):
+        row = rows[position]
+        seconds_s[position], ends_s[position] = plans.starts_s[row, 1], plans.end_s[row]
+        if len(rows) < FEWEST_TOGETHER:
+            continue
+        if how[position] == AS_PLANNED and plans.num[row] > 0:
+            is_sound[position] = _is_sound(takers, plans, row)
+            if not is_sound[position]:
+                plans.starts_s[row, 1], plans.end_s[row] = seconds_s[position], ends_s[position]
+
+
+def _is_sound(takers: TakerRows, plans: PlanRows, row: int) -> bool:
+    """Whether its plan, or a mend of it, does its work in time and needs no closer look."""
+    work, spare = takers.work[row, MARGIN], courses.spare_of(takers, row)
+    is_in_time = courses.holds(takers, plans, row, work, spare) or courses.end_later(
+        takers, plans, row, work, spare
+    )
+    if not is_in_time and not courses.step_sooner(takers, plans, row, work, spare):
+        return False
+    second_s = plans.starts_s[row, 1] if plans.num[row] >= 2 else INF
+    if not takers.is_bound[row]:
+        return second_s > MOMENT_S
+    is_held = plans.levels[row, 0] == takers.held[row]
+    return is_held and min(second_s, plans.end_s[row]) >= takers.idle_s[row]
+
+
+def _write_changes(
+    takers: TakerRows,
+    plans: PlanRows,
+    rows: IntArray,
+    sign: int,
+    at_s: FloatArray,
+    net: IntArray,
+    gross: IntArray,
+) -> int:
+    """Write when how many devices more are taken by plans that are sound.
+
+    Args:
+        sign: -1: they give it back.
+        at_s: times; unsorted.
+        net: what is taken beyond what bound takers have already.
+        gross: what is taken.
+
+    Returns: how many changes there are.
+    """
+    num = 0
+    for row in rows:
+        courses.finish(takers, plans, row)
+        taken = 0
+        for segment in range(plans.num[row] + 1):
+            level = plans.levels[row, segment] if segment < plans.num[row] else 0
+            need = takers.devices[row, level - 1] if level > 0 else 0
+            if need != taken:
+                at_s[num] = plans.starts_s[row, segment] if segment < plans.num[row] else plans.end_s[row]
+                net[num] = gross[num] = sign * (need - taken)
+                num, taken = num + 1, need
+        if takers.is_bound[row] and takers.idle_s[row] > 0.0:
+            held = sign * takers.devices[row, takers.held[row] - 1]
+            at_s[num], net[num], gross[num] = 0.0, -held, 0
+            at_s[num + 1], net[num + 1], gross[num + 1] = takers.idle_s[row], held, 0
+            num += 2
+    return num
+
+
+def _take_changes(
+    profile: Blocks,
+    at_s: FloatArray,
+    net: IntArray,
+    gross: IntArray,
+    starts_s: FloatArray,
+    free: IntArray,
+) -> int:
+    """Write what is free after changes that are in order of time, as segments.
+
+    Returns: how many segments there are; 0 if more is taken somewhere than there is.
+    """
+    num = change = taken = more = 0
+    for position in range(profile.num_blocks[0]):
+        block = profile.order[position]
+        for segment in range(profile.used[block]):
+            start_s, here = profile.starts_s[block, segment], profile.free[block, segment]
+            end_s = segments.end_of(profile, position, segment)
+            while True:
+                while change < len(at_s) and at_s[change] <= start_s:
+                    taken += gross[change]
+                    more += net[change]
+                    change += 1
+                if taken > 0 and here < more:
+                    return 0
+                if num == 0 or free[num - 1] != here - more:
+                    starts_s[num], free[num] = start_s, here - more
+                    num += 1
+                if change == len(at_s) or at_s[change] >= end_s:
+                    break
+                start_s = at_s[change]
+    return num
+
+
+def _filled(profile: Blocks) -> int:
+    """Segments of a block after a pass: later changes split some."""
+    return max(3 * segments.width_of(profile) // 4, 1)
+
+
+def _write_segments(profile: Blocks, starts_s: FloatArray, free: IntArray, num: int) -> None:
+    """Have these segments instead."""
+    filled = _filled(profile)
+    num_blocks = (num + filled - 1) // filled
+    profile.num_blocks[0] = num_blocks
+    for block in range(num_blocks):
+        first, used = block * filled, min(filled, num - block * filled)
+        profile.order[block], profile.used[block] = block, used
+        least = most = free[first]
+        for index in range(used):
+            profile.starts_s[block, index] = starts_s[first + index]
+            profile.free[block, index] = free[first + index]
+            least, most = min(least, free[first + index]), max(most, free[first + index])
+        profile.least[block], profile.most[block] = least, most
+
+
+def _take_together(profile: Blocks, takers: TakerRows, plans: PlanRows, rows: IntArray, sign: int) -> bool:
+    """Take what sound plans need, if all of that is free and there is room for it; whether it was.
+
+    With a sign of -1 they give back what they took together last; that always succeeds.
+    """
+    most = len(rows) * (MOST_SEGMENTS + 3)
+    at_s, net, gross = np.empty(most), np.empty(most, dtype=np.int64), np.empty(most, dtype=np.int64)
+    num = _write_changes(takers, plans, rows, sign, at_s, net, gross)
+    order = np.argsort(at_s[:num])
+    num_segments = num + 1
+    for position in range(profile.num_blocks[0]):
+        num_segments += profile.used[profile.order[position]]
+    starts_s, free = np.empty(num_segments), np.empty(num_segments, dtype=np.int64)
+    num = _take_changes(profile, at_s[order], net[order], gross[order], starts_s, free)
+    if num == 0 or num > _filled(profile) * len(profile.order):
+        return False
+    _write_segments(profile, starts_s, free, num)
+    return True
+
+
+def pay_in_order(
+    profile: Blocks,
+    takers: TakerRows,
+    plans: PlanRows,
+    others: PlanRows,
+    rows: IntArray,
+    levels: IntArray,
+    is_paid: BoolArray,
+) -> int:
+    """Whether each taker could go to another level now, pay for that, and still do its work in time.
+
+    Its plan goes on from there; if that does not hold, another one is made of what is free. Its own plan
+    stays as it is, for the change may not come about; what the other one takes beyond it is not free for the
+    next ones.
+
+    Args:
+        others: the other plans; without a segment where there is none, or none is needed.
+        levels: (n,) to go to; if that is the held one, to other devices, for which it is resized.
+        is_paid: (n,) the answers.
+
+    Returns: of how many, as `fill_in_order` does.
+    """
+    for position in range(len(rows)):
+        row = rows[position]
+        if not segments.has_room(profile, PAY_ROOM):
+            return position
+        if levels[position] == takers.held[row]:
+            pause_s = takers.resize_s[row, takers.held[row] - 1]
+        else:
+            pause_s = courses.cost_s(takers, row, takers.held[row], levels[position])
+        is_paid[position] = _could_pay(profile, takers, plans, others, row, levels[position], pause_s)
+        _take_beyond(profile, takers, others, plans, row)
+    return len(rows)
+
+
+def take_beyond(profile: Blocks, takers: TakerRows, others: PlanRows, plans: PlanRows, rows: IntArray) -> int:
+    """Each takes what its other plan needs beyond its own; returns of how many, as `fill_in_order` does."""
+    for position in range(len(rows)):
+        if not segments.has_room(profile, PAY_ROOM):
+            return position
+        _take_beyond(profile, takers, others, plans, rows[position])
+    return len(rows)
+
+
+def _could_pay(
+    profile: Blocks,
+    takers: TakerRows,
+    plans: PlanRows,
+    others: PlanRows,
+    row: int,
+    level: int,
+    pause_s: float,
+) -> bool:
+    """Whether it could do its work in time from this level on, after a pause; by its own plan or another."""
+    _copy(others, plans, row)
+    held, idle_s, is_bound = takers.held[row], takers.idle_s[row], takers.is_bound[row]
+    courses.take(profile, takers, plans, row, -1)
+    takers.held[row], takers.idle_s[row] = level, idle_s + pause_s
+    # What is being started cannot be changed before it is up; what moves may have to be started.
+    takers.is_bound[row] = held in (0, level)
+    grade = plans.grade[row]
+    others.grade[row] = one_plan.plan_one(profile, takers, others, row, AS_PLANNED, grade)
+    takers.held[row], takers.idle_s[row], takers.is_bound[row] = held, idle_s, is_bound
+    courses.take(profile, takers, plans, row, 1)
+    is_paid = others.grade[row] <= grade
+    if not is_paid or _is_within(others, plans, row):
+        others.num[row] = 0
+    courses.finish(takers, others, row)
+    return is_paid
+
+
+def _copy(plans: PlanRows, source: PlanRows, row: int) -> None:
+    """The segments of one taker's plan."""
+    plans.num[row], plans.end_s[row] = source.num[row], source.end_s[row]
+    for segment in range(source.num[row]):
+        plans.starts_s[row, segment] = source.starts_s[row, segment]
+        plans.levels[row, segment] = source.levels[row, segment]
+
+
+def _is_within(plans: PlanRows, wider: PlanRows, row: int) -> bool:
+    """Whether its plan is the wider one, or ends sooner."""
+    if plans.num[row] != wider.num[row] or plans.end_s[row] > wider.end_s[row]:
+        return False
+    for segment in range(wider.num[row]):
+        if plans.levels[row, segment] != wider.levels[row, segment]:
+            return False
+        if plans.starts_s[row, segment] != wider.starts_s[row, segment]:
+            return False
+    return True
+
+
+def _take_beyond(profile: Blocks, takers: TakerRows, plans: PlanRows, taken: PlanRows, row: int) -> None:
+    """Take what its plan needs beyond what is taken by its other plan."""
+    for segment in range(plans.num[row]):
+        start_s, level = plans.starts_s[row, segment], plans.levels[row, segment]
+        end_s = plans.starts_s[row, segment + 1] if segment + 1 < plans.num[row] else plans.end_s[row]
+        need = takers.devices[row, level - 1] if level > 0 else 0
+        for other in range(taken.num[row] + 1):
+            other_s, until_s, num = taken.end_s[row], INF, 0  # behind its end nothing is taken
+            if other < taken.num[row]:
+                other_s, until_s = taken.starts_s[row, other], taken.end_s[row]
+                if other + 1 < taken.num[row]:
+                    until_s = taken.starts_s[row, other + 1]
+                if taken.levels[row, other] > 0:
+                    num = takers.devices[row, taken.levels[row, other] - 1]
+            elif taken.num[row] == 0:
+                other_s = 0.0
+            if need > num:
+                segments.take_between(profile, max(start_s, other_s), min(end_s, until_s), need - num)

@@ -2,40 +2,28 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
-import numpy as np
-
 from swell.arrays import BoolArray, FloatArray, IntArray
-from swell.compiled import part
-
-WIDTH = 32  #: segments a block has at most
-STRETCH_ROOM = 2  #: blocks that are needed at most to take one stretch
+from swell.solvers.profile.plans import INF, STRETCH_ROOM, FreeSegments
 
 
-class FreeSegments(NamedTuple):
-    """Free devices over [0, inf), piecewise constant: segments in order of time, in blocks of up to WIDTH.
+class Blocks:
+    """`FreeSegments` as kernels take them."""
 
-    A segment ends where the next one begins, the last one never. A block knows the least and the most
-    that is free in it: so a search passes over most blocks without regard to their segments.
-    """
-
-    starts_s: FloatArray  #: (B, WIDTH)
-    free: IntArray  #: (B, WIDTH)
-    used: IntArray  #: (B,) segments of the block
-    least: IntArray  #: (B,)
-    most: IntArray  #: (B,)
-    order: IntArray  #: (B,) blocks by time
-    num_blocks: IntArray  #: (1,) that are in use
+    def __init__(self, columns: FreeSegments) -> None:
+        self.starts_s, self.free, self.used, self.least, self.most, self.order, self.num_blocks = columns
 
 
-@part
-def has_room(profile: FreeSegments, num_more: int) -> bool:
+def width_of(profile: Blocks) -> int:
+    """Segments that a block has at most."""
+    return profile.starts_s.shape[1]
+
+
+def has_room(profile: Blocks, num_more: int) -> bool:
     """Whether there is room for `num_more` blocks more."""
-    return profile.num_blocks[0] + num_more <= len(profile.order)  # type: ignore[no-any-return]
+    return profile.num_blocks[0] + num_more <= len(profile.order)
 
 
-def take_now(profile: FreeSegments, num_devices: IntArray, until_s: FloatArray) -> int:
+def take_now(profile: Blocks, num_devices: IntArray, until_s: FloatArray) -> int:
     """So many are not free from now until then, each.
 
     Returns: how many were served; fewer than all if there may be too few blocks for the next.
@@ -47,9 +35,7 @@ def take_now(profile: FreeSegments, num_devices: IntArray, until_s: FloatArray) 
     return len(until_s)
 
 
-def take_what_is_free(
-    profile: FreeSegments, num_devices: IntArray, until_s: FloatArray, is_free: BoolArray
-) -> int:
+def take_what_is_free(profile: Blocks, num_devices: IntArray, until_s: FloatArray, is_free: BoolArray) -> int:
     """Take so many from now until then, each, if they are free all the while; else none.
 
     Returns: how many were served; fewer than all if there may be too few blocks for the next.
@@ -65,8 +51,7 @@ def take_what_is_free(
     return len(until_s)
 
 
-@part
-def are_free(profile: FreeSegments, start_s: float, end_s: float, num: int) -> bool:
+def are_free(profile: Blocks, start_s: float, end_s: float, num: int) -> bool:
     """Whether so many are free from then on until then."""
     position, first = _locate(profile, start_s)
     while position < profile.num_blocks[0]:
@@ -83,8 +68,7 @@ def are_free(profile: FreeSegments, start_s: float, end_s: float, num: int) -> b
     return True
 
 
-@part
-def take_between(profile: FreeSegments, start_s: float, end_s: float, num: int) -> None:
+def take_between(profile: Blocks, start_s: float, end_s: float, num: int) -> None:
     """So many fewer are free from then on until then."""
     if not end_s > start_s:
         return
@@ -100,59 +84,54 @@ def take_between(profile: FreeSegments, start_s: float, end_s: float, num: int) 
             if profile.starts_s[block, index] >= end_s:
                 break
             profile.free[block, index] -= num
-        _sum_up(profile.free[block, :used], profile.least, profile.most, block)
+        _sum_up(profile, block)
         position, first = position + 1, 0
 
 
-@part
-def write_least(first: FreeSegments, second: FreeSegments, least: FreeSegments) -> None:
+def write_least(first: Blocks, second: Blocks, least: Blocks) -> None:
     """Write what is free in both; `least` is empty, and has blocks for all segments of both, half full."""
-    places = np.zeros((2, 2), dtype=np.int64)  # of each: the block's position, the segment in it
+    position, segment, other_position, other_segment = 0, 0, 0, 0
     at_s, block, used = 0.0, 0, 0
-    while at_s < np.inf:
+    while at_s < INF:
         free = min(
-            first.free[first.order[places[0, 0]], places[0, 1]],
-            second.free[second.order[places[1, 0]], places[1, 1]],
+            first.free[first.order[position], segment],
+            second.free[second.order[other_position], other_segment],
         )
-        if used == WIDTH // 2:
-            _sum_up(least.free[block, :used], least.least, least.most, block)
+        if used == width_of(least) // 2:
+            _sum_up(least, block)
             block, used = block + 1, 0
         least.order[block] = block
         least.starts_s[block, used], least.free[block, used] = at_s, free
         used += 1
         least.used[block] = used
-        ends_s = end_of(first, places[0, 0], places[0, 1]), end_of(second, places[1, 0], places[1, 1])
-        at_s = min(ends_s[0], ends_s[1])
-        if at_s < np.inf and ends_s[0] == at_s:
-            _go_on(first, places[0])
-        if at_s < np.inf and ends_s[1] == at_s:
-            _go_on(second, places[1])
-    _sum_up(least.free[block, :used], least.least, least.most, block)
+        end_s, other_end_s = end_of(first, position, segment), end_of(second, other_position, other_segment)
+        at_s = min(end_s, other_end_s)
+        if at_s < INF and end_s == at_s:
+            position, segment = _following(first, position, segment)
+        if at_s < INF and other_end_s == at_s:
+            other_position, other_segment = _following(second, other_position, other_segment)
+    _sum_up(least, block)
     least.num_blocks[0] = block + 1
 
 
-@part
-def end_of(profile: FreeSegments, position: int, segment: int) -> float:
+def end_of(profile: Blocks, position: int, segment: int) -> float:
     """When a segment of the block at this position ends."""
     block = profile.order[position]
     if segment + 1 < profile.used[block]:
-        return profile.starts_s[block, segment + 1]  # type: ignore[no-any-return]
+        return profile.starts_s[block, segment + 1]
     if position + 1 < profile.num_blocks[0]:
-        return profile.starts_s[profile.order[position + 1], 0]  # type: ignore[no-any-return]
-    return np.inf
+        return profile.starts_s[profile.order[position + 1], 0]
+    return INF
 
 
-@part
-def _go_on(profile: FreeSegments, place: IntArray) -> None:
-    """Move a place (block's position, segment) to the next segment."""
-    if place[1] + 1 < profile.used[profile.order[place[0]]]:
-        place[1] += 1
-    else:
-        place[0], place[1] = place[0] + 1, 0
+def _following(profile: Blocks, position: int, segment: int) -> tuple[int, int]:
+    """(position of the block, segment in it) of the next segment."""
+    if segment + 1 < profile.used[profile.order[position]]:
+        return position, segment + 1
+    return position + 1, 0
 
 
-@part
-def _locate(profile: FreeSegments, at_s: float) -> tuple[int, int]:
+def _locate(profile: Blocks, at_s: float) -> tuple[int, int]:
     """(position of the block, segment in it) that `at_s` lies in."""
     low, high = 0, profile.num_blocks[0] - 1
     while low < high:
@@ -168,14 +147,13 @@ def _locate(profile: FreeSegments, at_s: float) -> tuple[int, int]:
     return low, segment
 
 
-@part
-def _split(profile: FreeSegments, at_s: float) -> None:
+def _split(profile: Blocks, at_s: float) -> None:
     """See that a segment begins at `at_s`."""
     position, segment = _locate(profile, at_s)
     block = profile.order[position]
     if profile.starts_s[block, segment] == at_s:
         return
-    if profile.used[block] == WIDTH:
+    if profile.used[block] == width_of(profile):
         _halve(profile, position)
         position, segment = _locate(profile, at_s)
         block = profile.order[position]
@@ -187,10 +165,9 @@ def _split(profile: FreeSegments, at_s: float) -> None:
     profile.used[block] += 1
 
 
-@part
-def _halve(profile: FreeSegments, position: int) -> None:
+def _halve(profile: Blocks, position: int) -> None:
     """Make two blocks of a full one."""
-    block, new, half = profile.order[position], profile.num_blocks[0], WIDTH // 2
+    block, new, half = profile.order[position], profile.num_blocks[0], width_of(profile) // 2
     for index in range(new, position + 1, -1):
         profile.order[index] = profile.order[index - 1]
     profile.order[position + 1] = new
@@ -199,14 +176,13 @@ def _halve(profile: FreeSegments, position: int) -> None:
         profile.starts_s[new, index] = profile.starts_s[block, half + index]
         profile.free[new, index] = profile.free[block, half + index]
     profile.used[block] = profile.used[new] = half
-    _sum_up(profile.free[block, :half], profile.least, profile.most, block)
-    _sum_up(profile.free[new, :half], profile.least, profile.most, new)
+    _sum_up(profile, block)
+    _sum_up(profile, new)
 
 
-@part
-def _sum_up(free: IntArray, least: IntArray, most: IntArray, block: int) -> None:
+def _sum_up(profile: Blocks, block: int) -> None:
     """Count again what is free in a block."""
-    least[block] = most[block] = free[0]
-    for segment in range(1, len(free)):
-        least[block] = min(least[block], free[segment])
-        most[block] = max(most[block], free[segment])
+    least = most = profile.free[block, 0]
+    for segment in range(1, profile.used[block]):
+        least, most = min(least, profile.free[block, segment]), max(most, profile.free[block, segment])
+    profile.least[block], profile.most[block] = least, most
