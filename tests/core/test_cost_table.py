@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.core.fakes import profile, spec
-from tests.core.records import steady
+from tests.core.records import seen, steady
 
 from swell.core.cost_curves import NUM_OF_FAMILY, NUM_OF_KIND, CostCurves
 from swell.core.cost_table import (
@@ -25,7 +25,6 @@ from swell.core.cost_table import (
     kind_of,
 )
 from swell.core.option_table import JobOptions
-from swell.core.policy_state import PolicyState
 from swell.core.record import JobRecord
 from swell.core.table import JobTable
 from swell.model.job import Elasticity, Profile
@@ -296,7 +295,7 @@ def test_each_row_shows_the_costs_of_its_jobs_kind(
 ) -> None:
     """However rows came, went and moved, and whatever else was measured in between."""
     table, entries, sizes = JobTable(), dict[str, str](), np.array(SIZES[:4])
-    options = JobOptions(sizes, 0 * sizes, sizes.astype(float), np.ones(len(sizes)), 0 * sizes)
+    options = JobOptions(sizes, 0 * sizes, 0 * sizes, sizes.astype(float), np.ones(len(sizes)))
     for costs in map(learnt, rounds):
         for number, entry, is_removed in steps:
             record = job(number, entry=entry)
@@ -306,7 +305,7 @@ def test_each_row_shows_the_costs_of_its_jobs_kind(
             else:
                 table.write(record, options)
                 entries[record.id] = entry
-        view = table.snapshot(0.0, 8, costs, np.zeros(1), 0.0, 1, PolicyState())
+        view = seen(table, 0.0, 8, costs, np.zeros(1))
         for row, job_id in enumerate(view.job_ids):
             run = slice(view.options.starts[row], view.options.starts[row + 1])
             starts_s, resizes_s = upper(costs, job(99, entry=entries[job_id]))

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.core.fakes import FirstFree, allocation_of, core_of, everybody, node, profile, spec
-from tests.core.records import steady
+from tests.core.records import seen, steady
 from tests.policies.snapshots import Job, best_effort
 from tests.policies.snapshots import snapshot as snapshot_of
 
@@ -23,7 +23,6 @@ from swell.core.cost_table import CostTable
 from swell.core.job_progress import JobProgress
 from swell.core.option_table import JobOptions
 from swell.core.planner import Planner
-from swell.core.policy_state import PolicyState
 from swell.core.record import CommandTimes, JobRecord
 from swell.core.snapshot_columns import OVERDUE_SHARE
 from swell.core.state import HeadState
@@ -52,14 +51,14 @@ SIZES = Sizes.POWERS_OF_TWO.up_to(4)
 LAUNCHED_S = 10.0
 
 
-def seen(record: JobRecord, now_s: float) -> Snapshot:
+def of_one(record: JobRecord, now_s: float) -> Snapshot:
     table = JobTable()
     options = JobOptions(
-        SIZES, 64 * SIZES, 10.0 * SIZES.astype(float), np.ones(len(SIZES)), 0 * SIZES, one_worker_per_s=10.0
+        SIZES, 64 * SIZES, 0 * SIZES, 10.0 * SIZES.astype(float), np.ones(len(SIZES)), one_worker_per_s=10.0
     )
     table.write(record, options)
     costs = CostTable()
-    return table.snapshot(now_s, 4, costs, np.full(1, 0.05), 5.0, 1, PolicyState())
+    return seen(table, now_s, 4, costs, np.full(1, 0.05))
 
 
 def record_of(gang: Any, **progress: Any) -> JobRecord:
@@ -85,7 +84,7 @@ def expected_idle_s(cost_s: float, elapsed_s: float) -> float:
 
 
 def test_a_gang_that_trains_is_not_idle_and_may_change() -> None:
-    view = seen(record_of(steady("d0", "d1")), 20.0)
+    view = of_one(record_of(steady("d0", "d1")), 20.0)
     assert view.idle_s.tolist() == [0.0] and not view.is_pinned[0]
 
 
@@ -94,7 +93,7 @@ def test_a_start_takes_what_it_takes_at_its_size_and_longer_the_more_it_is_overd
     elapsed_s: float, num: int
 ) -> None:
     target = Target(devices=("d0", "d1", "d2", "d3")[:num])
-    view = seen(record_of(steady().launch(target)), LAUNCHED_S + elapsed_s)
+    view = of_one(record_of(steady().launch(target)), LAUNCHED_S + elapsed_s)
     assert view.is_pinned[0] and view.held_workers[0] == num
     cost = cost_s(view, num, is_start=True)
     assert view.idle_s[0] == pytest.approx(expected_idle_s(cost, elapsed_s))
@@ -106,7 +105,7 @@ def test_pauses_are_waited_out_one_after_the_other(earlier: list[int], elapsed_s
     record = record_of(steady("d0", "d1"))
     for workers in [*earlier, 2]:
         record.progress.pause(LAUNCHED_S, workers)
-    view = seen(record, LAUNCHED_S + elapsed_s)
+    view = of_one(record, LAUNCHED_S + elapsed_s)
     cost = sum(cost_s(view, workers) for workers in [*earlier[-3:], 2])
     assert view.idle_s[0] == pytest.approx(expected_idle_s(cost, elapsed_s))
     assert not view.is_pinned[0]
@@ -120,7 +119,7 @@ def test_a_change_that_is_yet_to_come_is_waited_for_behind_the_pause_under_way(
     record = record_of(gang)
     if is_paused:
         record.progress.pause(LAUNCHED_S, 2)
-    view = seen(record, LAUNCHED_S + elapsed_s)
+    view = of_one(record, LAUNCHED_S + elapsed_s)
     assert view.is_pinned[0] and view.held_workers[0] == 4
     if is_paused:
         expected = expected_idle_s(cost_s(view, 4) + cost_s(view, 2), elapsed_s)
@@ -153,7 +152,7 @@ def test_nothing_is_believed_to_be_done_in_a_pause(steps: list[tuple[float, bool
 def test_a_job_that_should_have_ended_has_the_more_to_do_the_longer_it_does_not(over_s: float) -> None:
     """At most what it does while another could be launched in its place."""
     record = record_of(steady("d0"), done_steps=1000.0, as_of_s=20.0, rate_per_s=10.0)
-    view = seen(record, 20.0 + over_s)
+    view = of_one(record, 20.0 + over_s)
     assert view.remaining_steps[0] == pytest.approx(
         LEAST_REMAINING_STEPS + min(10.0 * over_s, 10.0 * view.start_cost_s[0])
     )
@@ -162,7 +161,7 @@ def test_a_job_that_should_have_ended_has_the_more_to_do_the_longer_it_does_not(
 @given(left_s=st.floats(0.001, 10.0))
 def test_what_is_left_of_the_last_step_is_no_more_than_that(left_s: float) -> None:
     record = record_of(steady("d0"), done_steps=1000.0 - 10.0 * left_s, as_of_s=20.0, rate_per_s=10.0)
-    assert seen(record, 20.0).remaining_steps[0] == pytest.approx(10.0 * left_s)
+    assert of_one(record, 20.0).remaining_steps[0] == pytest.approx(10.0 * left_s)
 
 
 class Told:

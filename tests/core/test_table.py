@@ -3,28 +3,32 @@
 from __future__ import annotations
 
 import math
-from typing import get_args
+from dataclasses import make_dataclass
+from typing import Any, cast, get_args
 
 import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.core.fakes import profile, spec
-from tests.core.records import steady
+from tests.core.bench import Bench
+from tests.core.fakes import Fixed, profile, spec
+from tests.core.records import seen, steady
 
+from swell.arrays import IntArray
+from swell.core import core, table
 from swell.core.admission_state import Admission
 from swell.core.cost_curves import expected_s
 from swell.core.cost_table import CostTable
 from swell.core.hold_time import HoldTime
 from swell.core.job_progress import JobProgress
 from swell.core.option_table import JobOptions, OptionTable
-from swell.core.policy_state import PolicyState
 from swell.core.record import CommandTimes, JobRecord
 from swell.core.state import job_sizes
-from swell.core.table import LEAST_REMAINING_STEPS, JobTable
+from swell.core.table import LEAST_REMAINING_STEPS, Column, JobTable
 from swell.model.job import JobClass
 from swell.model.options import Options, Sizes
+from swell.model.plan import Allocation
 from swell.model.resize import CostKind
 from swell.model.snapshot import CLASS_CODES, Snapshot
 
@@ -88,7 +92,7 @@ def test_a_table_agrees_with_a_dict(
         else:
             table.write(step, _options(step))
             twin[step.id] = step
-    snapshot = table.snapshot(NOW_S, 8, costs, MARGINS, 5.0, 3, PolicyState())
+    snapshot = seen(table, NOW_S, 8, costs, MARGINS)
     assert sorted(snapshot.job_ids) == sorted(twin) and len(table) == len(twin)
     assert snapshot.row_of == {job_id: row for row, job_id in enumerate(snapshot.job_ids)}
     by_arrival = sorted(
@@ -97,7 +101,7 @@ def test_a_table_agrees_with_a_dict(
     assert [snapshot.job_ids[row] for row in snapshot.arrival_order] == by_arrival
     for row, job_id in enumerate(snapshot.job_ids):
         assert table.row(job_id) == row
-        assert bool(table.pinned()[row]) == twin[job_id].is_pinned
+        assert bool(snapshot.is_pinned[row]) == twin[job_id].is_pinned
         assert_row(snapshot, row, twin[job_id], costs)
 
 
@@ -108,9 +112,9 @@ def _options(record: JobRecord) -> JobOptions:
     return JobOptions(
         sizes,
         64 * sizes,
+        sizes % len(MARGINS),
         rates,
         1.0 / sizes,
-        sizes % len(MARGINS),
         one_worker_per_s=5.0 + len(record.gang.held),
     )
 
@@ -170,7 +174,7 @@ def test_nobody_can_write_into_a_snapshot() -> None:
         JobRecord(id="a", spec=spec(), submitted_s=0.0, progress=JobProgress(total_steps=5.0)),
     )
     table.write(record, _options(record))
-    snapshot = table.snapshot(NOW_S, 8, CostTable(), MARGINS, 5.0, 1, PolicyState())
+    snapshot = seen(table, NOW_S, 8, CostTable(), MARGINS)
     arrays = [getattr(snapshot, name) for name in Snapshot.__dataclass_fields__]
     arrays += [getattr(snapshot.options, name) for name in Options.__dataclass_fields__]
     for array in arrays:
@@ -192,19 +196,20 @@ def test_options_are_those_that_were_written_last_and_fit(
     table, twin = OptionTable(), dict[int, list[int]]()
     for row, run in writes:
         sizes = np.array(run, dtype=np.int64)
-        table.write(row, JobOptions(sizes, 10 * sizes, 0.5 * sizes.astype(np.float64), 1.0 / sizes, sizes))
+        table.write(row, JobOptions(sizes, 10 * sizes, sizes, 0.5 * sizes.astype(np.float64), 1.0 / sizes))
         twin[row] = run
     count = max(twin, default=-1) + 1
     packed = table.pack(np.full(count, per_worker), np.full(count, num_devices))
     margins = np.arange(13.0)
-    assert table.margins_at(packed.places, margins).tolist() == packed.options.workers.tolist()
+    assert margins[packed.margin_class].tolist() == packed.options.workers.tolist()
     options, largest = packed.options, packed.largest
-    places, of, workers = table.stretch(np.arange(count))
+    assert table.is_uncharged(count).tolist() == [bool(twin.get(row)) for row in range(count)]
+    places, of, workers = table.of_rows(np.arange(count))
     table.charge(places, (workers.astype(np.float64), (of + 0.25 * workers).astype(np.float64)))
-    assert table.costs_at(packed.places).tolist() == [
-        options.workers.tolist(),
-        (options.rows + 0.25 * options.workers).tolist(),
-    ]
+    start_s, resize_s = table.costs_at(packed.places)
+    assert start_s.tolist() == options.workers.tolist()
+    assert resize_s.tolist() == (options.rows + 0.25 * options.workers).tolist()
+    assert not table.is_uncharged(count).any()
     expected = [
         [size for size in twin.get(row, []) if size * per_worker <= num_devices] for row in range(count)
     ]
@@ -241,3 +246,29 @@ def test_a_job_may_have_sizes_between_its_bounds_that_fit_and_have_work(
     most = 8 if max_workers is None else max_workers
     own = [size for size in (1, 2, 4, 8) if min_workers <= size <= min(most, global_batch)]
     assert job_sizes(job, 8).tolist() == [size for size in own if size * devices_per_worker <= 8]
+
+
+class Curious(Fixed):
+    """Remembers how many tags each job has, as told by a column of which the product knows nothing."""
+
+    name = "curious"
+    told: list[dict[str, int]] = []
+
+    def decide(self, snapshot: Snapshot) -> Allocation:
+        column = cast(Any, snapshot).num_tags
+        assert column.dtype == np.int64 and not column.flags.writeable
+        self.told.append(dict(zip(snapshot.job_ids, column.tolist(), strict=True)))
+        return super().decide(snapshot)
+
+
+def test_a_new_column_is_one_line_and_the_field_that_policies_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    column = Column("num_tags", int, lambda record: len(record.spec.tags))
+    monkeypatch.setattr(table, "COLUMNS", (*table.COLUMNS, column))
+    wider = make_dataclass("Wider", [(column.name, IntArray)], bases=(Snapshot,), frozen=True, kw_only=True)
+    monkeypatch.setattr(table, "SEEN", table.SEEN | {column.name})
+    monkeypatch.setattr(core, "Snapshot", wider)
+    bench = Bench(policy=(policy := Curious(told=[])))
+    for job_id, tags in (("a", ("x", "y")), ("b", ())):
+        bench.submit(job_id, spec(1000, tags=tags))
+        bench.profiled(job_id)
+    assert policy.told[-1] == {"a": 2, "b": 0}

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from tests.core.fakes import Watching, core_of, node, spec
 
 from swell.core.core import Core
-from swell.core.snapshot_columns import tenant_since_s
 from swell.core.tenants import MEMORY_S, Tenants
 from swell.model.coding import decoder, encode
 from swell.model.event import CancelRequested, JobSubmitted, NodeJoined
@@ -62,7 +61,8 @@ def test_what_is_remembered_of_a_tenant_by_its_number_is_of_no_later_one(
         else:
             there.add(name)
             remembered.append((tenants.join(name, now_s), now_s, name))
-        since_s = tenant_since_s(decoder(Tenants).decode(encode(tenants)))
+        again: Tenants = decoder(Tenants).decode(encode(tenants))
+        since_s = again.numbers_since_s()
         for code, came_s, whose in remembered:
             if still_its(code, came_s, since_s) != NO_TENANT:
                 assert tenants.codes[whose] == code

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 from swell.core.after_refusal import settle
@@ -24,9 +24,7 @@ from swell.core.planner import Planner
 from swell.core.ports import Belief, Decides
 from swell.core.record import JobRecord
 from swell.core.replan import Need, Replan
-from swell.core.snapshot_columns import quota_devices, tenant_since_s
 from swell.core.state import HeadState, Words
-from swell.core.table import BorrowedDevices
 from swell.core.throughput import throughput_of
 from swell.core.whole_cores import UsableDevices, WholeCores, is_promise_at_stake
 from swell.model.command import (
@@ -353,7 +351,7 @@ class Core:
                     record = state.records[snapshot.job_ids[row]]
                     self._refuse(record, partial(_refusal, allocation.refusals, row))
             state.write_rows()
-        is_pinned, backing_off = state.table.pinned(), {}
+        is_pinned, backing_off = snapshot.is_pinned.copy(), {}
         for record in self._held_back():
             if record.id in state.table:
                 is_pinned[state.table.row(record.id)] = True
@@ -393,35 +391,35 @@ class Core:
         return UsableDevices(state.usable, state.num_devices, state.num_borrowed)
 
     def _snapshot(self, planner: Planner, usable: UsableDevices) -> Snapshot:
-        state = self._state
-        snapshot = state.table.snapshot(
-            state.now_s,
-            usable.num_devices,
-            state.costs,
-            state.belief.margins,
-            self._settings.min_hold_s,
-            len(state.tenants),
-            state.policy_state,
-            BorrowedDevices(
-                usable.num_borrowed,
-                usable.num_borrowed if planner.policy.makes_promises else 0,
-                state.reclaims.per_node_s(state.now_s),
-            ),
-            quota_devices(state.quotas, state.tenants.codes, usable.num_devices),
-            tenant_since_s(state.tenants) if state.quotas else None,
-            usable.cluster.owned_widths,
-            self._settings.checkpoint_interval_s,
-            self._settings.unheard_s,
-        )
-        if usable.num_left_idle:
-            snapshot = replace(snapshot, num_left_idle=usable.num_left_idle)
-        if state.ends_s:
-            snapshot = replace(snapshot, ends=known_ends(state, usable))
+        state, settings, num_borrowed = self._state, self._settings, usable.num_borrowed
         is_crowded = state.usable.is_crowded and not usable.num_left_idle
-        if not planner.policy.offered.is_told_learning(is_crowded):
-            return snapshot
-        records = [state.records[job_id] for job_id in snapshot.job_ids]
-        return replace(snapshot, learning=learning_of(records, state.usable))
+        is_told = planner.policy.offered.is_told_learning(is_crowded)
+        records = [state.records[job_id] for job_id in state.table.ids] if is_told else []
+        return Snapshot(
+            now_s=state.now_s,
+            num_devices=usable.num_devices,
+            num_borrowed=num_borrowed,
+            num_left_idle=usable.num_left_idle,
+            num_tenants=len(state.tenants),
+            min_hold_s=settings.min_hold_s,
+            quota_devices=state.tenants.quota_devices(state.quotas, usable.num_devices),
+            tenant_since_s=state.tenants.numbers_since_s() if state.quotas else None,
+            owned_widths=usable.cluster.owned_widths,
+            ends=known_ends(state, usable),
+            unheard_s=settings.unheard_s,
+            reclaims_per_node_s=state.reclaims.per_node_s(state.now_s),
+            is_due=state.policy_state.is_due,
+            memory=state.policy_state.memory,
+            learning=learning_of(records, state.usable) if is_told else None,
+            **state.table.seen(
+                state.now_s,
+                usable.num_devices,
+                num_borrowed if planner.policy.makes_promises else 0,
+                state.costs,
+                state.belief.margins,
+                settings.checkpoint_interval_s,
+            ),
+        )
 
     @property
     def _current_planner(self) -> Planner:

@@ -67,7 +67,11 @@ class JobProgress(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
         """It works, or has no gang that could."""
         self.paused_since_s, self.pauses = None, ()
 
+    @property
+    def rate_now_per_s(self) -> float:
+        """Steps/s since `as_of_s`: none while it pauses."""
+        return self.rate_per_s if self.paused_since_s is None else 0.0
+
     def believed_steps(self, at_s: float) -> float:
         """What plans count as done by then, if all goes on as it is believed to."""
-        rate_per_s = self.rate_per_s if self.paused_since_s is None else 0.0
-        return self.counted_steps + rate_per_s * max(0.0, at_s - self.as_of_s)
+        return self.counted_steps + self.rate_now_per_s * max(0.0, at_s - self.as_of_s)

@@ -10,7 +10,7 @@ import msgspec
 from swell.core.state import HeadState
 from swell.core.whole_cores import UsableDevices
 from swell.model.event import NodeCleared, NodeWarned
-from swell.model.snapshot import NodeEnds
+from swell.model.snapshot import NO_ENDS, NodeEnds
 
 
 def causes_of(state: HeadState, name: str) -> Sequence[NodeWarned]:
@@ -40,6 +40,8 @@ def forget(state: HeadState, name: str) -> None:
 
 def known_ends(state: HeadState, usable: UsableDevices) -> NodeEnds:
     """When usable devices will be gone, as far as is known."""
+    if not state.ends_s:
+        return NO_ENDS
     ending = [(state.ends_s[node.name], node) for node in usable.cluster.nodes if node.name in state.ends_s]
     owned = ((end_s, usable.num_of(node)) for end_s, node in ending if not node.is_borrowed)
     return NodeEnds(min((end_s for end_s, _ in ending), default=math.inf), tuple(sorted(owned)))

@@ -323,7 +323,7 @@ class HeadState(KeptState, kw_only=True):
 
     def watchlist(self, kind: Kind) -> list[JobRecord]:
         """Records of that kind, in order of submission."""
-        jobs = self._watchlists.of(kind)
+        jobs = self._watchlists.jobs[kind]
         if not jobs:
             return []
         records = [self.records[job_id] for job_id in jobs]
@@ -462,8 +462,8 @@ class HeadState(KeptState, kw_only=True):
             one_worker_per_s = one_worker_per_s if best is None else float(best[0][0])
         sizes = sizes[is_option]
         margin_class = self.belief.margin_classes(record.id, sizes, self._hosts_of(record, sizes))
-        of_options = batches[is_option], rates[is_option], efficiencies[is_option]
-        return JobOptions(sizes, *of_options, margin_class, one_worker_per_s)
+        of_options = rates[is_option], efficiencies[is_option]
+        return JobOptions(sizes, batches[is_option], margin_class, *of_options, one_worker_per_s)
 
     def _is_batch_open(self, record: JobRecord) -> bool:
         if not self.domain.opens_batches or record.spec.max_batch is None:

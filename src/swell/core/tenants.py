@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import msgspec
+import numpy as np
+
+from swell.arrays import FloatArray, IntArray, read_only
+from swell.model.quota import NO_QUOTA, Quotas
 
 #: A tenant whose last job ended, or was refused, so long ago is forgotten; its number goes to another one.
 MEMORY_S = 86_400.0
@@ -48,3 +52,24 @@ class Tenants(msgspec.Struct, kw_only=True):
                 return
             del self.left_s[name], self.codes[name]
             self.since_s.pop(name, None)
+
+    def numbers_since_s(self) -> FloatArray:
+        """(T,) since when each number has been its tenant's; inf: no tenant's; -inf: that is not known."""
+        since_s = np.full(max(self.codes.values(), default=-1) + 1, np.inf)
+        for name, code in self.codes.items():
+            since_s[code] = self.since_s.get(name, -np.inf)
+        return read_only(since_s)
+
+    def quota_devices(self, quotas: Quotas, num_devices: int) -> IntArray | None:
+        """Most devices of each tenant by its number, NO_QUOTA for any; None if none of these has a quota.
+
+        Args:
+            num_devices: that are there.
+        """
+        limited = quotas.keys() & self.codes.keys()
+        if not limited:
+            return None
+        column = np.full(max(self.codes.values()) + 1, NO_QUOTA, dtype=np.int64)
+        for name in limited:
+            column[self.codes[name]] = quotas[name].most_devices(num_devices)
+        return read_only(column)

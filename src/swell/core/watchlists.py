@@ -15,11 +15,8 @@ class Watchlists:
     """Ids by kind, kept up to date with the records that change."""
 
     def __init__(self) -> None:
-        self._jobs: dict[Kind, set[str]] = {kind: set() for kind in get_args(Kind)}
+        self.jobs: dict[Kind, set[str]] = {kind: set() for kind in get_args(Kind)}
         self._kinds: dict[str, tuple[Kind, ...]] = {}  #: of each job that is of any
-
-    def of(self, kind: Kind) -> set[str]:
-        return self._jobs[kind]
 
     def note(self, record: JobRecord) -> None:
         """This one may have changed."""
@@ -28,9 +25,9 @@ class Watchlists:
         if kinds == before:
             return
         for kind in before:
-            self._jobs[kind].remove(record.id)
+            self.jobs[kind].remove(record.id)
         for kind in kinds:
-            self._jobs[kind].add(record.id)
+            self.jobs[kind].add(record.id)
         self._kinds[record.id] = kinds
         if not kinds:
             del self._kinds[record.id]
