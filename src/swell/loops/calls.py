@@ -56,7 +56,6 @@ def calls_of_all_loops() -> Calls:
     with replaced(note):
         for policy in POLICIES:
             lead_crowd(policy)
-        lead_crowd("bftrainer", Settings(parameters={"bftrainer.corrected": 1}))  # has a loop of its own
     return calls
 
 

@@ -8,8 +8,7 @@ from typing import Annotated
 import numpy as np
 from msgspec import Meta
 
-from swell.arrays import BoolArray, FloatArray, IntArray
-from swell.compiled import suited
+from swell.arrays import BoolArray, FloatArray
 from swell.model.lengths import span
 from swell.model.options import Domain, Sizes
 from swell.model.plan import Allocation
@@ -126,24 +125,23 @@ class BFTrainer(Policy):
         self, snapshot: Snapshot, trainers: BoolArray, forward_s: float
     ) -> tuple[FloatArray, FloatArray]:
         """(O,) worth of each option and (J,) of none; -inf where a job that is no trainer would have one."""
-        options = snapshot.options
-        value, nothing = np.empty(len(options.workers)), np.empty(snapshot.num_jobs)
-        write = _write_corrected if self.corrected else _write_printed
-        suited(write, snapshot.num_jobs)(
-            options.starts,
-            options.workers,
-            options.rate_per_s,
-            snapshot.held_workers,
-            snapshot.held_rate_per_s,
-            self.growth_s(snapshot),
-            snapshot.shrink_cost_s,
-            self._weights(snapshot),
-            trainers,
-            forward_s,
-            value,
-            nothing,
+        options, rows = snapshot.options, snapshot.options.rows
+        held, weight = snapshot.held_workers, self._weights(snapshot)
+        is_same = options.workers == held[rows]
+        change_s = np.where(
+            options.workers > held[rows], self.growth_s(snapshot)[rows], snapshot.shrink_cost_s[rows]
         )
-        return value, nothing
+        if self.corrected:  # (T_fwd - R(n)) O(n), R by Eqs. 13 to 15
+            left_s = forward_s - change_s
+            left_s = np.where(held[rows] > 0, left_s, np.maximum(left_s, SAME_SHARE * forward_s))
+            per_s = weight[rows] * options.rate_per_s
+            kept, value, nothing = forward_s * per_s, left_s * per_s, np.zeros(len(held))
+        else:  # T_fwd O(n) - O(C) R(n) (Eq. 16)
+            now = weight * snapshot.held_rate_per_s  # O_j(C_j)
+            kept = forward_s * weight[rows] * options.rate_per_s
+            value, nothing = kept - now[rows] * change_s, -now * snapshot.shrink_cost_s
+        value = np.where(is_same, kept * (1.0 + SAME_SHARE), value)
+        return np.where(trainers[rows], value, -np.inf), nothing
 
     def growth_s(self, snapshot: Snapshot) -> FloatArray:
         """(J,) R_up (Eq. 13); corrected: of a start where the job has no workers."""
@@ -192,66 +190,3 @@ def first_come(snapshot: Snapshot, max_trainers: int) -> BoolArray:
     ranked = np.concatenate([order[is_held], order[~is_held & fits]])
     is_trainer[ranked[:max_trainers]] = True
     return is_trainer
-
-
-def _write_printed(
-    starts: IntArray,
-    workers: IntArray,
-    rate_per_s: FloatArray,
-    held: IntArray,
-    held_rate_per_s: FloatArray,
-    growth_s: FloatArray,
-    shrink_s: FloatArray,
-    weight: FloatArray,
-    is_trainer: BoolArray,
-    forward_s: float,
-    value: FloatArray,
-    nothing: FloatArray,
-) -> None:
-    """T_fwd O(n) - O(C) R(n) (Eq. 16), R by Eqs. 13 to 15."""
-    for row in range(len(held)):
-        now = weight[row] * held_rate_per_s[row]  # O_j(C_j)
-        nothing[row] = -now * shrink_s[row]  # n = 0 < C; 0 if C = 0
-        for option in range(starts[row], starts[row + 1]):
-            if not is_trainer[row]:
-                value[option] = -np.inf
-                continue
-            worth = forward_s * weight[row] * rate_per_s[option]
-            if workers[option] > held[row]:
-                value[option] = worth - now * growth_s[row]
-            elif workers[option] < held[row]:
-                value[option] = worth - now * shrink_s[row]
-            else:
-                value[option] = worth * (1.0 + SAME_SHARE)
-
-
-def _write_corrected(
-    starts: IntArray,
-    workers: IntArray,
-    rate_per_s: FloatArray,
-    held: IntArray,
-    held_rate_per_s: FloatArray,
-    growth_s: FloatArray,
-    shrink_s: FloatArray,
-    weight: FloatArray,
-    is_trainer: BoolArray,
-    forward_s: float,
-    value: FloatArray,
-    nothing: FloatArray,
-) -> None:
-    """(T_fwd - R(n)) O(n), R by Eqs. 13 to 15."""
-    for row in range(len(held)):
-        nothing[row] = 0.0
-        for option in range(starts[row], starts[row + 1]):
-            if not is_trainer[row]:
-                value[option] = -np.inf
-                continue
-            per_s = weight[row] * rate_per_s[option]
-            if held[row] == 0:
-                value[option] = max(forward_s - growth_s[row], SAME_SHARE * forward_s) * per_s
-            elif workers[option] > held[row]:
-                value[option] = (forward_s - growth_s[row]) * per_s
-            elif workers[option] < held[row]:
-                value[option] = (forward_s - shrink_s[row]) * per_s
-            else:
-                value[option] = forward_s * per_s * (1.0 + SAME_SHARE)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from swell.arrays import FloatArray, IntArray
-from swell.compiled import suited
+from swell.model.options import NO_OPTION
 from swell.model.snapshot import Snapshot
 from swell.policies.levels import Levels, costs_of_options
 
@@ -16,46 +15,14 @@ def requested_levels(snapshot: Snapshot) -> Levels:
     It is the largest size the job may have that is not above what was requested; if there is none, the
     smallest it may have. A size is given as asked for, even where a smaller one would be faster.
     """
-    options, num_jobs = snapshot.options, snapshot.num_jobs
-    option, workers, devices = np.zeros((3, num_jobs, 1), dtype=np.int64)
-    num, held = np.zeros((2, num_jobs), dtype=np.int64)
-    levels = Levels(
-        option,
-        workers,
-        devices,
-        np.zeros((num_jobs, 1)),
-        num,
-        held,
-        *costs_of_options(snapshot),
-    )
-    suited(_list_requested, num_jobs)(
-        options.starts,
-        options.workers,
-        options.devices,
-        options.rate_per_s,
-        snapshot.requested_workers,
-        snapshot.held_workers,
-        (levels.option, levels.workers, levels.devices, levels.rates, levels.num, levels.held),
-    )
-    return levels
-
-
-def _list_requested(
-    starts: IntArray,
-    sizes: IntArray,
-    size_devices: IntArray,
-    rate_per_s: FloatArray,
-    requested_workers: IntArray,
-    held_workers: IntArray,
-    columns: tuple[IntArray, IntArray, IntArray, FloatArray, IntArray, IntArray],
-) -> None:
-    """Write the columns of `Levels`."""
-    option, workers, devices, rates, num, held = columns
-    for row in range(len(num)):
-        for at in range(starts[row], starts[row + 1]):
-            if num[row] == 1 and sizes[at] > requested_workers[row]:
-                break
-            option[row, 0], workers[row, 0], devices[row, 0] = at, sizes[at], size_devices[at]
-            rates[row, 0], num[row] = rate_per_s[at], 1
-        if num[row] == 1 and held_workers[row] >= workers[row, 0]:
-            held[row] = 1
+    options = snapshot.options
+    asked = options.at(snapshot.requested_workers)
+    has_any = options.num > 0
+    chosen = np.where(asked == NO_OPTION, options.starts[:-1], asked)[has_any]
+    option, workers, devices = np.zeros((3, snapshot.num_jobs, 1), dtype=np.int64)
+    rates = np.zeros((snapshot.num_jobs, 1))
+    option[has_any, 0], rates[has_any, 0] = chosen, options.rate_per_s[chosen]
+    workers[has_any, 0], devices[has_any, 0] = options.workers[chosen], options.devices[chosen]
+    num = has_any.astype(np.int64)
+    held = num * (snapshot.held_workers >= workers[:, 0])
+    return Levels(option, workers, devices, rates, num, held, *costs_of_options(snapshot))
