@@ -108,12 +108,6 @@ def test_a_worker_can_be_a_node_of_eight_devices() -> None:
         assert workers == Asked(policy(), 14).at(0.0, nodes) and sum(workers) == 14
 
 
-def test_where_jobs_may_wait_the_nodes_go_where_shares_of_work_grow_most() -> None:
-    jobs = [job("long", 1000.0, submitted=-1.0), job("short", 20.0)]
-    assert Asked(Hu(), 2).at(0.0, jobs) == [1, 1]
-    assert Asked(Hu(may_wait=1), 2).at(0.0, jobs) == [0, 2]
-
-
 def test_what_is_done_early_counts_more_unless_only_the_end_does() -> None:
     """Formula (1) sums over the steps what was done until then; the text has the end only."""
     jobs = [job("shortest", 6.0), job("short", 32.0), job("long", 120.0)]

@@ -29,16 +29,6 @@ from swell.solvers.horizon import BestPlans, HorizonProblem, best_plans
 from swell.solvers.knapsack import NO_OPTION, best_options
 
 HorizonSteps = Annotated[int, Meta(ge=1, le=6, description="Periods that a plan looks ahead (T).")]
-MayWait = Annotated[
-    int,
-    Meta(
-        ge=0,
-        le=1,
-        description="0: as far as devices suffice, each job has its fewest workers, in order of arrival; "
-        "1: a plan may let any job wait.",
-    ),
-]
-
 OverdueShare = Annotated[
     float,
     Meta(
@@ -87,13 +77,13 @@ class Hu(Policy):
         times; the text (section 4.2) speaks of the total at the end, which is `horizon_end`: what is done by
         the end of each earlier step then has a thousandth of the weight, for the text does not say what to do
         first. A job may have no workers, where constraints (9), (10) and (15) as printed have no answer if
-        there are more minimums than nodes: the first to arrive have theirs, or none must (`may_wait`).
-        Constraint (11) holds, which section 4.3 drops: after its end a job has no workers. The speed is what
-        is believed of each job, which is n 0.8^log2(n) where that is true. The model is not given to a
-        general solver, but to `best_plans`: its answer is the proven optimum where few enough plans can be in
-        it (`max_plans`), else it has a proven gap. A job that goes on beyond its stated work can be taken to
-        have a share of it left (`overdue_share`); the paper does not say what it has. When nodes are lost it
-        decides before the period is over. The model knows no costs of changes; with `counts_changes` a plan
+        there are more minimums than nodes: the first to arrive have theirs. Constraint (11) holds, which
+        section 4.3 drops: after its end a job has no workers. The speed is what is believed of each job,
+        which is n 0.8^log2(n) where that is true. HiGHS is given whole plans of jobs and not the printed
+        variables (`best_plans`): the same optimum, proven unless very many plans can be in it; then the
+        answer has a proven gap. A job that goes on beyond its stated work can be taken to have a share of it
+        left (`overdue_share`); the paper does not say what it has. When nodes are lost it decides before the
+        period is over. The model knows no costs of changes; with `counts_changes` a plan
         changes only what pays. Workers that the plan leaves idle are used all the same, where speeds grow
         most.
     """
@@ -106,7 +96,6 @@ class Hu(Policy):
     horizon_steps: HorizonSteps = 5
     least_workers: LeastWorkers = 1
     most_workers: MostWorkers = 16
-    may_wait: MayWait = 0
     overdue_share: OverdueShare = 0.0
     horizon_end: HorizonEnd = 0
     counts_changes: CountsChanges = 0
@@ -178,8 +167,6 @@ class Hu(Policy):
     def _has_minimum(self, snapshot: Snapshot, options: Options) -> BoolArray:
         """(J,) jobs with their n_min in each step until they end (constraints (9) and (10))."""
         has_minimum = np.zeros(snapshot.num_jobs, dtype=bool)
-        if self.may_wait:
-            return has_minimum
         order = snapshot.arrival_order
         order = order[options.num[order] > 0]
         taken = np.cumsum(options.devices[options.starts[:-1][order]])
