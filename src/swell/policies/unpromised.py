@@ -54,43 +54,16 @@ def chosen_without_promises(
 ) -> Allocation:
     """The same for (J,) options: a table of levels is made only if reasons are asked for."""
     options = snapshot.options
+    level = np.where(option >= 0, option - options.starts[:-1] + 1, 0)
     return Allocation(
         options=options,
         option=option,
         floor=np.zeros_like(option),
         refusals={},
         wake_s=math.inf,
-        account=_LateAccount(snapshot, option, order, why_has, why_waits),
-        is_sated=bool((option[options.num > 0] == options.starts[1:][options.num > 0] - 1).all()),
+        account=_Account(snapshot, None, level, order, why_has, why_waits),
+        is_sated=bool((level == options.num).all()),
     )
-
-
-@dataclass(frozen=True)
-class _LateAccount:
-    """An `_Account` of options, whose levels are worked out when they are needed."""
-
-    snapshot: Snapshot
-    option: IntArray
-    order: Sequence[int] | IntArray
-    why_has: Callable[[int], str]
-    why_waits: str
-
-    @property
-    def codes(self) -> Sequence[str]:
-        return ["sharing" if option >= 0 else "waiting" for option in self.option.tolist()]
-
-    @property
-    def finish_s(self) -> FloatArray:
-        return self._account.finish_s
-
-    def reason(self, row: int) -> Reason:
-        return self._account.reason(row)
-
-    @cached_property
-    def _account(self) -> _Account:
-        levels = all_levels(self.snapshot)
-        level = np.where(self.option >= 0, self.option - self.snapshot.options.starts[:-1] + 1, 0)
-        return _Account(self.snapshot, levels, level, self.order, self.why_has, self.why_waits)
 
 
 @dataclass(frozen=True)
@@ -98,7 +71,7 @@ class _Account:
     """Worked out when asked for; see `model.plan.Account`."""
 
     snapshot: Snapshot
-    levels: Levels
+    given_levels: Levels | None
     level: IntArray
     order: Sequence[int] | IntArray
     why_has: Callable[[int], str]
@@ -108,6 +81,10 @@ class _Account:
     @property
     def codes(self) -> Sequence[str]:
         return ["sharing" if level > 0 else "waiting" for level in self.level.tolist()]
+
+    @cached_property
+    def levels(self) -> Levels:
+        return all_levels(self.snapshot) if self.given_levels is None else self.given_levels
 
     @property
     def finish_s(self) -> FloatArray:
