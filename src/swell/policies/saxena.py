@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import numpy as np
 from msgspec import Meta
@@ -12,11 +12,10 @@ from msgspec import Meta
 from swell.arrays import BoolArray, FloatArray, IntArray
 from swell.model.options import NO_OPTION, Domain, FixedBatch, Sizes
 from swell.model.plan import Allocation, Refusal
-from swell.model.snapshot import Snapshot
+from swell.model.snapshot import Memory, Snapshot
 from swell.policies.levels import all_levels
 from swell.policies.policy import Period, Policy
 from swell.policies.refusing import with_refusals
-from swell.policies.saxena_autoscaler import Decided, admitted, is_time
 from swell.policies.unpromised import without_promises
 from swell.solvers.knapsack import best_options
 
@@ -99,13 +98,13 @@ class Saxena(Policy):
         return replace(self.domain, weighs_efficiency=weighs, fixed_batch=fixed)
 
     def decide(self, snapshot: Snapshot) -> Allocation:
-        last = Decided.of(snapshot)
-        if last is not None and not is_time(snapshot, last, self.ended_share):
+        last = _Decided.of(snapshot)
+        if last is not None and not _is_time(snapshot, last, self.ended_share):
             option = snapshot.options.at(last.rows(snapshot))
             return replace(self._told(snapshot, option), memory=snapshot.memory)
-        executing, waiting = admitted(snapshot, last, goes_on=bool(self.drops))
+        executing, waiting = _admitted(snapshot, last, goes_on=bool(self.drops))
         answer = self._told(snapshot, self._optimize(snapshot, executing))
-        answer = replace(answer, memory=Decided.now(snapshot, answer.workers).memory())
+        answer = replace(answer, memory=_Decided.now(snapshot, answer.workers).memory())
         dropped = _dropped(snapshot, waiting) if self.drops else {}
         return with_refusals(answer, dropped, answer.floor) if dropped else answer
 
@@ -171,3 +170,88 @@ def _dropped(snapshot: Snapshot, waiting: IntArray) -> dict[int, Refusal]:
     )
     is_new = ~(has_run | snapshot.is_promised)
     return {row: refusal for row in waiting.tolist() if is_new[row]}
+
+
+# The autoscaler (Figure 4): when to decide, and which jobs are executing then.
+
+
+class _Decided(NamedTuple):
+    """The last decision, as the policy remembers it."""
+
+    workers: dict[str, int]  #: of each job of EXECUTING, > 0
+    num_devices: int  #: that were there
+
+    @classmethod
+    def of(cls, snapshot: Snapshot) -> _Decided | None:
+        """None: there was none."""
+        memory = snapshot.memory
+        return cls(memory["workers"], memory["devices"]) if memory else None
+
+    @classmethod
+    def now(cls, snapshot: Snapshot, workers: IntArray) -> _Decided:
+        by_id = {snapshot.job_ids[row]: int(workers[row]) for row in snapshot.arrival_order.tolist()}
+        return cls({job_id: num for job_id, num in by_id.items() if num}, snapshot.num_devices)
+
+    def memory(self) -> Memory:
+        return {"workers": self.workers, "devices": self.num_devices}
+
+    def rows(self, snapshot: Snapshot) -> IntArray:
+        """(J,) workers of each job; 0 for one that was not admitted."""
+        return np.array([self.workers.get(job_id, 0) for job_id in snapshot.job_ids], dtype=np.int64)
+
+    def num_ended(self, snapshot: Snapshot) -> int:
+        """FINISHED since then."""
+        return sum(job_id not in snapshot.row_of for job_id in self.workers)
+
+
+def _is_time(snapshot: Snapshot, last: _Decided | None, ended_share: float) -> bool:
+    """Whether to decide again (Figure 4, line 13; section V-B).
+
+    Something has arrived or ended, and the period is over, or `ended_share` of the executing jobs have ended.
+    What was decided must be possible still. Devices that are idle at the end of a period are a reason, too:
+    what is believed of a job may have changed since.
+    """
+    if last is None or not _is_possible(snapshot, last):
+        return True
+    num_ended = last.num_ended(snapshot)
+    has_arrived = ((last.rows(snapshot) == 0) & (snapshot.options.num > 0)).any()
+    has_idle = int(last.rows(snapshot) @ snapshot.devices_per_worker) < snapshot.num_devices
+    has_come_or_gone = num_ended > 0 or last.num_devices != snapshot.num_devices
+    is_news = bool(has_arrived) or has_come_or_gone or has_idle
+    return is_news and (snapshot.is_due or num_ended >= ended_share * len(last.workers))
+
+
+def _is_possible(snapshot: Snapshot, last: _Decided) -> bool:
+    """Each size is an option still, and there are enough devices."""
+    workers, options = last.rows(snapshot), snapshot.options
+    is_same = options.workers_of(options.at(workers)) == workers
+    return bool(is_same.all()) and int(workers @ snapshot.devices_per_worker) <= snapshot.num_devices
+
+
+def _admitted(snapshot: Snapshot, last: _Decided | None, *, goes_on: bool) -> tuple[BoolArray, IntArray]:
+    """(J,) EXECUTING after Figure 4, lines 14 to 22, and rows of the jobs that wait, in order of arrival.
+
+    A set of jobs is feasible if their smallest sizes fit together, so that each trial takes one addition.
+
+    Args:
+        goes_on: after the first job that does not fit others are tried.
+    """
+    options = snapshot.options
+    least = np.zeros(snapshot.num_jobs)
+    least[options.num > 0] = options.devices[options.starts[:-1][options.num > 0]]
+    least[options.num == 0] = math.inf
+    was_executing = snapshot.held_workers > 0
+    if last is not None:  # the devices of a job that is to start may not be free yet
+        was_executing |= last.rows(snapshot) > 0
+    executing = np.zeros(snapshot.num_jobs, dtype=bool)
+    left, order = float(snapshot.num_devices), snapshot.arrival_order
+    for row in order[was_executing[order]].tolist():  # all of them, unless devices were lost
+        if least[row] <= left:
+            executing[row], left = True, left - least[row]
+    waiting: list[int] = []
+    for row in order[~executing[order] & (options.num[order] > 0)].tolist():  # line 17: add one by one
+        if least[row] <= left and (goes_on or not waiting):
+            executing[row], left = True, left - least[row]
+        else:
+            waiting.append(row)
+    return executing, np.array(waiting, dtype=np.int64)
