@@ -20,7 +20,8 @@ _PAGE = """# What the allocators' solvers cost
 The methods of Saxena et al., Hu et al. and BFTrainer divide devices by an optimisation. Swell solves it
 exactly, or with a bound on what is missing. These are milliseconds of CPU time, and those of plain dynamic
 programming and of HiGHS (`scipy.optimize.milp`) on the papers' models. A *kernel* is the solver alone, from
-arrays to counts; Hu's asks HiGHS, too, about whole plans of jobs. A *turn* is all that the scheduler does about one event.
+arrays to counts; Hu's asks HiGHS, too, about whole plans of jobs. A *turn* is all that the scheduler does
+about one event.
 
 The largest size of each problem for each pair of solvers; all sizes: [solvers.csv](solvers.csv).
 
@@ -35,9 +36,9 @@ The largest size of each problem for each pair of solvers; all sizes: [solvers.c
   it had found none at the limit.
 * BFTrainer's model has a binary for each pair of trainer and node. HiGHS is given M = {big_m:g} N, because
   the printed M > N cuts off the optimum, and no more than {most_pairs:,} pairs.
-* Knapsacks are solved without a limit. Hu's plans have limits of work (plans, nodes of HiGHS's tree) and never
-  of seconds, so a journal replays to the same decisions. At a limit the best answer so far is used, and the
-  reason of each job says how much may be missing.
+* Knapsacks are solved without a limit. Hu's plans have limits of work (plans, nodes of HiGHS's tree) and
+  never of seconds, so a journal replays to the same decisions. At a limit the best answer so far is used, and
+  the reason of each job says how much may be missing.
 * Conditions: {conditions}.
 """
 

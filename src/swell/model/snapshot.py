@@ -254,6 +254,10 @@ class Snapshot:
             ordered = ordered[key[ordered].argsort(kind="stable")]
         return ordered
 
+    def by_key(self, rows: Sequence[int] | IntArray, key: FloatArray | IntArray) -> IntArray:
+        """`rows`, the highest priority first, then the lowest key (J,), ties by `arrival_order`."""
+        return self.in_order(rows, -self.priority, key) if self.priority.any() else self.in_order(rows, key)
+
     def by_deadline(self, rows: Sequence[int] | IntArray) -> IntArray:
         """`rows`, the earliest deadline first, ties by `arrival_order`."""
         if len(rows) < NUM_WORTH_FILTERING:

@@ -14,7 +14,6 @@ from swell.model.learning import Learning
 from swell.model.plan import Account, Allocation, Reason
 from swell.model.snapshot import Memory, Snapshot
 from swell.policies.levels import Levels
-from swell.policies.order import by_arrival
 from swell.policies.requested import requested_levels
 from swell.policies.unpromised import without_promises
 from swell.solvers.fair_clock import fair_ends
@@ -59,7 +58,7 @@ def first_come(snapshot: Snapshot) -> RunningSlots:
     """Each job at the size that it asked for, in order of arrival. Raises TypeError as `running_slots`."""
     levels = requested_levels(snapshot)
     level = np.zeros(snapshot.num_jobs, dtype=np.int64)
-    order = by_arrival(snapshot, range(snapshot.num_jobs))
+    order = snapshot.arrival_order
     serve_in_order(level, levels.devices, levels.num, order, snapshot.num_devices)
     waits = "earlier jobs hold the devices, and no job may overtake"
     return running_slots(snapshot, levels, level, order, waits)

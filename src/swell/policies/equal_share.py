@@ -7,7 +7,6 @@ import numpy as np
 from swell.model.plan import Allocation
 from swell.model.snapshot import Snapshot
 from swell.policies.levels import useful_levels
-from swell.policies.order import by_arrival
 from swell.policies.policy import Policy
 from swell.policies.unpromised import without_promises
 from swell.solvers.marginal import raise_in_order
@@ -28,7 +27,7 @@ class EqualShare(Policy):
 
     def decide(self, snapshot: Snapshot) -> Allocation:
         levels = useful_levels(snapshot)
-        order = by_arrival(snapshot, range(snapshot.num_jobs))
+        order = snapshot.arrival_order
         order = order[levels.num[order] > 0]
         share = snapshot.num_devices // max(1, len(order))
         is_level = np.arange(levels.devices.shape[1])[None, :] < levels.num[:, None]

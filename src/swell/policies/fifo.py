@@ -7,7 +7,6 @@ import numpy as np
 from swell.model.plan import Allocation
 from swell.model.snapshot import Snapshot
 from swell.policies.levels import useful_levels
-from swell.policies.order import by_arrival
 from swell.policies.policy import Policy
 from swell.policies.unpromised import without_promises
 from swell.solvers.marginal import serve_in_order
@@ -26,7 +25,7 @@ class Fifo(Policy):
     def decide(self, snapshot: Snapshot) -> Allocation:
         levels = useful_levels(snapshot)
         level = np.zeros(snapshot.num_jobs, dtype=np.int64)
-        order = by_arrival(snapshot, range(snapshot.num_jobs))
+        order = snapshot.arrival_order
         serve_in_order(level, levels.devices, levels.num, order, snapshot.num_devices)
         return without_promises(
             snapshot,

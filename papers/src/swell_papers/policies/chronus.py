@@ -12,7 +12,6 @@ from swell.arrays import IntArray
 from swell.model.plan import Allocation
 from swell.model.snapshot import BEST_EFFORT, Snapshot
 from swell.policies.levels import Levels
-from swell.policies.order import by_key
 from swell.policies.policy import Policy
 from swell.policies.refusing import with_refusals
 from swell.policies.requested import requested_levels
@@ -81,9 +80,9 @@ def _in_order(snapshot: Snapshot, levels: Levels, gate: EdfForecast, lease_s: fl
     is_other = np.ones(snapshot.num_jobs, dtype=bool)
     is_other[gate.kept] = is_other[list(gate.refusals)] = False
     is_best_effort = snapshot.job_class == BEST_EFFORT
-    soft = by_key(snapshot, np.flatnonzero(is_other & ~is_best_effort), snapshot.deadline_s)
+    soft = snapshot.by_key(np.flatnonzero(is_other & ~is_best_effort), snapshot.deadline_s)
     left_s = snapshot.remaining_steps / np.where(levels.num > 0, levels.rates[:, 0], 1.0)
-    best_effort = by_key(snapshot, np.flatnonzero(is_other & is_best_effort), left_s)
+    best_effort = snapshot.by_key(np.flatnonzero(is_other & is_best_effort), left_s)
     served = np.concatenate([gate.kept, soft, best_effort])
     keeps = claims(snapshot, lease_s)[served] == RoundClaim.KEEPS
     return np.concatenate([served[keeps], served[~keeps]])

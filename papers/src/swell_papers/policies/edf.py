@@ -15,7 +15,6 @@ from swell.policies.elasticflow.promises import PromisePlanner, Promises, all_fr
 from swell.policies.elasticflow.shares import Queue, by_savings, share
 from swell.policies.elasticflow.standing import NONE, remembered, to_remember
 from swell.policies.levels import Levels, all_levels, useful_levels
-from swell.policies.order import by_deadline
 from swell.policies.policy import Policy
 from swell.policies.unpromised import without_promises
 from swell.solvers.filling import copy_of, no_plans
@@ -78,7 +77,7 @@ def levels_of(snapshot: Snapshot, largest: int) -> Levels:
 
 def _at_most(snapshot: Snapshot, levels: Levels) -> Allocation:
     level = np.zeros(snapshot.num_jobs, dtype=np.int64)
-    order = by_deadline(snapshot, range(snapshot.num_jobs))
+    order = snapshot.by_deadline(range(snapshot.num_jobs))
     raise_in_order(level, levels.devices, levels.num, order, levels.highest, snapshot.num_devices)
     return without_promises(
         snapshot,
@@ -91,7 +90,7 @@ def _at_most(snapshot: Snapshot, levels: Levels) -> Allocation:
 
 
 def _elastic(snapshot: Snapshot, levels: Levels) -> Allocation:
-    order = by_deadline(snapshot, range(snapshot.num_jobs))
+    order = snapshot.by_deadline(range(snapshot.num_jobs))
     rows = order[np.isfinite(snapshot.deadline_s[order])]
     free = all_free(snapshot).raised(snapshot.num_borrowed)
     planner = PromisePlanner(snapshot, takers_of(snapshot, levels), free)

@@ -6,7 +6,6 @@ import numpy as np
 
 from swell.model.plan import Allocation
 from swell.model.snapshot import Snapshot
-from swell.policies.order import by_deadline
 from swell.policies.policy import Policy
 from swell.policies.refusing import with_refusals
 from swell.policies.unpromised import without_promises
@@ -38,7 +37,7 @@ class EdfAdmission(Policy):
         gate.admit()
         is_other = np.ones(snapshot.num_jobs, dtype=bool)
         is_other[gate.kept] = is_other[list(gate.refusals)] = False
-        order = np.concatenate([gate.kept, by_deadline(snapshot, np.flatnonzero(is_other))])
+        order = np.concatenate([gate.kept, snapshot.by_deadline(np.flatnonzero(is_other))])
         level = np.zeros(snapshot.num_jobs, dtype=np.int64)
         own = SeparatePart(snapshot.num_owned, snapshot.needs_owned)
         raise_within(level, levels.devices, levels.num, order, levels.highest, snapshot.num_devices, own)

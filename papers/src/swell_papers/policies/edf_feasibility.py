@@ -12,7 +12,6 @@ from swell.model.plan import Refusal
 from swell.model.snapshot import Snapshot
 from swell.policies.levels import Levels
 from swell.policies.obstacles import refusal
-from swell.policies.order import by_arrival, by_deadline
 from swell.policies.refusing import LazyRefusals
 from swell.solvers.turns import OccupiedDevices, Tasks, ends_if_in_time, ends_in_order
 
@@ -33,16 +32,16 @@ class EdfForecast:
         self._wait_s = np.where(snapshot.held_workers == 0, wait_s, 0.0)
         self._tasks = _tasks(snapshot, levels)
         self._is_occupying = (snapshot.held_workers > 0) & (self._tasks.fixed_s > 0.0)
-        self.kept = by_deadline(snapshot, np.flatnonzero(snapshot.is_promised))
+        self.kept = snapshot.by_deadline(np.flatnonzero(snapshot.is_promised))
         self.refusals = LazyRefusals()
 
     def admit(self) -> None:
         """Promise or refuse each undecided job, by priority and arrival; each counts for the next."""
         snapshot = self._snapshot
-        newcomers = by_arrival(snapshot, np.flatnonzero(snapshot.is_undecided)).tolist()
+        newcomers = snapshot.in_order(np.flatnonzero(snapshot.is_undecided)).tolist()
         kept_ends_s = self._ends_s(self.kept) if newcomers else np.zeros(0)
         for row in newcomers:
-            trial = by_deadline(snapshot, np.append(self.kept, row))
+            trial = snapshot.by_deadline(np.append(self.kept, row))
             ends_s = self._sound_ends_s(trial, row, float(self._until_s[row]), kept_ends_s)
             if ends_s is not None:
                 self.kept, kept_ends_s = trial, ends_s

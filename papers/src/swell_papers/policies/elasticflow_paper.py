@@ -18,7 +18,6 @@ from swell.policies.elasticflow.elasticflow import next_step_s
 from swell.policies.elasticflow.promises import owned_profile
 from swell.policies.levels import Levels, useful_levels
 from swell.policies.obstacles import obstacles
-from swell.policies.order import by_arrival, by_deadline
 from swell.policies.policy import Policy
 from swell.policies.refusing import LazyRefusals, with_refusals
 from swell.policies.unpromised import without_promises
@@ -65,7 +64,7 @@ class ElasticFlowPaper(Policy):
         is_refused = np.zeros(snapshot.num_jobs, dtype=bool)
         is_refused[list(refusals)] = True
         level = _allocate(snapshot, levels, plans, is_refused)
-        others = by_deadline(snapshot, np.setdiff1d(np.arange(snapshot.num_jobs), admitted))
+        others = snapshot.by_deadline(np.setdiff1d(np.arange(snapshot.num_jobs), admitted))
         answer = without_promises(
             snapshot,
             levels,
@@ -105,11 +104,11 @@ def _admit(
 
     References: Algorithm 1, lines 1-9.
     """
-    admitted = by_deadline(snapshot, np.flatnonzero(snapshot.is_promised))
+    admitted = snapshot.by_deadline(np.flatnonzero(snapshot.is_promised))
     plans, _ = _fill(snapshot, takers, admitted, np.full(snapshot.num_jobs, BROKEN))
     refusals = LazyRefusals()
-    for row in by_arrival(snapshot, np.flatnonzero(snapshot.is_undecided)).tolist():
-        trial = by_deadline(snapshot, np.append(admitted, row))  # lines 2-3
+    for row in snapshot.in_order(np.flatnonzero(snapshot.is_undecided)).tolist():
+        trial = snapshot.by_deadline(np.append(admitted, row))  # lines 2-3
         worst = np.maximum(plans.grade, JUST)
         trial_plans, num_satisfied = _fill(snapshot, takers, trial, worst)
         if num_satisfied == len(trial):  # lines 4-5

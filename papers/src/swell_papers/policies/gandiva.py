@@ -10,7 +10,6 @@ from msgspec import Meta
 
 from swell.model.plan import Allocation
 from swell.model.snapshot import Snapshot
-from swell.policies.order import by_arrival
 from swell.policies.policy import Policy
 from swell.policies.requested import requested_levels
 from swell.policies.unpromised import without_promises
@@ -48,7 +47,7 @@ class Gandiva(Policy):
 
     def decide(self, snapshot: Snapshot) -> Allocation:
         levels = requested_levels(snapshot)
-        rows = by_arrival(snapshot, range(snapshot.num_jobs))
+        rows = snapshot.arrival_order
         order = longest_first(snapshot, rows, claims(snapshot, self.slice_s))  # round robin
         level = np.zeros(snapshot.num_jobs, dtype=np.int64)
         raise_in_order(level, levels.devices, levels.num, order, 1, snapshot.num_devices)

@@ -6,7 +6,6 @@ import numpy as np
 
 from swell.model.plan import Allocation
 from swell.model.snapshot import Snapshot
-from swell.policies.order import by_key
 from swell.policies.policy import Policy
 from swell.policies.requested import requested_levels
 from swell.policies.unpromised import without_promises
@@ -27,7 +26,7 @@ class Srtf(Policy):
     def decide(self, snapshot: Snapshot) -> Allocation:
         levels = requested_levels(snapshot)
         left_s = snapshot.remaining_steps / np.where(levels.num > 0, levels.rates[:, 0], 1.0)
-        order = by_key(snapshot, range(snapshot.num_jobs), left_s)
+        order = snapshot.by_key(range(snapshot.num_jobs), left_s)
         level = np.zeros(snapshot.num_jobs, dtype=np.int64)
         raise_in_order(level, levels.devices, levels.num, order, 1, snapshot.num_devices)
         return without_promises(

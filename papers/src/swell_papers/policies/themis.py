@@ -13,7 +13,6 @@ from swell.arrays import FloatArray, IntArray, each
 from swell.model.plan import Allocation
 from swell.model.snapshot import Snapshot
 from swell.policies.levels import Levels
-from swell.policies.order import by_key
 from swell.policies.policy import Policy
 from swell.policies.requested import requested_levels
 from swell.policies.unpromised import without_promises
@@ -78,10 +77,10 @@ class Themis(Policy):
     def _in_order(self, snapshot: Snapshot, levels: Levels, rho: FloatArray) -> IntArray:
         """Leases that run; then by priority: winners of the auction by gain, others by rho, late ones."""
         claim = claims(snapshot, self.lease_s)
-        worst_first = by_key(snapshot, range(snapshot.num_jobs), -rho)
+        worst_first = snapshot.by_key(range(snapshot.num_jobs), -rho)
         bidders = worst_first[np.isin(claim[worst_first], (RoundClaim.ASKS, RoundClaim.GOES_ON))]
         num_offered = math.ceil((1.0 - self.fairness_knob) * len(bidders))  # section 3.3: the worst 1 - f
-        offered = by_key(snapshot, bidders[:num_offered], -_gain_per_device(snapshot, levels, self.lease_s))
+        offered = snapshot.by_key(bidders[:num_offered], -_gain_per_device(snapshot, levels, self.lease_s))
         first = worst_first[claim[worst_first] == RoundClaim.KEEPS]
         last = worst_first[claim[worst_first] == RoundClaim.COMES_LATE]
         rest = np.concatenate([offered, bidders[num_offered:], last])

@@ -13,7 +13,6 @@ from swell.model.options import Domain, Sizes
 from swell.model.plan import Allocation
 from swell.model.snapshot import Snapshot
 from swell.policies.levels import Levels
-from swell.policies.order import by_arrival, by_key
 from swell.policies.policy import Policy
 from swell.policies.requested import requested_levels
 from swell.policies.unpromised import without_promises
@@ -138,8 +137,8 @@ class Tiresias(Policy):
     def _in_order(self, snapshot: Snapshot, queue: IntArray) -> IntArray:
         """Rows by priority and queue; those that run first, so none is stopped for one of its own queue."""
         if self.as_in_pollux:
-            return by_key(snapshot, range(snapshot.num_jobs), queue)
-        rows = by_arrival(snapshot, range(snapshot.num_jobs))
+            return snapshot.by_key(range(snapshot.num_jobs), queue)
+        rows = snapshot.arrival_order
         is_waiting = snapshot.held_workers == 0
         ordered: IntArray = rows[np.lexsort((is_waiting[rows], queue[rows], -snapshot.priority[rows]))]
         return ordered

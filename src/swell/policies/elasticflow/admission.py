@@ -17,7 +17,6 @@ from swell.policies.elasticflow.reserve import Reserve, keep_promises, with_own_
 from swell.policies.elasticflow.standing import remembered
 from swell.policies.levels import Levels
 from swell.policies.obstacles import refusal
-from swell.policies.order import by_arrival
 from swell.policies.refusing import LazyRefusals
 from swell.solvers.queueing import NEVER_S
 
@@ -38,7 +37,7 @@ def admit(
     """
     planner, kept, reserve = keep_promises(snapshot, levels, remembered(snapshot, levels), survive_nodes)
     refusals = LazyRefusals()
-    newcomers = by_arrival(snapshot, snapshot.is_undecided.nonzero()[0])
+    newcomers = snapshot.in_order(snapshot.is_undecided.nonzero()[0])
     gate = _Gate(planner, levels, objective, RecentDemand.of(snapshot, levels, newcomers), reserve)
     for row in newcomers.tolist():
         until_s = float(snapshot.deadline_s[row]) - snapshot.now_s

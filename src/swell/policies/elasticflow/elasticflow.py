@@ -20,7 +20,6 @@ from swell.policies.elasticflow.promises import PromisePlanner, Promises, give_b
 from swell.policies.elasticflow.shares import Queue, Ranking, Shares, by_savings, share
 from swell.policies.elasticflow.standing import NONE, remembered_soft, to_remember, written
 from swell.policies.levels import Levels, useful_levels
-from swell.policies.order import by_key
 from swell.policies.policy import Policy
 from swell.solvers.filling import copy_of
 from swell.solvers.profile.plans import AS_PLANNED, BROKEN, MOMENT_S
@@ -147,7 +146,7 @@ def _queue(
     if not is_other.any():
         return Queue(promises.rows, NONE, NONE, NONE, plans)
     is_best_effort = snapshot.job_class == BEST_EFFORT
-    soft = by_key(snapshot, (is_other & ~is_best_effort).nonzero()[0], snapshot.deadline_s)
+    soft = snapshot.by_key((is_other & ~is_best_effort).nonzero()[0], snapshot.deadline_s)
     if len(soft):  # a soft deadline is met or not: one that cannot be takes nothing here
         profile = promises.profile.raised(snapshot.num_borrowed)
         give_back_ended(profile, snapshot)
@@ -156,7 +155,7 @@ def _queue(
     late = soft[~is_on_time]
     plans.top[late] = plans.now[late] = 0
     best_effort = (is_other & is_best_effort).nonzero()[0]
-    best_effort = by_key(snapshot, best_effort, _weighted_time_s(snapshot, levels))
+    best_effort = snapshot.by_key(best_effort, _weighted_time_s(snapshot, levels))
     return Queue(promises.rows, soft[is_on_time], late, best_effort, plans)
 
 

@@ -13,7 +13,6 @@ from swell.model.options import NO_FASTER_SHARE
 from swell.model.snapshot import Snapshot
 from swell.policies.elasticflow.standing import StandingPlans
 from swell.policies.levels import Levels
-from swell.policies.order import by_deadline
 from swell.solvers.filling import FreeProfile, copy_of
 from swell.solvers.grouped import GroupedProfile
 from swell.solvers.marginal import ENDLESS
@@ -269,7 +268,7 @@ class PromisePlanner:
         """All of `rows`, in this order."""
         profile, plans = self.free.copy(), copy_of(standing)
         profile.fill(self.takers, plans, rows, how, is_late_served, exempt=exempt)
-        return Promises(by_deadline(self.snapshot, rows), plans, profile, exempt)
+        return Promises(self.snapshot.by_deadline(rows), plans, profile, exempt)
 
     def with_newcomer(self, kept: Promises, newcomer: int, place: int) -> Promises | None:
         """The promises with the newcomer's among them; None if there is no way that keeps each as firmly.

@@ -11,7 +11,6 @@ from swell.model.snapshot import Snapshot
 from swell.policies.elasticflow.promises import PromisePlanner, Promises, all_free, takers_of
 from swell.policies.elasticflow.standing import StandingPlans
 from swell.policies.levels import Levels
-from swell.policies.order import by_deadline
 from swell.solvers.profile.plans import BROKEN, Takers
 
 
@@ -60,7 +59,7 @@ def keep_promises(
 
     References: ElasticFlow, section 4.4, "Node failures", which leaves the reserve to future work.
     """
-    rows = by_deadline(snapshot, snapshot.is_promised.nonzero()[0])
+    rows = snapshot.by_deadline(snapshot.is_promised.nonzero()[0])
     takers, everything = takers_of(snapshot, levels), all_free(snapshot)
     num_reserved = sum(snapshot.owned_widths[:survive_nodes])
     reserve = Reserve(snapshot, levels, takers, num_reserved, is_whole=True)

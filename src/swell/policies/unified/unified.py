@@ -17,7 +17,6 @@ from swell.policies.elasticflow.promises import Promises
 from swell.policies.elasticflow.shares import Queue, Ranking, by_savings, savings
 from swell.policies.flowcon_fit import FlowConFit
 from swell.policies.levels import Levels, useful_levels
-from swell.policies.order import by_arrival
 from swell.policies.unified.changes import charge_changes
 from swell.policies.unified.gains import GAINS
 
@@ -72,7 +71,7 @@ class Unified(ElasticFlow):
         answer = super().decide(snapshot)
         if _whole_cores(snapshot) is None or answer.refusals:
             return answer
-        levels, order = useful_levels(snapshot), by_arrival(snapshot, range(snapshot.num_jobs))
+        levels, order = useful_levels(snapshot), snapshot.arrival_order
         level = levels.up_to(answer.workers)
         slots = running_slots(snapshot, levels, level, order, "jobs that end sooner hold the devices")
         divided = CORES.divide(snapshot, slots)
