@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-import re
 from dataclasses import replace
-from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -18,16 +16,14 @@ from tests.core.fakes import Fixed, spec
 
 from swell.core.backoff import FIRST_BACK_OFF_S
 from swell.core.job_usage import JobUsage
-from swell.live.board import TurnNews, ViewBoard
 from swell.model.command import AnyCommand, LaunchGang, Reconfigure, WakeAt
-from swell.model.event import Event, GangStarted, Woke
+from swell.model.event import GangStarted, Woke
 from swell.model.learning import Learning
 from swell.model.options import Domain
 from swell.model.plan import Allocation
 from swell.model.snapshot import Snapshot
 from swell.model.target import Configuration
 from swell.model.usage import GangUsage, total_usage
-from swell.model.view import Story
 
 
 class Sharing(Fixed):
@@ -92,69 +88,6 @@ def test_another_share_is_a_change_of_the_same_members(bench: Bench, policy: Sha
     assert (
         only(changes(share(bench, policy, a=math.nan)), Reconfigure).target.configuration == Configuration()
     )
-
-
-class ToldBench(Bench):
-    """Whose stories are read."""
-
-    def __init__(self, policy: Sharing) -> None:
-        self.board = ViewBoard()
-        self._kept: list[tuple[str, Story]] = []
-        super().__init__(policy=policy)
-
-    def say(self, *events: Event, after_s: float = 1.0) -> list[AnyCommand]:
-        commands = super().say(*events, after_s=after_s)
-        news = TurnNews.of(self.core)
-        self._kept += news.stories
-        self.board.post(news)
-        return commands
-
-    def give(self, policy: Sharing, *shares: float) -> None:
-        """Job `a` has these, one after the other."""
-        for now in shares:
-            for command in changes(share(self, policy, a=now)):
-                assert isinstance(command, Reconfigure)
-                self.resized(command.generation)
-
-    def stories(self) -> list[Story]:
-        """Those of job `a`, as they are shown."""
-        late = next((view.share_changes for view in self.board.views() if view.id == "a"), None)
-        return [story for job_id, story in self._kept if job_id == "a"] + ([late] if late else [])
-
-    def texts(self) -> list[str]:
-        return [story.text for story in self.stories()]
-
-
-@pytest.mark.slow
-@given(shares=st.lists(st.sampled_from([0.05, 0.25, 1.0]), min_size=1, max_size=6))
-def test_changes_of_share_in_a_row_are_one_line_of_the_story(shares: list[float]) -> None:
-    policy = Sharing(is_floor=False)
-    bench = ToldBench(policy)
-    bench.run("a")
-    before = bench.texts()
-    bench.give(policy, *shares)
-    *same, line = bench.texts()
-    assert same == before
-    assert line.startswith(f"its CPU share went from 100 % to {100 * shares[-1]:g} %")
-    num = 1 + sum(one != other for one, other in pairwise(shares))
-    extremes = f", between {100 * min(shares):g} % and {100 * max(shares):g} %"
-    assert (f" in {num} changes within " in line and line.endswith(extremes)) == (num > 1)
-    other = Bench(policy=policy)
-    other.core.load(bench.core.save())
-    assert other.job("a").share_changes == bench.stories()[-1], "a restarted head goes on with it"
-
-
-def test_what_else_happens_ends_the_line(policy: Sharing) -> None:
-    bench = ToldBench(policy)
-    bench.run("a", workers=2)
-    bench.give(policy, 0.5, 0.25)
-    bench.want(a=4)
-    bench.resized(only(changes(share(bench, policy, b=1.0)), Reconfigure).generation)
-    bench.give(policy, 1.0)
-    texts = " | ".join(bench.texts()[-4:])
-    assert re.search("100 % to 25 % in 2 .*from 2 to 4.*went from 2 to 4.*25 % to 100 %$", texts), texts
-    times = [story.at_s for story in bench.stories()]
-    assert times == sorted(times)
 
 
 def test_a_share_that_could_not_be_set_is_tried_again_later(bench: Bench, policy: Sharing) -> None:

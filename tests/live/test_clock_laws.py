@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import math
 
-import msgspec
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -18,7 +17,6 @@ from swell.live.clock import LASTS_S, TOLERANCE_S, HeadClock, shown_job
 from swell.live.head_thread import LOOK_EVERY_S
 from swell.model.calendar import Calendar
 from swell.model.event import AnyEvent, CancelRequested, JobSubmitted, NodeJoined, Opened
-from swell.model.view import Story
 
 from .machine import Machine
 
@@ -198,12 +196,3 @@ def test_a_cancelled_job_is_history() -> None:
     calendar = Calendar().opened(0.0, "one", 0.0, 0.0).stepped(2.0, 100.0)
     shown = shown_job(ended, calendar)
     assert (shown.deadline_s, shown.finished_s) == (150.0, 101.0)
-
-
-def test_what_is_told_of_a_job_has_the_time_of_the_calendar() -> None:
-    core: Core = core_of()
-    core.handle([JobSubmitted(at_s=0.0, job_id="a", spec=strict(deadline_s=50.0))])
-    (view,) = core.views()
-    view = msgspec.structs.replace(view, share_changes=Story(at_s=3.0, code="share", text=""))
-    shown = shown_job(view, Calendar().opened(0.0, "one", 0.0, 0.0).stepped(2.0, 100.0))
-    assert shown.share_changes is not None and shown.share_changes.at_s == 103.0

@@ -59,11 +59,9 @@ def _recorded_jobs(run: Path, policy: str | None) -> ShownJobs:
     policy = policy or known[0]
     jobs = record.jobs(policy)
 
-    def stories(view: JobView) -> Sequence[Story]:
-        told = record.stories(policy, view.id)
-        return told if view.share_changes is None else [*told, view.share_changes]
-
     times = RunTimes(max((view.finished_s or 0.0 for view in jobs), default=0.0))
     return ShownJobs(
-        times, lambda one: choose(jobs, one, f"the run in {run} has {len(jobs):,} others"), stories
+        times,
+        lambda one: choose(jobs, one, f"the run in {run} has {len(jobs):,} others"),
+        lambda view: record.stories(policy, view.id),
     )

@@ -418,7 +418,6 @@ def _(event: GangResized, state: HeadState, record: JobRecord) -> None:
     record.backoff.go_on()
     if gang.is_given_a_share:  # which says nothing of a resize that did not work
         record.backoff.num_refused_shares = 0
-        record.note_share(state.now_s, gang.members.configuration)
     else:
         record.backoff.num_failed_changes = 0
     if gang.is_reconfigured_in_place:

@@ -18,11 +18,9 @@ from swell.core.job_usage import JobUsage
 from swell.core.phases import check_transition
 from swell.core.resizes import ResizeLog
 from swell.core.setbacks import Promise
-from swell.core.share_changes import ShareChanges
 from swell.core.size_history import SizeHistory
 from swell.model.findings import JobFinding
 from swell.model.job import Elasticity, JobClass, JobSpec, Phase, Profile
-from swell.model.target import Configuration
 from swell.model.view import JobView
 
 #: Work of a restart job without an estimate, in seconds on one worker.
@@ -86,7 +84,6 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     admission: Admission = msgspec.field(default_factory=Admission)
     status: JobStatus = msgspec.field(default_factory=JobStatus)
     usage: JobUsage = msgspec.field(default_factory=JobUsage)
-    share_changes: ShareChanges | None = None  #: that its story does not tell yet
 
     @property
     def alone_s(self) -> float | None:
@@ -307,14 +304,6 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
         if self.gang.members.devices:
             self.tenure.train(elapsed_s)
 
-    def note_share(self, at_s: float, before: Configuration) -> None:
-        """Its CPU share has just become another one."""
-        share, changes = self.gang.members.configuration.weight, self.share_changes
-        if changes is None:
-            self.share_changes = ShareChanges.begin(at_s, before.weight, self.gang.members.configuration)
-        else:
-            self.share_changes = changes.then(at_s, share)
-
     def view(self) -> JobView:
         spec, status, gang = self.spec, self.status, self.gang
         used = self.usage.total
@@ -363,7 +352,6 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
             loss=status.loss,
             metrics=status.metrics,
             share=gang.members.configuration.share,
-            share_changes=None if self.share_changes is None else self.share_changes.story,
             cpu_s=self.usage.cpu_s,
             memory_used_bytes=self.usage.latest.memory_bytes if self.usage.latest and gang.held else None,
             read_bytes=used.read_bytes,

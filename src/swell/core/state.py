@@ -150,10 +150,7 @@ class HeadState(KeptState, kw_only=True):
         return without_expectations(record.status.reason)
 
     def tell(self, record: JobRecord, code: str, text: Words) -> None:
-        """Add a line to the job's story, after that of changes of its share so far."""
-        if (changes := record.share_changes) is not None:
-            self.stories.append((record.id, changes.until_s, changes.story.code, changes.story.text))
-            record.share_changes = None
+        """Add a line to the job's story."""
         self.stories.append((record.id, self.now_s, code, text))
 
     def end(self, record: JobRecord, phase: Phase, code: str, text: Words, at_s: float | None = None) -> None:

@@ -162,7 +162,6 @@ def shown_job(view: JobView, calendar: Calendar) -> JobView:
         **ahead,
         submitted_s=calendar.time_of(view.submitted_s),
         started_s=None if view.started_s is None else calendar.time_of(view.started_s),
-        share_changes=None if view.share_changes is None else shown_story(view.share_changes, calendar),
         sizes=tuple((calendar.time_of(at_s), workers) for at_s, workers in view.sizes),
         resize_history=tuple(
             msgspec.structs.replace(resize, at_s=calendar.time_of(resize.at_s))

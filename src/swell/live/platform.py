@@ -156,10 +156,8 @@ class JobLookup:
 
     def stories(self, job_id: str) -> list[Story]:
         """Decisions about the job, and webhooks that failed, oldest first. Raises UnknownJob."""
-        told, view = self._store.stories(job_id), self.found(job_id)
-        if not view.phase.is_end and view.share_changes is not None:
-            told.append(view.share_changes)  # its story tells of these once something else happens to it
-        return [shown_story(story, self._board.calendar) for story in told]
+        self.found(job_id)
+        return [shown_story(story, self._board.calendar) for story in self._store.stories(job_id)]
 
     def changes(self, since: int, also: Iterable[str] = ()) -> BoardChanges:
         """What became of jobs after a turn, with calendar times, ended ones too; see `ViewBoard.changes`.

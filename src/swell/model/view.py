@@ -111,7 +111,6 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     metric: str = LOSS  #: name of its evaluation function: `loss`, or of one of `metrics`
     metric_rises: bool = False  #: learning raises it
     share: float | None = None  #: of the cores of its node, relative to its neighbours; None: not divided
-    share_changes: Story | None = None  #: in a row, up to now: its story has them once something else happens
     cpu_s: float | None = None  #: CPU time of its workers so far; None: not measured
     memory_used_bytes: int | None = None  #: of its workers, resident
     read_bytes: int | None = (
