@@ -7,9 +7,8 @@ from itertools import product
 import pytest
 from tests.core.fakes import spec
 
-from swell.core.job_status import JobStatus
 from swell.core.phases import ALLOWED, IllegalTransition, check_transition
-from swell.core.record import JobRecord
+from swell.core.record import JobRecord, JobStatus
 from swell.model.job import Phase
 
 ENDS = {phase for phase in Phase if phase.is_end}

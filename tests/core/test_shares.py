@@ -15,7 +15,7 @@ from tests.core.bench import Bench, only
 from tests.core.fakes import Fixed, spec
 
 from swell.core.backoff import FIRST_BACK_OFF_S
-from swell.core.job_usage import JobUsage
+from swell.core.record import JobUsage
 from swell.model.command import AnyCommand, LaunchGang, Reconfigure, WakeAt
 from swell.model.event import GangStarted, Woke
 from swell.model.learning import Learning

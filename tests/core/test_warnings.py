@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from tests.core.fakes import spec
 
-from swell.core.job_status import MOST_TOPICS
-from swell.core.record import JobRecord
+from swell.core.record import MOST_TOPICS, JobRecord
 
 
 def record() -> JobRecord:

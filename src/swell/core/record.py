@@ -13,27 +13,22 @@ from swell.core.backoff import LONGEST_BACK_OFF_S, Backoff
 from swell.core.gang import NO_GANG, AnyGang, EndingGang, SteadyGang
 from swell.core.hold_time import HoldTime
 from swell.core.job_progress import JobProgress
-from swell.core.job_status import JobStatus
-from swell.core.job_usage import JobUsage
 from swell.core.phases import check_transition
 from swell.core.resizes import ResizeLog
 from swell.core.setbacks import Promise
 from swell.core.size_history import SizeHistory
 from swell.model.findings import JobFinding
 from swell.model.job import Elasticity, JobClass, JobSpec, Phase, Profile
+from swell.model.usage import NO_USAGE, GangUsage, total_usage
 from swell.model.view import JobView
 
 #: Work of a restart job without an estimate, in seconds on one worker.
 DEFAULT_ESTIMATE_S = 3600.0
 
-#: Shown of a job as it was submitted: each field of both but these, which are told as they are now.
-SUBMITTED = tuple(
-    name
-    for name in JobView.__struct_fields__
-    if name in JobSpec.__struct_fields__
-    and name not in {"job_class", "deadline_s", "checkpoint_interval_s", "kind", "webhook"}
-)
-submitted_of = attrgetter(*SUBMITTED)
+#: Topics of warnings about the processes of a gang, which the next gang's need not share.
+OF_GANG = ("checkpoint", "output")
+#: Topics that a job has warnings about at once; of others nothing is kept.
+MOST_TOPICS = 20
 
 
 class CommandTimes(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
@@ -44,6 +39,85 @@ class CommandTimes(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     asked_s: float = 0.0  #: anything at all
     #: Since when it waits to be launched, because others have yet to leave its devices; None: it does not.
     waits_since_s: float | None = None
+
+
+class JobStatus(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
+    """What people are told of a job: the head decides nothing by it. Times are head time."""
+
+    started_s: float | None = None
+    start_s: float | None = None  #: length of the latest start
+    finished_s: float | None = None
+    estimated_finish_s: float | None = None
+    begins_s: float | None = None  #: when the gang has started, as the estimate expects of one that has not
+    pids: tuple[int, ...] = ()  #: of all workers that it has had
+    live_pids: tuple[int, ...] = ()
+    step_s: float | None = None
+    batch: int = 0  #: samples of the steps that were told of last; 0: none were
+    noise_scale: float | None = None  #: of its gradients, in samples; None: nothing was measured
+    loss: float | None = None
+    metrics: dict[str, float] = {}
+    reason_code: str = "submitted"
+    reason: str = "has just been submitted"
+    message: str = ""
+    warnings: dict[str, str] = {}  #: topic -> what its owner should know for as long as it is so
+
+    def note_pids(self, pids: tuple[int, ...]) -> None:
+        """These are its workers now."""
+        self.live_pids = pids
+        self.pids += tuple(pid for pid in pids if pid not in self.pids)
+
+    def warn(self, about: str, message: str) -> bool:
+        """Set the warning of a topic, or end it with an empty message.
+
+        Returns:
+            False: it stands so already, or there are too many topics.
+        """
+        if self.warnings.get(about, "") == message:
+            return False
+        if about not in self.warnings and len(self.warnings) >= MOST_TOPICS:
+            return False
+        kept = {topic: text for topic, text in self.warnings.items() if topic != about}
+        self.warnings = {**kept, about: message} if message else kept
+        return True
+
+    def end_warnings_of_gang(self) -> None:
+        """Its processes are new: they warn again if the cause lasts."""
+        self.warnings = {topic: text for topic, text in self.warnings.items() if topic not in OF_GANG}
+
+
+class JobUsage(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
+    """What a job has learnt, and what its gangs have used for that, as reports say. Times are head time."""
+
+    latest: GangUsage | None = None  #: of the gang that there is, or was last
+    before_cpu_s: float = 0.0  #: used by the gangs before that one
+    before: GangUsage = NO_USAGE  #: all else that they used
+    value: float | None = None  #: of its evaluation function, as last reported; None: none, or not finite
+    value_s: float | None = None  #: when that was
+
+    @property
+    def cpu_s(self) -> float | None:
+        """CPU time of all its gangs; None: not measured."""
+        return None if self.latest is None else self.before_cpu_s + self.latest.cpu_s
+
+    @property
+    def total(self) -> GangUsage:
+        """What all its gangs have used, but for CPU time."""
+        return self.before if self.latest is None else total_usage([self.before, self.latest])
+
+    def begin_gang(self) -> None:
+        """The next gang counts from 0."""
+        if self.latest is not None:
+            self.before_cpu_s += self.latest.cpu_s
+            ended = msgspec.structs.replace(self.latest.without_memory, cpu_s=0.0)
+            self.before = total_usage([self.before, ended])
+            self.latest = NO_USAGE
+
+    def note(self, at_s: float, value: float | None, usage: GangUsage | None) -> None:
+        """A report of its gang."""
+        if usage is not None:
+            self.latest = usage
+        if value is not None:
+            self.value, self.value_s = (value if math.isfinite(value) else None), at_s
 
 
 class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
@@ -305,68 +379,37 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
             self.tenure.train(elapsed_s)
 
     def view(self) -> JobView:
-        spec, status, gang = self.spec, self.status, self.gang
-        used = self.usage.total
+        gang, is_over, used, latest = self.gang, self.ended is not None, self.usage.total, self.usage.latest
+        shown = dict(zip(SHOWN, shown_of(self), strict=True))
+        if is_over or self.is_set_aside:
+            shown["estimated_finish_s"] = None
+        if is_over:
+            shown |= {"is_held": False, "awaits": (), "checkpoint_interval_s": None}
         return JobView(
-            **dict(zip(SUBMITTED, submitted_of(spec), strict=True)),
-            id=self.id,
-            user=self.user,
-            job_class=self.job_class,
-            phase=self.phase,
+            **shown,
             batch=self._shown_batch(),
-            noise_scale=status.noise_scale,
-            least_by_memory=self.least_by_memory,
-            submitted_s=self.submitted_s,
-            deadline_s=self.deadline_s,
-            is_promised=self.admission.is_promised,
-            counter_offer_s=self.admission.counter_offer_s,
-            is_unpromised=self.admission.is_unpromised,
-            refusal=self.admission.refusal,
-            asked_deadline_s=self.asked_deadline_s,
-            started_s=status.started_s,
-            alone_s=self.alone_s,
-            start_s=status.start_s,
-            finished_s=status.finished_s,
-            is_held=self.is_held and self.ended is None,
-            awaits=self.awaits if self.ended is None else (),
-            estimated_finish_s=status.estimated_finish_s
-            if self.ended is None and not self.is_set_aside
-            else None,
             kept=self._kept(),
             workers=self.num_workers,
             devices=gang.held,
             generation=gang.generation if gang.members.devices else self.generation,
             sizes=self.sizes.changes,
-            pids=status.pids,
-            live_pids=status.live_pids,
             resizes=self.resizes.num_done,
             resize_pause_s=self.resizes.pause_s,
             resize_saved_s=self.resizes.total_saved_s,
             resize_history=self.resizes.told(self.progress.as_of_s),
             steps=self._shown_steps(),
             total_steps=self.known_total,
-            step_s=status.step_s,
-            checkpoint_interval_s=None if self.ended is not None else self.checkpoint_interval_s,
-            save_s=self.save_s,
             mean_time_to_loss_s=gang.goal.mean_time_to_loss_s,
-            loss=status.loss,
-            metrics=status.metrics,
             share=gang.members.configuration.share,
             cpu_s=self.usage.cpu_s,
-            memory_used_bytes=self.usage.latest.memory_bytes if self.usage.latest and gang.held else None,
+            memory_used_bytes=latest.memory_bytes if latest and gang.held else None,
             read_bytes=used.read_bytes,
             written_bytes=used.written_bytes,
-            reason_code=status.reason_code,
-            reason=status.reason,
             retry_s=(self.backoff.until_s or None)
             if self.phase is Phase.QUEUED and self.backoff.cause
             else None,
-            message=self.backoff.cause or status.message,
-            warnings=status.warnings,
-            continues=self.continues,
-            webhook=spec.webhook is not None,
-            findings=self.findings,
-            held_by=self.held_by,
+            message=self.backoff.cause or self.status.message,
+            webhook=self.spec.webhook is not None,
         )
 
     def _kept(self) -> bool | None:
@@ -391,3 +434,27 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
             return int(min(self.progress.done_steps, self.known_total or math.inf))
         reported = self.progress.reported
         return 0 if reported is None else reported.steps
+
+
+#: Fields of a view that `JobRecord.view` works out, and the kind, which a platform adds.
+WORKED_OUT = frozenset(
+    ["batch", "workers", "devices", "generation", "sizes", "resizes", "steps", "message", "webhook", "kind"]
+)
+#: What was submitted, and may have changed since.
+CHANGEABLE = {"job_class", "deadline_s", "checkpoint_interval_s"}
+
+
+def _shown_paths() -> dict[str, str]:
+    """Where a record has each other field of a view, under the same name: it, its request or a part."""
+    parts = {"spec.": JobSpec, "": JobRecord, "status.": JobStatus, "admission.": Admission}
+    found = {
+        name: at + name
+        for at, part in reversed(parts.items())
+        for name in JobView.__struct_fields__
+        if hasattr(part, name) and not (part is JobSpec and name in CHANGEABLE)
+    }
+    return {name: path for name, path in found.items() if name not in WORKED_OUT}
+
+
+SHOWN = _shown_paths()
+shown_of = attrgetter(*SHOWN.values())

@@ -502,8 +502,6 @@ class HeadState(KeptState, kw_only=True):
         self._clear()
         for name in KeptState.__struct_fields__:
             setattr(self, name, getattr(saved, name))
-        if saved.records and not saved.tenants.codes:
-            self.tenants = _tenants_of(saved.records)  # kept by a version that knew none
         self.belief.restore(saved.belief)
         self.records = {record.id: record for record in saved.records}
         for record in saved.records:
@@ -523,14 +521,6 @@ class HeadState(KeptState, kw_only=True):
         self.unshown = set(self.records)
         self.write_rows(frozenset(saved.rows))
         self._dirty |= unwritten
-
-
-def _tenants_of(records: list[JobRecord]) -> Tenants:
-    """Number the tenants of these jobs, for a state that was saved by a version without tenants."""
-    tenants = Tenants()
-    for record in records:
-        record.tenant = tenants.join(record.spec.tenant, record.submitted_s)
-    return tenants
 
 
 def job_sizes(
