@@ -14,15 +14,12 @@ from benchmarks.conditions import conditions, describe, write_json
 from benchmarks.solvers import horizons, knapsacks, trainers
 from benchmarks.solvers.measured import Row
 from benchmarks.solvers.page import page_of, write_csv
-from swell.compiled import compile_always
 
 
-def rows(num_instances: int, num_rival: int, limit_s: float, file: Path | None) -> Iterator[Row]:
+def rows(num_instances: int, num_rival: int, limit_s: float) -> Iterator[Row]:
     yield from trainers.bftrainer_rows(num_instances, num_rival, limit_s)
     yield from knapsacks.saxena_rows(num_instances, num_rival, limit_s)
     yield from horizons.hu_rows(num_instances, num_rival, limit_s)
-    if file is not None:
-        yield from knapsacks.filed_rows(file, num_rival, limit_s)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -30,16 +27,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--instances", type=int, default=20, help="seeded instances of each size")
     parser.add_argument("--rival", type=int, default=3, help="of those, how many the general solver solves")
     parser.add_argument("--limit", type=float, default=20.0, help="seconds of HiGHS for an instance")
-    parser.add_argument(
-        "--file", type=Path, help="knapsacks, one a line: see benchmarks/solvers/instances.py"
-    )
     parser.add_argument("--json", type=Path, help="write the figures there")
     parser.add_argument("--page", type=Path, help="write the page of docs/results there, and a CSV beside it")
     options = parser.parse_args(arguments)
     known = conditions()
-    compile_always()
     found = []
-    for row in rows(options.instances, options.rival, options.limit, options.file):
+    for row in rows(options.instances, options.rival, options.limit):
         print(*row.cells(), sep=" | ", flush=True)
         found.append(row)
     if options.json is not None:

@@ -1,12 +1,9 @@
-"""Seeded instances of the multiple-choice knapsack as the papers have it, and instances from a file."""
+"""Seeded instances of the multiple-choice knapsack as the papers have it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
-import msgspec
 import numpy as np
 
 from swell.arrays import FloatArray, IntArray
@@ -25,45 +22,6 @@ class Instance:
     @property
     def arguments(self) -> tuple[IntArray, IntArray, FloatArray, FloatArray, int]:
         return self.starts, self.devices, self.value, self.nothing, self.num_devices
-
-
-class _Curve(msgspec.Struct, forbid_unknown_fields=True):
-    devices: list[int]
-    value: list[float]
-    nothing: float | None = 0.0  #: null: it must have an option
-
-
-class _Filed(msgspec.Struct, forbid_unknown_fields=True):
-    num_devices: int
-    takers: list[_Curve]
-
-
-def read_instances(path: Path) -> Iterator[Instance]:
-    """One a line: {"num_devices": 8, "takers": [{"devices": [1, 2], "value": [1.0, 1.8], "nothing": 0}]}.
-
-    Raises:
-        msgspec.ValidationError, ValueError: naming the line.
-    """
-    for number, line in enumerate(path.read_bytes().splitlines(), 1):
-        try:
-            yield _packed(msgspec.json.decode(line, type=_Filed))
-        except (msgspec.DecodeError, ValueError) as error:
-            raise ValueError(f"{path}, line {number}: {error}") from error
-
-
-def _packed(filed: _Filed) -> Instance:
-    for number, taker in enumerate(filed.takers):
-        if len(taker.devices) != len(taker.value):
-            raise ValueError(f"taker {number} has {len(taker.devices)} sizes and {len(taker.value)} values")
-        if sorted({*taker.devices, 0}) != [0, *taker.devices]:
-            raise ValueError(f"devices of taker {number} must be positive and ascend")
-    return Instance(
-        starts=np.cumsum([0, *(len(taker.devices) for taker in filed.takers)]),
-        devices=np.array([size for taker in filed.takers for size in taker.devices], dtype=np.int64),
-        value=np.array([value for taker in filed.takers for value in taker.value], dtype=np.float64),
-        nothing=np.array([-np.inf if t.nothing is None else t.nothing for t in filed.takers], dtype=float),
-        num_devices=filed.num_devices,
-    )
 
 
 def saxena(num_jobs: int, num_devices: int, most: int, seed: int) -> Instance:

@@ -1,15 +1,14 @@
-"""Saxena's division of devices and filed knapsacks, beside the plain dynamic program and HiGHS."""
+"""Saxena's division of devices, beside the plain dynamic program and HiGHS."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from pathlib import Path
 
 from tests.solvers.highs import Answer
 from tests.solvers.plain_knapsack import Knapsack, plain_value, solve_by_highs
 
-from benchmarks.solvers.instances import Instance, concave, read_instances, saxena
+from benchmarks.solvers.instances import Instance, concave, saxena
 from benchmarks.solvers.measured import Row, cpu_ms, rival_of
 from swell.solvers.knapsack import Best, best_options
 
@@ -29,11 +28,6 @@ def saxena_rows(num_instances: int, num_rival: int, limit_s: float) -> Iterator[
             yield row_of(name, size, some, "plain DP (numpy)", _plainly, num_rival)
             if num_jobs * most <= MOST_OPTIONS_OF_HIGHS:
                 yield row_of(name, size, some, "HiGHS, counts", _by_highs(limit_s), num_rival)
-
-
-def filed_rows(file: Path, num_rival: int, limit_s: float) -> Iterator[Row]:
-    some = list(read_instances(file))
-    yield row_of(file.name, "as filed", some, "HiGHS, counts", _by_highs(limit_s), num_rival)
 
 
 def _plainly(knapsack: Knapsack) -> Answer:

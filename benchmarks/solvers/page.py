@@ -28,8 +28,7 @@ The largest size of each problem for each pair of solvers; all sizes: [solvers.c
 {table}
 
 * Instances are drawn with the seeds 0, 1 and so on. Ours solves {num_instances} of each size, and the other
-  solver the first {num_rival}. A turn is measured {num_turns} times. `OPTIONS="--file KNAPSACKS.jsonl"`
-  solves instances of your own, too.
+  solver the first {num_rival}. A turn is measured {num_turns} times.
 * HiGHS has {limit_s:g} s of the clock for an instance: less CPU time where the machine has other work. A time
   after ">" is a lower bound, because HiGHS was ended at this limit. Its time includes writing the model.
 * The last column says by how much of our value the other solver's answers are worse. "No answer" means that

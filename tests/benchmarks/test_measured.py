@@ -9,7 +9,7 @@ pytest.importorskip("scipy")
 
 from benchmarks.solvers.measured import Rival, Row
 from tests.solvers.highs import Answer
-from tests.solvers.horizons import hu_problem, solve_one_hot
+from tests.solvers.horizons import PaperModel
 
 
 def cells(*answers: Answer) -> tuple[str, ...]:
@@ -32,4 +32,5 @@ def test_times_of_a_rival_at_the_limit_are_lower_bounds() -> None:
 
 
 def test_a_solver_that_has_no_time_has_no_answer() -> None:
-    assert solve_one_hot(hu_problem(20, 70, seed=0), limit_s=0.0) == (-np.inf, True)
+    model = PaperModel(np.full(20, 60.0), (0, 1, 2, 4), 30, 5, 5.0, least=0)
+    assert model.solve(limit_s=0.0) == (-np.inf, True)

@@ -146,47 +146,6 @@ def _value_alone(problem: HorizonProblem, row: int, plan: tuple[int, ...]) -> fl
     return total
 
 
-def solve_one_hot(problem: HorizonProblem, gap_share: float = 1e-7, limit_s: float = np.inf) -> Answer:
-    """By HiGHS: a binary for each taker, step and option, and what is done as a number.
-
-    A taker that is bound has an option in each step before the one in which a binary says that it is done
-    (constraints (7) to (10)).
-    """
-    num_options, num_steps = len(problem.devices), problem.num_steps
-    if not num_options:
-        return Answer(float(problem.first_gain_of_none.sum() * problem.weights.sum()))
-    row_of = np.repeat(np.arange(problem.num_takers), np.diff(problem.starts))
-    num_chosen = num_options * num_steps
-    num_done = problem.num_takers * num_steps
-    rows = Rows(num_chosen + 2 * num_done)
-    for step in range(num_steps):
-        gain = problem.first_gain if step == 0 else problem.gain
-        base = num_options * step
-        rows.add(
-            [(base + one, float(problem.devices[one])) for one in range(num_options)],
-            -np.inf,
-            problem.num_devices,
-        )
-        for row in range(problem.num_takers):
-            own = np.flatnonzero(row_of == row).tolist()
-            done = num_chosen + problem.num_takers * step + row
-            before = [(done - problem.num_takers, -1.0)] if step else []
-            none = float(problem.first_gain_of_none[row]) if step == 0 else 0.0
-            if own:
-                rows.add([(base + one, 1.0) for one in own], 0.0, 1.0)
-            if problem.is_bound[row]:
-                is_done = [(done + num_done - problem.num_takers, 1.0)] if step else []
-                rows.add([*((base + one, 1.0) for one in own), *is_done], 1.0, np.inf)
-                rows.add([(done + num_done, 1.0), (done, -1.0)], -np.inf, 0.0)
-            more = [(base + one, none - float(gain[one])) for one in own]
-            rows.add([(done, 1.0), *before, *more], -np.inf, none)
-    nothing = np.zeros(num_done)
-    cost = np.concatenate([np.zeros(num_chosen), -np.repeat(problem.weights, problem.num_takers), nothing])
-    is_whole = np.concatenate([np.ones(num_chosen), nothing, nothing + 1.0])
-    least = np.concatenate([np.zeros(num_chosen), nothing - np.inf, nothing])
-    return solve(cost, [rows.constraint()], Bounds(least, 1.0), is_whole, gap_share, limit_s)
-
-
 @dataclass(frozen=True)
 class PaperModel:
     """Section 4.4 of Hu et al. as printed: n, delta-, delta+, constraints (5), (6) and (15)-(20).

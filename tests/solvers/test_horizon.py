@@ -18,12 +18,11 @@ from tests.solvers.horizons import (
     free,
     hu_problem,
     random_problem,
-    solve_one_hot,
     speed,
 )
 
 from swell.solvers.horizon import MAX_PLANS, HorizonProblem, best_plans
-from swell.solvers.knapsack import NO_OPTION
+from swell.solvers.knapsack import NO_OPTION, best_options
 
 #: HiGHS's own tolerances.
 CLOSE = 1e-5
@@ -67,15 +66,6 @@ def best_of_all(problem: HorizonProblem) -> float:
         except AssertionError:
             continue
     return best
-
-
-@pytest.mark.slow
-def test_a_hundred_problems_have_the_optimum_that_highs_finds_for_the_one_hot_model() -> None:
-    for seed in range(100):
-        problem = random_problem(seed, most_takers=7, most_steps=4)
-        exact = best_plans(problem)
-        assert exact.is_proven
-        assert exact.value == pytest.approx(solve_one_hot(problem).value, abs=CLOSE)
 
 
 def paper_model(problem: HorizonProblem, sizes: tuple[int, ...], least: int) -> PaperModel:
@@ -122,7 +112,7 @@ def test_a_big_m_that_is_too_small_cuts_off_the_optimum_and_a_large_one_does_not
     """M must reach from the least number of nodes to the largest size; the printed 1/M may be 1."""
     problem = hu_problem(3, 40, seed=2, num_steps=2)
     model = paper_model(problem, tuple(SIZES.tolist()), least=1)
-    truth = solve_one_hot(problem).value
+    truth = best_plans(problem).value
     assert model.solve().value == pytest.approx(truth, abs=CLOSE)
     assert replace(model, big=17.0, unit=None).solve().value == pytest.approx(truth, abs=CLOSE)
     assert replace(model, big=8.0).solve().value < truth - 0.01
@@ -144,11 +134,12 @@ def test_plans_of_a_hundred_jobs_are_proven_to_be_the_best(num_jobs: int, num_no
     assert answer.is_proven and answer.value == pytest.approx(checked_value(problem, answer.option))
 
 
-def test_jobs_that_cannot_end_are_divided_exactly_without_prices() -> None:
+def test_jobs_that_cannot_end_are_divided_exactly_in_each_step() -> None:
     """The steps do not concern each other, so one knapsack a step is the optimum."""
     problem = hu_problem(30, 70, seed=0, median_min=1000.0, spread=0.1)
     answer = best_plans(problem)
-    assert answer.is_proven and answer.value == pytest.approx(solve_one_hot(problem).value, abs=CLOSE)
+    one_step = best_options(problem.starts, problem.devices, problem.gain, np.zeros(30), 70).value
+    assert answer.is_proven and answer.value == pytest.approx((5 + 4 + 3 + 2 + 1) * one_step, abs=CLOSE)
 
 
 def test_what_is_done_early_counts_in_every_step_after_it() -> None:
