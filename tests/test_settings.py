@@ -102,7 +102,7 @@ def test_a_parameter_of_a_policy_is_a_setting_too() -> None:
         ("tiresias.promote_knob=-1", r"tiresias\.promote_knob=-1 may not be: Expected float >= 0"),
         ("tiresias.promote_knob=inf", r"promote_knob=inf is not a finite number"),
         ("themis.fairness_knob=2", r"fairness_knob=2 may not be: Expected float <= 1"),
-        ("tiresias.knob=3", "tiresias has no parameter 'knob'; it has as_in_pollux, period_s, promote_knob"),
+        ("tiresias.knob=3", "tiresias has no parameter 'knob'; it has period_s, promote_knob"),
         ("lifo.knob=3", "there is no policy 'lifo'; did you mean fifo?"),
         ("tiresias.promote_knob=x", "'x' is not a number"),
     ],

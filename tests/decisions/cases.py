@@ -199,7 +199,7 @@ SCENES: dict[str, tuple[Callable[[str, int], Scenario], int]] = {
     "crowded": (crowded, 60),
 }
 #: In the order in which their scenes were drawn, and the places in it of lines that went.
-GONE = (9, 24)
+GONE = (9, 15, 23)
 RECORDED: tuple[tuple[str, Mapping[str, float]], ...] = (
     ("elasticflow", {}),
     ("elasticflow_paper", {}),
@@ -216,7 +216,6 @@ RECORDED: tuple[tuple[str, Mapping[str, float]], ...] = (
     ("themis", {}),
     ("chronus", {}),
     ("pollux", {}),
-    ("tiresias", {"as_in_pollux": 1}),
     ("hu", {}),
     ("hu", {"horizon_end": 1}),
     ("hu", {"counts_changes": 1}),

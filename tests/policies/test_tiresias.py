@@ -73,23 +73,3 @@ def test_a_short_job_need_not_wait_for_a_long_one_of_which_nobody_knows_how_long
     run = follow(Tiresias(), jobs, 8, margin_share=0.0, min_hold_s=0.0)
     sinks_s = THRESHOLDS_DEVICE_S[0] / 8
     assert np.isclose(run.finished["short"], sinks_s + 100.0, atol=1.0)
-
-
-def test_in_pollux_evaluation_an_earlier_job_stops_later_ones_of_its_queue() -> None:
-    """A wide job that came before the others gets devices from them as soon as that is enough for it."""
-    jobs = [
-        best_effort("running", LINEAR, 1e6, requested=4, held=4, submitted=-900.0, changed=-900.0),
-        best_effort("wide", LINEAR, 1e6, requested=4, submitted=-800.0),
-        best_effort("narrow", LINEAR, 1e6, requested=2, held=2, submitted=-100.0, changed=-100.0),
-    ]
-    assert Tiresias(as_in_pollux=1).decide(snapshot(jobs, 6)).workers.tolist() == [4, 0, 2]
-    assert Tiresias(as_in_pollux=1).decide(snapshot(jobs[1:], 4)).workers.tolist() == [4, 0]
-    assert Tiresias().decide(snapshot(jobs[1:], 4)).workers.tolist() == [0, 2]
-
-
-def test_in_pollux_evaluation_jobs_sink_after_16_device_hours_and_for_good() -> None:
-    sinks_at = 16 * 3600.0
-    for attained, given in ((sinks_at - 1.0, [4, 0]), (sinks_at, [0, 4])):
-        old = best_effort("old", LINEAR, 1e6, requested=4, attained=attained, submitted=-1e7)
-        new = best_effort("new", LINEAR, 1e6, requested=4, submitted=-1.0)
-        assert Tiresias(as_in_pollux=1).decide(snapshot([old, new], 4)).workers.tolist() == given

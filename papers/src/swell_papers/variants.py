@@ -28,7 +28,6 @@ VARIANTS: Mapping[str, tuple[str, Parameters]] = {
     "saxena_max_batch": ("saxena", {"fixed_batch": 1}),
     "saxena_min_batch": ("saxena", {"fixed_batch": 2}),
     "saxena_random_batch": ("saxena", {"fixed_batch": 3}),
-    "tiresias_pollux": ("tiresias", {"as_in_pollux": 1}),
 }
 
 

@@ -9,7 +9,6 @@ import numpy as np
 from msgspec import Meta
 
 from swell.arrays import BoolArray, FloatArray, IntArray
-from swell.model.options import Domain, Sizes
 from swell.model.plan import Allocation
 from swell.model.snapshot import Snapshot
 from swell.policies.levels import Levels
@@ -22,7 +21,6 @@ from swell.solvers.marginal import raise_in_order
 THRESHOLDS_DEVICE_S = (3250.0, 7200.0)
 #: A job goes back to the first queue when it has waited so many times as long as it has run.
 PROMOTE_KNOB = 8.0
-NEVER = 1e12
 #: The head is not woken sooner than this: rounding may leave a job just below its threshold.
 LEAST_WAIT_S = 0.1
 
@@ -33,17 +31,6 @@ PromoteKnob = Annotated[
         description="A job that has waited this many times as long as it ran is promoted to the first queue.",
     ),
 ]
-AsInPollux = Annotated[
-    int,
-    Meta(
-        ge=0,
-        le=1,
-        description="1: as in Pollux's evaluation, with one threshold of 16 device-hours, no promotion and "
-        "strictly by arrival.",
-    ),
-]
-#: The threshold of Pollux's simulator.
-POLLUX_THRESHOLDS_DEVICE_S = (16 * 3600.0,)
 
 
 class Tiresias(Policy):
@@ -62,33 +49,16 @@ class Tiresias(Policy):
         queue that run (as in the authors' simulator), not by its first start; one that sinks while it runs
         goes on before those that wait in its new queue (ElasticFlow's published simulator, which promotes no
         job, puts it behind them); no placement by the skew of a model's tensors; the Gittins index of section
-        3.2 is not here. With `as_in_pollux` it is that of the published simulator of Pollux (Qiao et al.,
-        OSDI 2021; section 5.2 for its figures), where an earlier job stops later ones of its own queue as
-        soon as that makes room for it.
+        3.2 is not here.
     """
 
     name = "tiresias"
 
     promote_knob: PromoteKnob = PROMOTE_KNOB
-    as_in_pollux: AsInPollux = 0
-
-    @property
-    def offered(self) -> Domain:
-        """See `Policy.offered`."""
-        return replace(self.domain, sizes=Sizes.EVERY) if self.as_in_pollux else self.domain
-
-    @property
-    def thresholds_device_s(self) -> tuple[float, ...]:
-        """Device-seconds at which a job leaves the first queue, and the second."""
-        return POLLUX_THRESHOLDS_DEVICE_S if self.as_in_pollux else THRESHOLDS_DEVICE_S
-
-    @property
-    def _promotes_after(self) -> float:
-        return NEVER if self.as_in_pollux else self.promote_knob
 
     def decide(self, snapshot: Snapshot) -> Allocation:
         levels = requested_levels(snapshot)
-        thresholds = np.array(self.thresholds_device_s)
+        thresholds = np.array(THRESHOLDS_DEVICE_S)
         devices = np.maximum(levels.devices[:, 0], 1)
         queue = np.searchsorted(thresholds, snapshot.attained_device_s, side="right")  # section 3.2: K queues
         is_promoted = self._is_promoted(snapshot, devices)
@@ -111,8 +81,8 @@ class Tiresias(Policy):
         since_s = np.where(snapshot.held_workers > 0, snapshot.now_s - snapshot.changed_s, 0.0)
         before_s = np.maximum(snapshot.attained_device_s / devices - since_s, 0.0)  # run before the launch
         waited_s = snapshot.now_s - since_s - snapshot.submitted_s - before_s
-        has_starved = waited_s >= self._promotes_after * before_s  # section 3.2: PROMOTEKNOB
-        promoted: BoolArray = has_starved & (since_s * devices < self.thresholds_device_s[0])
+        has_starved = waited_s >= self.promote_knob * before_s  # section 3.2: PROMOTEKNOB
+        promoted: BoolArray = has_starved & (since_s * devices < THRESHOLDS_DEVICE_S[0])
         return promoted
 
     def _wake_s(self, snapshot: Snapshot, levels: Levels, queue: IntArray, is_promoted: BoolArray) -> float:
@@ -124,20 +94,18 @@ class Tiresias(Policy):
         if not is_waiting.any():
             return np.inf
         devices = np.maximum(levels.devices[:, 0], 1)
-        next_at = np.append(self.thresholds_device_s, np.inf)[queue]
+        next_at = np.append(THRESHOLDS_DEVICE_S, np.inf)[queue]
         since_s = np.where(snapshot.held_workers > 0, snapshot.now_s - snapshot.changed_s, 0.0)
         served = np.where(is_promoted, since_s * devices, snapshot.attained_device_s)
         sinks_s: FloatArray = np.where(snapshot.held_workers > 0, (next_at - served) / devices, np.inf)
         run_s = snapshot.attained_device_s / devices
         waited_s = snapshot.now_s - snapshot.submitted_s - run_s
-        rises_s = np.where(is_waiting & ~is_promoted, self._promotes_after * run_s - waited_s, np.inf)
+        rises_s = np.where(is_waiting & ~is_promoted, self.promote_knob * run_s - waited_s, np.inf)
         first_s = float(np.minimum(sinks_s, rises_s).min())
         return snapshot.now_s + max(first_s, snapshot.min_hold_s, LEAST_WAIT_S)
 
     def _in_order(self, snapshot: Snapshot, queue: IntArray) -> IntArray:
         """Rows by priority and queue; those that run first, so none is stopped for one of its own queue."""
-        if self.as_in_pollux:
-            return snapshot.by_key(range(snapshot.num_jobs), queue)
         rows = snapshot.arrival_order
         is_waiting = snapshot.held_workers == 0
         ordered: IntArray = rows[np.lexsort((is_waiting[rows], queue[rows], -snapshot.priority[rows]))]
