@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.core.fakes import spec
 
-from swell.core.kind_choice import KindLoad, choose, named_kinds
+from swell.core.kinds import KindLoad, choose, named_kinds
 from swell.model.job import JobSpec
 from swell.model.kind import ANY
 

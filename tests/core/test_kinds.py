@@ -11,7 +11,7 @@ from tests.core.fakes import Fixed, core_of, node, profile, spec
 
 from swell.core.core import Core
 from swell.core.platform_core import PlatformCore
-from swell.core.saved_kinds import read_kinds
+from swell.core.saved_kinds import read_platform
 from swell.live.board import TurnNews, ViewBoard
 from swell.live.recovery import changed_nodes
 from swell.model.cluster import Cluster
@@ -146,7 +146,7 @@ def test_what_waits_aside_makes_no_core_and_goes_with_its_host() -> None:
     core = asking("slow")
     for number in range(50):
         core.handle([join(of_kind(f"odd-{number}", "n1"), 1.0 + number)])
-    assert len(read_kinds(core.save())) == 1 and len(core.lost_nodes) == 1
+    assert len(read_platform(core.save()).kinds) == 1 and len(core.lost_nodes) == 1
     core.handle([NodeLost(at_s=60.0, name="n1", cause="its lease is over")])
     core.handle([KindAllowed(at_s=61.0, kind="odd-49")])
     assert names(core) == ["node-slow"]
@@ -312,7 +312,7 @@ def test_a_new_kind_begins_with_what_the_platform_knows() -> None:
     core.handle([Opened(at_s=0.0, policy="restless"), join(of_kind("slow", "n0"))])
     core.handle([ClockStepped(at_s=1.0, calendar_offset_s=3600.0)])
     core.handle([DrainRequested(at_s=2.0), join(of_kind("fast", "n1"), 3.0), submit("b", "fast", 3.0)])
-    for one in read_kinds(core.save()):
+    for one in read_platform(core.save()).kinds:
         saved = one.saved
         assert (saved.policy, saved.is_draining, saved.calendar.offset_s) == ("restless", True, 3600.0)
     commands = core.handle([Opened(at_s=4.0)])

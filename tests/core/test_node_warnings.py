@@ -13,6 +13,7 @@ from tests.core.head import Head
 from tests.examples import Shown, share_of_examples
 
 from swell.core.backoff import MAX_SETBACKS
+from swell.core.leaving_nodes import together
 from swell.live.recovery import changed_nodes
 from swell.model.command import LaunchGang, ProfileJob, Reconfigure, SuspendGang
 from swell.model.event import (
@@ -288,7 +289,7 @@ def test_of_several_who_have_a_node_left_the_earliest_end_holds_and_all_are_told
         if not standing:
             assert not core.state.warned
             continue
-        warned = core.state.warned["n0"]
+        warned = together(core.state.warned["n0"])
         ends = [end_s for end_s in standing.values() if end_s is not None]
         assert warned.until_s == min(ends, default=None)
         assert set(warned.why.split("; ")) == standing.keys()
@@ -302,7 +303,7 @@ def test_a_warning_outlives_the_daemon_and_ends_with_the_node_or_at_a_word() -> 
     core.handle([NodeWarned(at_s=2.0, name="n0", until_s=None, why="new memory")])
     reborn = core_of()
     reborn.load(core.save())
-    assert reborn.state.warned == core.state.warned and reborn.state.warned["n0"].why == "new memory"
+    assert reborn.state.warned == core.state.warned and reborn.state.warned["n0"][0].why == "new memory"
     assert changed_nodes(reborn.state.cluster, [node("n0")], 3.0) == []
     reborn.handle([NodeJoined(at_s=1.0, node=node("n0"))])  # told again: its journal had it
     assert reborn.state.warned

@@ -13,7 +13,7 @@ from tests.examples import fewer_if_quick
 from tests.sim.worlds import RATES, head, job
 
 from swell.core.platform_core import PlatformCore
-from swell.core.saved_kinds import read_kinds
+from swell.core.saved_kinds import read_platform
 from swell.model.job import Phase
 from swell.model.node import Node
 from swell.policies.registry import POLICIES
@@ -147,7 +147,7 @@ def test_with_one_kind_a_platform_commands_what_its_only_core_does(data: st.Data
         assert commands == core.handle(batch)
         for command in commands:
             world.perform(command)
-    (its_only,) = read_kinds(platform.save())
+    (its_only,) = read_platform(platform.save()).kinds
     assert its_only.head == core.save()
 
 

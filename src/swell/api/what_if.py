@@ -21,10 +21,10 @@ from swell.api.similar_jobs import SimilarJobs
 from swell.api.user_list import UserList
 from swell.assemble import left_behind, settings_of
 from swell.core.job_progress import JobProgress
-from swell.core.kind_choice import KindLoad, choose, named_kinds, smallest_gang
+from swell.core.kinds import KindLoad, choose, named_kinds, smallest_gang
 from swell.core.platform_core import place_without_kind
 from swell.core.record import JobRecord
-from swell.core.saved_kinds import SavedKind, read_kinds
+from swell.core.saved_kinds import SavedKind, read_platform
 from swell.core.state import Saved, job_sizes
 from swell.executors.controller.profile_cache import ProfileCache
 from swell.live.clock import HeadClock
@@ -172,7 +172,7 @@ def _scene(folder: StateFolder) -> WhatIfState:
     ended = [view for view in views if view.phase.is_end]
     cache = ProfileCache(folder.path)
     quotas = None if is_up else dict(UserList(folder.path).quotas())  # as a platform hears when it starts
-    kinds = [_kind_scene(one, cache, ended, quotas) for one in read_kinds(state)]
+    kinds = [_kind_scene(one, cache, ended, quotas) for one in read_platform(state).kinds]
     clock, calendar = HeadClock(), kinds[0].saved.calendar
     clock.go_on(calendar, max(kind.saved.now_s for kind in kinds))
     return WhatIfState(

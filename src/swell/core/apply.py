@@ -145,7 +145,7 @@ def _(event: NodeLost, state: HeadState) -> None:
         state.away.pop(event.name, None)
         state.away_devices.pop(event.name, None)
         state.readmit(event.name)
-        leaving_nodes.forget(state, event.name)
+        state.warned.pop(event.name, None)
         state.ends_s.pop(event.name, None)
     if event.name not in state.cluster.borrowed:  # no promise stands on those
         befall_all(state, "node", event.name)

@@ -15,7 +15,7 @@ from swell.core.core_settings import CoreSettings
 from swell.core.explanations import LatestAccounts, PlanOutlook, TurnChanges, guessed
 from swell.core.feedback import expect_resize, is_repair
 from swell.core.fencing import is_stale
-from swell.core.kind_choice import KindLoad, smallest_gang
+from swell.core.kinds import KindLoad, smallest_gang
 from swell.core.learning_columns import learning_of
 from swell.core.leaving_nodes import known_ends
 from swell.core.pending import pending, trial_run

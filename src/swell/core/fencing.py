@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from swell.core.gang import BrokenSavingGang, SavingGang
-from swell.core.leaving_nodes import causes_of
 from swell.core.record import JobRecord
 from swell.core.state import HeadState
 from swell.model.event import (
@@ -50,7 +49,7 @@ def _is_history_of_node(state: HeadState, event: Event) -> bool:
         case NodeWarned(name=name):
             return name not in state.away and not state.cluster.has_node(name)
         case NodeCleared(name=name, why=why):
-            causes = [cause.why for cause in causes_of(state, name)]
+            causes = [cause.why for cause in state.warned.get(name, ())]
             return not causes or (bool(why) and why not in causes)
         case NodeJoined(node=node):
             return node.name in state.warned and node in state.cluster.nodes

@@ -13,29 +13,18 @@ from swell.model.event import NodeCleared, NodeWarned
 from swell.model.snapshot import NO_ENDS, NodeEnds
 
 
-def causes_of(state: HeadState, name: str) -> Sequence[NodeWarned]:
-    """Each one that stands, in the order in which they came."""
-    if name in state.leave_causes:
-        return state.leave_causes[name]
-    return [state.warned[name]] if name in state.warned else []
-
-
 def warn(state: HeadState, event: NodeWarned) -> None:
     """What the same one said before is replaced."""
-    others = [cause for cause in causes_of(state, event.name) if cause.why != event.why]
-    _keep(state, event.name, [*others, event])
+    others = [cause for cause in state.warned.get(event.name, ()) if cause.why != event.why]
+    state.warned[event.name] = [*others, event]
 
 
 def clear(state: HeadState, event: NodeCleared) -> bool:
     """Whether nothing stands any more."""
-    rest = [cause for cause in causes_of(state, event.name) if event.why and cause.why != event.why]
-    _keep(state, event.name, rest)
+    rest = [cause for cause in state.warned.pop(event.name, ()) if event.why and cause.why != event.why]
+    if rest:
+        state.warned[event.name] = rest
     return not rest
-
-
-def forget(state: HeadState, name: str) -> None:
-    """The node is lost, with all that was said of it."""
-    _keep(state, name, [])
 
 
 def known_ends(state: HeadState, usable: UsableDevices) -> NodeEnds:
@@ -47,18 +36,7 @@ def known_ends(state: HeadState, usable: UsableDevices) -> NodeEnds:
     return NodeEnds(min((end_s for end_s, _ in ending), default=math.inf), tuple(sorted(owned)))
 
 
-def _keep(state: HeadState, name: str, causes: list[NodeWarned]) -> None:
-    if causes:
-        state.warned[name] = _together(causes)
-    else:
-        state.warned.pop(name, None)
-    if len(causes) > 1:
-        state.leave_causes[name] = causes
-    else:
-        state.leave_causes.pop(name, None)
-
-
-def _together(causes: Sequence[NodeWarned]) -> NodeWarned:
+def together(causes: Sequence[NodeWarned]) -> NodeWarned:
     """Merge the warnings about one node into one, with the earliest end and every reason."""
     ends = [cause.until_s for cause in causes if cause.until_s is not None]
     return msgspec.structs.replace(

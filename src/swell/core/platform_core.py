@@ -12,11 +12,11 @@ import msgspec
 
 from swell.core.core import BelievedGang, Core
 from swell.core.explanations import TurnChanges
-from swell.core.kind_admission import KindAdmission
-from swell.core.kind_choice import KindLoad, choose, named_kinds
+from swell.core.kinds import KindAdmission, KindLoad, choose, named_kinds
+from swell.core.leaving_nodes import together
 from swell.core.plan_errors import PlanError
 from swell.core.reclaims import Reclaims
-from swell.core.saved_kinds import SavedKind, encode_kinds, read_admission, read_kinds
+from swell.core.saved_kinds import SavedKind, SavedPlatform, read_platform
 from swell.core.unknown_gangs import UnknownGangEvent
 from swell.model.calendar import Calendar
 from swell.model.cluster import Cluster
@@ -79,7 +79,7 @@ class PlatformCore:
 
     The first core takes the kind of the first node of a kind that no job has named before. As long as there
     is no other core and no job has named a kind, it takes that of a node of another kind as well, if no
-    other node is there. Nodes of a new kind that nobody has allowed wait aside; see `kind_admission`.
+    other node is there. Nodes of a new kind that nobody has allowed wait aside; see `KindAdmission`.
 
     A job that names several kinds is given to the core of one of them, once the other events of the batch
     are handled, and stays there.
@@ -374,8 +374,8 @@ class PlatformCore:
 
     @property
     def warned(self) -> dict[str, NodeWarned]:
-        """See `Core.warned`."""
-        return {name: event for core in self._cores for name, event in core.state.warned.items()}
+        """Warnings of the nodes that get no more work, by name of the node."""
+        return {name: together(said) for core in self._cores for name, said in core.state.warned.items()}
 
     @property
     def ends_s(self) -> dict[str, float]:
@@ -477,19 +477,19 @@ class PlatformCore:
         return {job: generation for core in self._cores for job, generation in core.unknown_gangs().items()}
 
     def save(self) -> bytes:
-        """All that the head remembers, for a fold of the journal; `read_kinds` reads it."""
-        kinds = (SavedKind(kind=kind, head=core.save()) for kind, core in self._by_kind())
-        return encode_kinds(kinds, self._admission)
+        """All that the head remembers, for a fold of the journal; `read_platform` reads it."""
+        kinds = [SavedKind(kind=kind, head=msgspec.Raw(core.save())) for kind, core in self._by_kind()]
+        return msgspec.json.encode(SavedPlatform(kinds=kinds, admission=self._admission))
 
     def load(self, data: bytes) -> None:
         """Go on as what `save` has returned."""
         self._clear()
-        saved = read_kinds(data)
-        self._admission = read_admission(data)
+        platform = read_platform(data)
+        saved, self._admission = platform.kinds, platform.admission
         self._kinds = [one.kind for one in saved]
         self._cores = [self._new_core() for _ in saved]
         for place, (core, one) in enumerate(zip(self._cores, saved, strict=True)):
-            core.load(one.head)
+            core.load(bytes(one.head))
             if one.kind or len(saved) > 1:
                 core.be_of_kind(one.kind)
             self._nodes |= {name: KnownNode(place, devices) for name, devices in core.known_nodes.items()}

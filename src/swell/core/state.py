@@ -48,8 +48,7 @@ class KeptState(msgspec.Struct, kw_only=True, dict=True):
     cluster: Cluster = msgspec.field(default_factory=Cluster)
     reclaims: Reclaims = msgspec.field(default_factory=Reclaims)
     losses: LossRates = msgspec.field(default_factory=LossRates)
-    warned: dict[str, NodeWarned] = {}  #: by name, of nodes that are there, or away, and get no more work
-    leave_causes: dict[str, list[NodeWarned]] = {}  #: of those of which several have said so, each of these
+    warned: dict[str, list[NodeWarned]] = {}  #: by name, of nodes there, or away, that get no more work
     ends_s: dict[str, float] = {}  #: by name, of nodes whose end is known; see `NodeEndKnown`
     away: dict[str, NodeLost] = {}  #: by name, of nodes that are not there while their hosts are
     away_devices: dict[str, tuple[str, ...]] = {}  #: of these nodes, by name, as they had them

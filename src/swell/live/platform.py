@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from swell import __version__
-from swell.core.kind_choice import named_kinds
+from swell.core.kinds import named_kinds
 from swell.core.platform_core import PlatformCore
 from swell.live.board import BoardChanges, ViewBoard
 from swell.live.clock import SystemClocks, followed, shown_job, shown_story, suspected

@@ -10,7 +10,7 @@ import numpy as np
 
 from swell.compiled import compile_always
 from swell.core import loop
-from swell.core.kind_choice import named_kinds
+from swell.core.kinds import named_kinds
 from swell.core.platform_core import PlatformCore
 from swell.model.islands import Islands
 from swell.model.node import Node

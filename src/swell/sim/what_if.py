@@ -11,7 +11,7 @@ from swell.core import loop
 from swell.core.cost_curves import family_s
 from swell.core.cost_table import CROWDING_SHARE, TRIED_FAMILY, UNTRIED_FAMILY, CostTable
 from swell.core.platform_core import PlatformCore
-from swell.core.saved_kinds import SavedKind, encode_kinds
+from swell.core.saved_kinds import SavedKind, SavedPlatform
 from swell.model.coding import encode
 from swell.model.event import JobSubmitted, NodeWarned, Opened
 from swell.model.failure import why_failed
@@ -59,7 +59,8 @@ def go_on(core: PlatformCore, standing: PlatformState, change: PlatformChange) -
     """
     nodes = [*standing.saved.cluster.nodes, *change.nodes]
     kind = nodes[0].kind if nodes else ""
-    core.load(encode_kinds([SavedKind(kind=kind, head=encode(standing.saved))]))
+    head = msgspec.Raw(encode(standing.saved))
+    core.load(msgspec.json.encode(SavedPlatform(kinds=[SavedKind(kind=kind, head=head)])))
     recorder = TurnRecorder(core)
 
     def end_turn(now_s: float) -> None:
