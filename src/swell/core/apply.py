@@ -11,7 +11,6 @@ from swell.core import leaving_nodes
 from swell.core.admission_state import AskedDeadline
 from swell.core.backoff import MAX_SETBACKS
 from swell.core.broken_promises import befall, befall_all, note_change, note_slowness, told_late
-from swell.core.checkpoints import note_save_time
 from swell.core.clock_steps import follow
 from swell.core.feedback import (
     learn_between,
@@ -479,7 +478,7 @@ def _note_progress(state: HeadState, record: JobRecord, event: StepsReported) ->
     learn_between(state, record, event)
     record.status.batch = record.global_batch
     if event.save_s is not None:
-        note_save_time(state, record, event.save_s)
+        record.save_s = event.save_s
     if event.noise_scale is not None:
         state.learn_noise(record, event.noise_scale)
         record.status.noise_scale = event.noise_scale if math.isfinite(event.noise_scale) else None

@@ -150,7 +150,6 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     progress: JobProgress = msgspec.field(default_factory=JobProgress)
     backoff: Backoff = msgspec.field(default_factory=Backoff)
     num_nodes: int = 1  #: that its gang was on when it was last changed
-    told_interval_s: float = 0.0  #: between checkpoints, that its story has told of last; 0: none
     save_s: float | None = None  #: that training stood still for a checkpoint, lately; None: not measured
     resizes: ResizeLog = msgspec.field(default_factory=ResizeLog)
     tenure: HoldTime = msgspec.field(default_factory=HoldTime)
