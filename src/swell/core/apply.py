@@ -127,7 +127,6 @@ def _enter(event: JobSubmitted, state: HeadState) -> JobRecord:
 def _(event: NodeJoined, state: HeadState) -> None:
     node = event.node
     is_same = state.away.pop(node.name, None) is not None or state.cluster.has_node(node.name)
-    state.away_devices.pop(node.name, None)
     if not is_same:
         state.readmit(node.name)
     state.lost_nodes.pop(node.name, None)
@@ -137,12 +136,10 @@ def _(event: NodeJoined, state: HeadState) -> None:
 @_apply.register
 def _(event: NodeLost, state: HeadState) -> None:
     if event.is_host_kept:
-        state.away[event.name] = event
-        gone = (node for node in state.cluster.nodes if node.name == event.name)
-        state.away_devices |= {node.name: node.devices for node in gone}
+        had = (node.devices for node in state.cluster.nodes if node.name == event.name)
+        state.away[event.name] = next(had, state.away.get(event.name, ()))
     else:
         state.away.pop(event.name, None)
-        state.away_devices.pop(event.name, None)
         state.readmit(event.name)
         state.warned.pop(event.name, None)
         state.ends_s.pop(event.name, None)
@@ -294,7 +291,8 @@ def _(event: JobProfiled, state: HeadState, record: JobRecord) -> None:
         record.status.message = _endless(record)
         state.end(record, Phase.FAILED, "failed", f"how long it is cannot be known; {_where(record)}")
         return
-    state.learn_profile(record, event.profile)
+    state.belief.learn_profile(record.id, record.spec, event.profile)
+    state.relearn(record)
     state.costs.learn_trial(event.profile)
     after_s = event.at_s - record.submitted_s
     after = f", known {span(after_s)} after its submission" if after_s >= LEAST_TRIAL_S else ""
@@ -480,7 +478,8 @@ def _note_progress(state: HeadState, record: JobRecord, event: StepsReported) ->
     if event.save_s is not None:
         record.save_s = event.save_s
     if event.noise_scale is not None:
-        state.learn_noise(record, event.noise_scale)
+        state.belief.learn_noise(record.id, event.noise_scale)
+        state.relearn(record)
         record.status.noise_scale = event.noise_scale if math.isfinite(event.noise_scale) else None
     record.progress.done_steps = _truth(record, event.steps)
     if record.is_content(event.at_s):

@@ -354,7 +354,7 @@ class Core:
         is_pinned, backing_off = snapshot.is_pinned.copy(), {}
         for record in self._held_back():
             if record.id in state.table:
-                is_pinned[state.table.row(record.id)] = True
+                is_pinned[snapshot.row_of[record.id]] = True
                 if record.phase is Phase.QUEUED:
                     backing_off[record.id] = record.backoff.told(state.now_s)
         state.last_plan.begin(state.now_s)
@@ -568,9 +568,9 @@ class Core:
 
     @property
     def known_nodes(self) -> Mapping[str, tuple[str, ...]]:
-        """Devices by name, of nodes that are there or away; none of those away in a fold that lacks them."""
+        """Devices by name, of nodes that are there or away."""
         there = {node.name: node.devices for node in self._state.cluster.nodes}
-        return {**dict.fromkeys(self._state.away, ()), **self._state.away_devices, **there}
+        return {**self._state.away, **there}
 
     def views(self) -> list[JobView]:
         """Jobs that have not ended, oldest first."""

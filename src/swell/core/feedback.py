@@ -47,7 +47,8 @@ def learn_rate(state: HeadState, record: JobRecord, event: StepsReported) -> Non
 def learn_between(state: HeadState, record: JobRecord, event: StepsReported) -> None:
     """What followed the epochs that have ended."""
     if event.between is not None and event.between.num_steps > 0:
-        state.learn_between(record, event.between)
+        state.belief.learn_between(record.id, event.between)
+        state.relearn(record)
     note_phase(state, record, event.steps)
 
 

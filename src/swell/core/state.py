@@ -33,7 +33,7 @@ from swell.model.cluster import Cluster, Widths, nodes_needed
 from swell.model.coding import decoder, encode_by_fields
 from swell.model.event import AnyEvent, Event, EventSetAside, NodeLost, NodeWarned
 from swell.model.expectation import without_expectations
-from swell.model.job import BetweenSteps, Elasticity, JobClass, JobSpec, Phase, Profile
+from swell.model.job import Elasticity, JobClass, JobSpec, Phase, Profile
 from swell.model.options import Domain, Sizes
 from swell.model.plan import Refusal
 from swell.model.quota import Quota
@@ -50,8 +50,8 @@ class KeptState(msgspec.Struct, kw_only=True, dict=True):
     losses: LossRates = msgspec.field(default_factory=LossRates)
     warned: dict[str, list[NodeWarned]] = {}  #: by name, of nodes there, or away, that get no more work
     ends_s: dict[str, float] = {}  #: by name, of nodes whose end is known; see `NodeEndKnown`
-    away: dict[str, NodeLost] = {}  #: by name, of nodes that are not there while their hosts are
-    away_devices: dict[str, tuple[str, ...]] = {}  #: of these nodes, by name, as they had them
+    #: Devices by name, as they had them, of nodes that are not there while their hosts are.
+    away: dict[str, tuple[str, ...]] = {}
     lost_nodes: dict[str, NodeLost] = {}  #: by name, the latest last: that were lost for a cause
     set_aside: list[EventSetAside] = []  #: the latest last
     setbacks: Setbacks = msgspec.field(default_factory=Setbacks)
@@ -248,11 +248,6 @@ class HeadState(KeptState, kw_only=True):
             return None
         return nodes_needed(self._widths, sizes * record.spec.devices_per_worker)
 
-    def learn_profile(self, record: JobRecord, profile: Profile) -> None:
-        """See `Belief.learn_profile`."""
-        self.belief.learn_profile(record.id, record.spec, profile)
-        self._relearnt.add(record.id)
-
     def learn_rate(
         self, record: JobRecord, num_workers: int, step_s: float, num_steps: int, global_batch: int | None
     ) -> None:
@@ -270,18 +265,8 @@ class HeadState(KeptState, kw_only=True):
             self.tell(record, "doubted", told_doubt(num_workers, doubted))
             self.last_plan.is_overtaken = True
 
-    def learn_between(self, record: JobRecord, seen: BetweenSteps) -> None:
-        """See `Belief.learn_between`."""
-        self.belief.learn_between(record.id, seen)
-        self._relearnt.add(record.id)
-
     def relearn(self, record: JobRecord) -> None:
-        """It may have other sizes, another priority or another weight from now on."""
-        self._relearnt.add(record.id)
-
-    def learn_noise(self, record: JobRecord, noise_scale: float) -> None:
-        """See `Belief.learn_noise`."""
-        self.belief.learn_noise(record.id, noise_scale)
+        """It may have other sizes, speeds, another priority or another weight from now on."""
         self._relearnt.add(record.id)
 
     # ------------------------------------------------------------ what `Core` uses

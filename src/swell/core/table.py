@@ -199,9 +199,6 @@ class JobTable:
     def __contains__(self, job_id: str) -> bool:
         return job_id in self._row
 
-    def row(self, job_id: str) -> int:
-        return self._row[job_id]
-
     def rate_per_s(self, job_id: str, num_workers: int) -> float:
         """Steps per second at this size, as last written; 0 if the job is absent or may not have it."""
         row = self._row.get(job_id)
