@@ -12,7 +12,6 @@ from tests.policies.snapshots import NOW_S, Job, snapshot
 from swell.model.snapshot import BEST_EFFORT, SOFT, NodeEnds, Snapshot
 from swell.policies.registry import POLICIES
 
-PROMISING = [name for name, policy in POLICIES.items() if policy.makes_promises]
 OURS = ["elasticflow", "unified"]
 
 
@@ -51,7 +50,7 @@ def test_a_soft_job_counts_on_devices_beyond_their_ends(policy: str) -> None:
     assert with_end[0] >= 1
 
 
-@pytest.mark.parametrize("policy", [name for name in PROMISING if name != "elasticflow_paper"])
+@pytest.mark.parametrize("policy", OURS)
 def test_the_earliest_deadline_that_devices_can_keep_before_they_end_is_offered(policy: str) -> None:
     job = Job(id="j", rates={1: 0.5, 2: 1.0}, steps=100, deadline=50.0, requested=2)
     refused = POLICIES[policy]().decide(ending([job], 2, (1000.0, 2))).refusals[0]

@@ -48,7 +48,8 @@ def test_a_gate_says_the_same_and_how_it_serves() -> None:
     for policy in ("edf_admission", "edf_admission_largest"):
         assert variant_policy(policy).decide(view).refusals[0].text == (
             "its deadline in 10 s cannot be kept when jobs run in order of deadline: it needs 5 s of "
-            "training with 4 workers, and 1 promise (b) needs 75% of all device time until then"
+            "training with 4 workers, and 1 promise (b) needs 75% of all device time until then; "
+            "this policy names no other deadline"
         )
 
 

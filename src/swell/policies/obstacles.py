@@ -92,7 +92,6 @@ def refusal(
     promised: IntArray,
     offer_s: int | None,
     objection: str = "",
-    how: str = "",
 ) -> Refusal:
     """The refusal of an undecided job; of its deadline, only what stands in its way is told.
 
@@ -100,7 +99,6 @@ def refusal(
         promised: rows of the jobs whose promises stand.
         offer_s: the earliest deadline that would be promised, from now; None: none would be now.
         objection: why it is not promised though it could be kept.
-        how: how jobs are served, where that is a reason, as a part of a sentence.
     """
     if offer_s is None and not (levels.num[row] and levels.devices[row, 0] <= snapshot.num_owned):
         return Refusal(earliest_deadline_s=None, text=wording.no_size_fits(snapshot, row))
@@ -111,7 +109,7 @@ def refusal(
         text = f"its deadline in {span(window_s)} is not promised: {objection}"
     else:
         found = obstacles(snapshot, levels, row, window_s, promised)
-        text = f"its deadline in {span(window_s)} cannot be kept{how}: {found}{_quota(snapshot, row)}"
+        text = f"its deadline in {span(window_s)} cannot be kept: {found}{_quota(snapshot, row)}"
     if offer_s is None:
         return Refusal(earliest_deadline_s=None, text=f"{text}; no deadline would be promised now")
     return Refusal(earliest_deadline_s=snapshot.now_s + offer_s, text=text)

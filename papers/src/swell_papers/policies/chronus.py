@@ -33,8 +33,8 @@ class Chronus(Policy):
     References: Gao et al., "Chronus: A Novel Deadline-aware Scheduler for Deep Learning Training Jobs", SoCC
         2021: leases, guaranteed deadlines for SLO jobs, best-effort jobs for the shortest completion time.
     Deviates: the lease of each job is found by deadline, not by a mixed-integer program, so some sets of
-        deadlines that could be met are refused; a job that is not guaranteed is refused with a deadline
-        that would be, where the paper lets it run without one; no local search for placement, which
+        deadlines that could be met are refused; a job that is not guaranteed is refused, where the paper lets
+        it run without a deadline; no local search for placement, which
         is the placer's; while devices are short, admission adds a lease to a job that waits, for it may have
         to wait for the end of one.
     """

@@ -21,9 +21,8 @@ class EdfAdmission(Policy):
 
     References: Gu et al., ElasticFlow, ASPLOS 2023, section 6.4, Figure 9: "EDF + Admission Control".
     Deviates: sizes are cut at the peak of a curve, as in `edf`; one job at a time is admitted, where the
-        published simulator decides on all that came in a slot together; a refusal names a deadline that would
-        be promised. `largest` follows the published simulator (as in `edf`), whose gate expects no costs of
-        starts and resizes, and so breaks promises.
+        published simulator decides on all that came in a slot together. `largest` follows the published
+        simulator (as in `edf`), whose gate expects no costs of starts and resizes, and so breaks promises.
     """
 
     name = "edf_admission"

@@ -8,10 +8,12 @@ from functools import partial
 import numpy as np
 
 from swell.arrays import FloatArray, IntArray
+from swell.model.lengths import span
 from swell.model.plan import Refusal
 from swell.model.snapshot import Snapshot
+from swell.policies import wording
 from swell.policies.levels import Levels
-from swell.policies.obstacles import refusal
+from swell.policies.obstacles import obstacles
 from swell.policies.refusing import LazyRefusals
 from swell.solvers.turns import OccupiedDevices, Tasks, ends_if_in_time, ends_in_order
 
@@ -40,13 +42,14 @@ class EdfForecast:
         snapshot = self._snapshot
         newcomers = snapshot.in_order(np.flatnonzero(snapshot.is_undecided)).tolist()
         kept_ends_s = self._ends_s(self.kept) if newcomers else np.zeros(0)
+        how = " when jobs run in order of deadline"
         for row in newcomers:
             trial = snapshot.by_deadline(np.append(self.kept, row))
-            ends_s = self._sound_ends_s(trial, row, float(self._until_s[row]), kept_ends_s)
+            ends_s = self._sound_ends_s(trial, row, kept_ends_s)
             if ends_s is not None:
                 self.kept, kept_ends_s = trial, ends_s
             else:
-                self.refusals.add(row, partial(self._refusal, row, self.kept, kept_ends_s))
+                self.refusals.add(row, partial(dropped, snapshot, self._levels, row, self.kept, how))
 
     def _ends_s(self, rows: IntArray) -> FloatArray:
         num_devices = self._snapshot.num_owned_until(self._latest_s(self._until_s[rows]))
@@ -63,36 +66,24 @@ class EdfForecast:
         devices = self._snapshot.held_workers * self._snapshot.devices_per_worker
         return OccupiedDevices(devices[others], self._tasks.fixed_s[others])
 
-    def _sound_ends_s(
-        self,
-        trial: IntArray,
-        newcomer: int,
-        until_s: float,
-        kept_ends_s: FloatArray,
-        horizon_s: float | None = None,
-    ) -> FloatArray | None:
-        """Ends of `trial`; None unless the newcomer ends within `until_s`, and no other becomes late.
+    def _sound_ends_s(self, trial: IntArray, newcomer: int, kept_ends_s: FloatArray) -> FloatArray | None:
+        """Ends of `trial`; None unless the newcomer ends in time, and no other becomes late.
 
         One that is late even without the newcomer must not become later.
 
         Args:
             kept_ends_s: of the others, without the newcomer.
-            horizon_s: the queue is planned with one number of devices: those that are there until then, in
-                head time; None: until the latest deadline in it.
         """
+        until_s = float(self._until_s[newcomer])
         if self._least_s(newcomer) > until_s:
             return None
         latest_s = np.full(len(trial), until_s)
         others = trial != newcomer
         latest_s[others] = np.maximum(self._until_s[trial[others]], kept_ends_s)
-        ends_s = ends_if_in_time(
-            self._tasks,
-            trial,
-            self._snapshot.num_owned_until(self._latest_s(latest_s) if horizon_s is None else horizon_s),
-            self._occupied(trial),
-            latest_s - self._wait_s[trial],
-        )
-        return None if ends_s is None else ends_s + self._wait_s[trial]
+        num_devices = self._snapshot.num_owned_until(self._latest_s(latest_s))
+        occupied, wait_s = self._occupied(trial), self._wait_s[trial]
+        ends_s = ends_if_in_time(self._tasks, trial, num_devices, occupied, latest_s - wait_s)
+        return None if ends_s is None else ends_s + wait_s
 
     def _least_s(self, row: int) -> float:
         """What it takes from a start on, with as many devices as it can use."""
@@ -102,54 +93,24 @@ class EdfForecast:
         starts_s = self._wait_s[row] + (tasks.start_s[row, :num].min() if tasks.held[row] == 0 else 0.0)
         return float(starts_s + tasks.work[row] / tasks.rates[row, :num].max())
 
-    def _refusal(self, row: int, kept: IntArray, kept_ends_s: FloatArray) -> Refusal:
-        offer_s = self._offer_s(row, kept, kept_ends_s) if self._levels.num[row] else None
-        how = " when jobs run in order of deadline"
-        return refusal(self._snapshot, self._levels, row, kept, offer_s, how=how)
 
-    def _offer_s(self, row: int, kept: IntArray, kept_ends_s: FloatArray) -> int | None:
-        """Whole seconds: with all devices that are there until an end of a node behind the offer.
+def dropped(snapshot: Snapshot, levels: Levels, row: int, promised: IntArray, how: str = "") -> Refusal:
+    """As in print a job is dropped, and no deadline named that would be promised.
 
-        None: no deadline would be promised.
-        """
-        snapshot, after_s = self._snapshot, self._latest_s(self._until_s[kept])
-        ends_s = dict.fromkeys(end_s for end_s, _ in snapshot.ends.of_owned if end_s >= after_s)
-        for horizon_s in (*ends_s, math.inf):
-            offer_s = self._offer_until(horizon_s, row, kept, kept_ends_s)
-            if offer_s is not None and snapshot.now_s + offer_s <= horizon_s:
-                return offer_s
-        return None
-
-    def _offer_until(self, horizon_s: float, row: int, kept: IntArray, kept_ends_s: FloatArray) -> int | None:
-        """Whole seconds: the first place in the queue, found by bisection, where it makes no job late.
-
-        None: there is no such place. Behind all others it still keeps what it holds until it can change, and
-        it may need more devices than the owned ones.
-        """
-        low, place = 0, len(kept)
-        while low < place:
-            middle = (low + place) // 2
-            if self._end_at(middle, row, kept, kept_ends_s, horizon_s) < math.inf:
-                place = middle
-            else:
-                low = middle + 1
-        for later in range(place, len(kept) + 1):
-            end_s = self._end_at(later, row, kept, kept_ends_s, horizon_s)
-            if end_s == math.inf:
-                continue
-            before_s = self._until_s[kept[later - 1]] if later else 0.0
-            offer_s = math.floor(max(end_s, before_s)) + 1
-            if later == len(kept) or offer_s < self._until_s[kept[later]]:
-                return offer_s
-        return None
-
-    def _end_at(
-        self, place: int, row: int, kept: IntArray, kept_ends_s: FloatArray, horizon_s: float
-    ) -> float:
-        """Its end at this place of the queue; inf where it would make another one late."""
-        trial = np.insert(kept, place, row)
-        ends_s = self._sound_ends_s(trial, row, math.inf, kept_ends_s, horizon_s)
-        return math.inf if ends_s is None else float(ends_s[place])
+    Args:
+        promised: rows of the jobs whose promises stand.
+        how: how jobs are served, where that is a reason, as a part of a sentence.
+    """
+    if not (levels.num[row] and levels.devices[row, 0] <= snapshot.num_owned):
+        return Refusal(earliest_deadline_s=None, text=wording.no_size_fits(snapshot, row))
+    window_s = float(snapshot.deadline_s[row]) - snapshot.now_s
+    if window_s <= 0.0:
+        return Refusal(earliest_deadline_s=None, text="its deadline has passed")
+    found = obstacles(snapshot, levels, row, window_s, promised)
+    text = (
+        f"its deadline in {span(window_s)} cannot be kept{how}: {found}; this policy names no other deadline"
+    )
+    return Refusal(earliest_deadline_s=None, text=text)
 
 
 def _tasks(snapshot: Snapshot, levels: Levels) -> Tasks:

@@ -10,20 +10,18 @@ import numpy as np
 
 from swell.arrays import BoolArray, IntArray
 from swell.compiled import suited
-from swell.model.lengths import span
 from swell.model.plan import Allocation, Refusal
 from swell.model.snapshot import Snapshot
-from swell.policies import wording
 from swell.policies.elasticflow.elasticflow import next_step_s
 from swell.policies.elasticflow.promises import owned_profile
 from swell.policies.levels import Levels, useful_levels
-from swell.policies.obstacles import obstacles
 from swell.policies.policy import Policy
 from swell.policies.refusing import LazyRefusals, with_refusals
 from swell.policies.unpromised import without_promises
 from swell.solvers.filling import no_plans
 from swell.solvers.marginal import SeparatePart, boost
 from swell.solvers.profile.plans import BROKEN, JUST, LATE, MOMENT_S, Plans, Takers
+from swell_papers.policies.edf_feasibility import dropped
 
 
 class ElasticFlowPaper(Policy):
@@ -114,20 +112,8 @@ def _admit(
         if num_satisfied == len(trial):  # lines 4-5
             admitted, plans = trial, trial_plans  # line 9
         else:
-            refusals.add(row, partial(_dropped, snapshot, levels, row, admitted))  # lines 6-7
+            refusals.add(row, partial(dropped, snapshot, levels, row, admitted))  # lines 6-7
     return admitted, plans, refusals
-
-
-def _dropped(snapshot: Snapshot, levels: Levels, row: int, admitted: IntArray) -> Refusal:
-    """The paper drops the job, and names no deadline that would be promised."""
-    if not (levels.num[row] and levels.devices[row, 0] <= snapshot.num_owned):
-        return Refusal(earliest_deadline_s=None, text=wording.no_size_fits(snapshot, row))
-    window_s = float(snapshot.deadline_s[row]) - snapshot.now_s
-    if window_s <= 0.0:
-        return Refusal(earliest_deadline_s=None, text="its deadline has passed")
-    found = obstacles(snapshot, levels, row, window_s, admitted)
-    text = f"its deadline in {span(window_s)} cannot be kept: {found}; this policy names no other deadline"
-    return Refusal(earliest_deadline_s=None, text=text)
 
 
 def _fill(snapshot: Snapshot, takers: Takers, rows: IntArray, worst: IntArray) -> tuple[Plans, int]:
