@@ -41,7 +41,8 @@ def state() -> HeadState:
     record.learn_length(profile())
     record.gang, record.generation = steady("n0.0", "n0.1"), 1
     record.progress.as_of_s, record.progress.rate_per_s = 100.0, 10.0
-    state.learn_profile(record, profile())
+    state.belief.learn_profile("a", record.spec, profile())
+    state.relearn(record)
     state.write_rows()
     state.last_plan.begin(100.0)
     return state

@@ -17,13 +17,12 @@ from tests.core.records import seen, steady
 
 from swell.arrays import IntArray
 from swell.core import core, table
-from swell.core.admission_state import Admission
 from swell.core.cost_curves import expected_s
 from swell.core.cost_table import CostTable
 from swell.core.hold_time import HoldTime
 from swell.core.job_progress import JobProgress
 from swell.core.option_table import JobOptions, OptionTable
-from swell.core.record import CommandTimes, JobRecord
+from swell.core.record import Admission, CommandTimes, JobRecord
 from swell.core.state import job_sizes
 from swell.core.table import LEAST_REMAINING_STEPS, Column, JobTable
 from swell.model.job import JobClass

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from swell.core.admission_state import AskedDeadline
-from swell.core.record import JobRecord
+from swell.core.record import AskedDeadline, JobRecord
 from swell.core.state import HeadState
 from swell.model.job import AfterRefusal, JobClass
 from swell.model.plan import Refusal

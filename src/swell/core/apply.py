@@ -8,7 +8,6 @@ from functools import singledispatch
 import msgspec
 
 from swell.core import leaving_nodes
-from swell.core.admission_state import AskedDeadline
 from swell.core.backoff import MAX_SETBACKS
 from swell.core.broken_promises import befall, befall_all, note_change, note_slowness, told_late
 from swell.core.clock_steps import follow
@@ -23,7 +22,7 @@ from swell.core.feedback import (
 from swell.core.gang import NO_GANG
 from swell.core.job_progress import JobProgress
 from swell.core.least_workers import learn_from_limit, learn_least
-from swell.core.record import JobRecord
+from swell.core.record import AskedDeadline, JobRecord
 from swell.core.resizes import Mark
 from swell.core.state import NUM_SET_ASIDE, HeadState
 from swell.core.unknown_gangs import UnknownGang, UnknownGangEvent

@@ -8,7 +8,6 @@ from operator import attrgetter
 import msgspec
 
 from swell.checkpoint_interval import interval_s
-from swell.core.admission_state import Admission, AskedDeadline
 from swell.core.backoff import LONGEST_BACK_OFF_S, Backoff
 from swell.core.gang import NO_GANG, AnyGang, EndingGang, SteadyGang
 from swell.core.hold_time import HoldTime
@@ -29,6 +28,33 @@ DEFAULT_ESTIMATE_S = 3600.0
 OF_GANG = ("checkpoint", "output")
 #: Topics that a job has warnings about at once; of others nothing is kept.
 MOST_TOPICS = 20
+
+
+class AskedDeadline(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A deadline that the policy has yet to decide on, in place of the one in the job's specification.
+
+    Times are seconds since 1970, as there.
+    """
+
+    deadline_s: float
+    accept_until_s: float | None = None  #: a counter-offer that is no later is taken
+    #: It is the counter-offer to the job's own request; else its owner asks for a change, and if that is
+    #: refused, the job stays as it was.
+    is_offer: bool = False
+
+
+class Admission(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
+    """What became of the job's wish for a promise, and what is agreed upon since it was submitted."""
+
+    job_class: JobClass | None = None  #: None: that of the specification
+    deadline_s: float | None = None  #: seconds since 1970; None: that of the specification
+    is_decided: bool = False
+    is_promised: bool = False
+    promise: Promise | None = None  #: as it was made; None: there is none
+    counter_offer_s: float | None = None  #: the earliest deadline that could have been promised
+    is_unpromised: bool = False  #: its deadline could not be promised, and is tried all the same
+    refusal: str = ""  #: why its owner's latest request was refused, of a job that goes on
+    asked: AskedDeadline | None = None
 
 
 class CommandTimes(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):

@@ -97,6 +97,10 @@ class UsefulOptions(NamedTuple):
     num: IntArray  #: (J,)
 
 
+#: (O,) columns.
+OF_OPTIONS = ("workers", "devices", "global_batch", "rate_per_s", "efficiency")
+
+
 @dataclass(frozen=True, kw_only=True)
 class Options:
     """Ways to run each of J jobs: a run of rows of flat columns for each, by ascending size.
@@ -203,14 +207,7 @@ class Options:
     def only(self, is_kept: BoolArray) -> Options:
         """Without the others, by (O,) option: for a policy that narrows its choice."""
         starts = np.concatenate([[0], np.cumsum(is_kept)])[self.starts]
-        return Options(
-            starts=starts,
-            workers=self.workers[is_kept],
-            devices=self.devices[is_kept],
-            global_batch=self.global_batch[is_kept],
-            rate_per_s=self.rate_per_s[is_kept],
-            efficiency=self.efficiency[is_kept],
-        )
+        return self._taken(starts, is_kept)
 
     def places_of(self, rows: IntArray) -> IntArray:
         """(P,) places of the options of these jobs, one job after the other."""
@@ -220,15 +217,11 @@ class Options:
 
     def of_jobs(self, rows: IntArray) -> Options:
         """Those of these jobs, in this order."""
-        places = self.places_of(rows)
-        return Options(
-            starts=np.concatenate([[0], np.cumsum(self.num[rows])]),
-            workers=self.workers[places],
-            devices=self.devices[places],
-            global_batch=self.global_batch[places],
-            rate_per_s=self.rate_per_s[places],
-            efficiency=self.efficiency[places],
-        )
+        return self._taken(np.concatenate([[0], np.cumsum(self.num[rows])]), self.places_of(rows))
+
+    def _taken(self, starts: IntArray, places: IntArray | BoolArray) -> Options:
+        """Those at these places, of other jobs or of as many."""
+        return Options(starts=starts, **{name: getattr(self, name)[places] for name in OF_OPTIONS})
 
 
 def _list_useful(
