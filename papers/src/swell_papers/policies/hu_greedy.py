@@ -10,7 +10,7 @@ from swell.arrays import FloatArray, IntArray
 from swell.model.options import Options
 from swell.model.plan import Allocation
 from swell.model.snapshot import Memory, Snapshot
-from swell.policies.hu_pool import (
+from swell.policies.hu import (
     WORKERS,
     LeastWorkers,
     MostWorkers,
