@@ -2,29 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
+from tests.solvers.plain_knapsack import Knapsack
 
 from swell.arrays import FloatArray, IntArray
 
 
-@dataclass(frozen=True)
-class Instance:
-    """The arguments of `swell.solvers.knapsack.best_options`."""
-
-    starts: IntArray
-    devices: IntArray
-    value: FloatArray
-    nothing: FloatArray
-    num_devices: int
-
-    @property
-    def arguments(self) -> tuple[IntArray, IntArray, FloatArray, FloatArray, int]:
-        return self.starts, self.devices, self.value, self.nothing, self.num_devices
-
-
-def saxena(num_jobs: int, num_devices: int, most: int, seed: int) -> Instance:
+def saxena(num_jobs: int, num_devices: int, most: int, seed: int) -> Knapsack:
     """Throughput scaling factors (Saxena et al., eqs. 1-3): no all-reduce on one device, steps of ceil(b/k).
 
     Half of the jobs lose a part of each device to communication, half have a fixed batch in addition.
@@ -38,7 +22,7 @@ def saxena(num_jobs: int, num_devices: int, most: int, seed: int) -> Instance:
     return _even(values, sizes, np.full(num_jobs, -np.inf), num_devices)
 
 
-def concave(num_jobs: int, num_devices: int, most: int, seed: int) -> Instance:
+def concave(num_jobs: int, num_devices: int, most: int, seed: int) -> Knapsack:
     """Powers of the size."""
     draw, sizes = np.random.default_rng(seed), np.arange(1, most + 1)
     values = [
@@ -47,9 +31,9 @@ def concave(num_jobs: int, num_devices: int, most: int, seed: int) -> Instance:
     return _even(values, sizes, np.full(num_jobs, -np.inf), num_devices)
 
 
-def _even(values: list[FloatArray], sizes: IntArray, nothing: FloatArray, num_devices: int) -> Instance:
+def _even(values: list[FloatArray], sizes: IntArray, nothing: FloatArray, num_devices: int) -> Knapsack:
     """All have the same sizes."""
-    return Instance(
+    return Knapsack(
         starts=np.arange(len(values) + 1) * len(sizes),
         devices=np.tile(sizes, len(values)),
         value=np.concatenate(values),

@@ -8,7 +8,7 @@ from functools import partial
 from tests.solvers.highs import Answer
 from tests.solvers.plain_knapsack import Knapsack, plain_value, solve_by_highs
 
-from benchmarks.solvers.instances import Instance, concave, saxena
+from benchmarks.solvers.instances import concave, saxena
 from benchmarks.solvers.measured import Row, cpu_ms, rival_of
 from swell.solvers.knapsack import Best, best_options
 
@@ -39,22 +39,21 @@ def _by_highs(limit_s: float) -> GeneralSolver:
 
 
 def row_of(
-    problem: str, size: str, some: Sequence[Instance], rival: str, solve: GeneralSolver, num_rival: int
+    problem: str, size: str, some: Sequence[Knapsack], rival: str, solve: GeneralSolver, num_rival: int
 ) -> Row:
     """Measure ours on all instances, the rival on the first."""
     answers = [timed(instance) for instance in some]
-    solved = [Knapsack(*instance.arguments) for instance in some[:num_rival]]
     return Row(
         problem=problem,
         size=size,
         ours="kernel",
         ours_ms=tuple(spent_ms for _, spent_ms in answers),
         values=tuple(best.value for best, _ in answers),
-        rival=rival_of(rival, (partial(solve, knapsack) for knapsack in solved)),
+        rival=rival_of(rival, (partial(solve, knapsack) for knapsack in some[:num_rival])),
     )
 
 
-def timed(instance: Instance) -> tuple[Best, float]:
+def timed(instance: Knapsack) -> tuple[Best, float]:
     """The kernel, once warm."""
     best_options(*instance.arguments)
     return cpu_ms(lambda: best_options(*instance.arguments))

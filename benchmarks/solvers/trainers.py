@@ -10,9 +10,9 @@ from functools import partial
 import msgspec
 import numpy as np
 from tests.policies.bftrainer_milp import NodeProblem, solve_nodes
+from tests.solvers.plain_knapsack import Knapsack
 
 from benchmarks.crowd import LARGEST, Crowd, Mix, TableBelief
-from benchmarks.solvers.instances import Instance
 from benchmarks.solvers.knapsacks import timed
 from benchmarks.solvers.measured import Row, rival_of
 from swell.arrays import FloatArray
@@ -87,7 +87,7 @@ def _problem(num_jobs: int, num_nodes: int, seed: int) -> NodeProblem:
     )
 
 
-def _counts(problem: NodeProblem) -> Instance:
+def _counts(problem: NodeProblem) -> Knapsack:
     """Equation 16 by counts."""
     values, nothing = [], []
     sizes = np.arange(1, problem.most[0] + 1)
@@ -96,7 +96,7 @@ def _counts(problem: NodeProblem) -> Instance:
         up, down = problem.up_s[job] * (sizes > present), problem.down_s[job] * (sizes < present)
         values.append(problem.forward_s * metric[sizes] - metric[present] * (up + down))
         nothing.append(-metric[present] * problem.down_s[job])
-    return Instance(
+    return Knapsack(
         starts=np.arange(len(values) + 1) * len(sizes),
         devices=np.tile(sizes, len(values)),
         value=np.concatenate(values),

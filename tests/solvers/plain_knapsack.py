@@ -22,6 +22,10 @@ class Knapsack:
     nothing: FloatArray
     num_devices: int
 
+    @property
+    def arguments(self) -> tuple[IntArray, IntArray, FloatArray, FloatArray, int]:
+        return self.starts, self.devices, self.value, self.nothing, self.num_devices
+
     def devices_of(self, option: IntArray) -> int:
         return int(np.where(option < 0, 0, np.append(self.devices, 0)[option]).sum())
 

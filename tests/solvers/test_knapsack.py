@@ -59,9 +59,7 @@ def _curve(draw: np.random.Generator, kind: str, sizes: IntArray) -> FloatArray:
 
 def solve(knapsack: Knapsack) -> Best:
     """The answer; what it says of itself is true."""
-    best = best_options(
-        knapsack.starts, knapsack.devices, knapsack.value, knapsack.nothing, knapsack.num_devices
-    )
+    best = best_options(*knapsack.arguments)
     if not best.is_possible:
         assert (best.option == NO_OPTION).all()
         return best
