@@ -22,10 +22,11 @@ from swell.core.core import Core
 from swell.core.planner import Planner
 from swell.core.platform_core import PlatformCore
 from swell.executors.gang.gang_controller import GangController
-from swell.executors.gang.gang_record import GangRecord, read_record, write_record
+from swell.executors.gang.gang_record import GangRecord, SettledGang
 from swell.executors.local.agent.options import AgentOptions
 from swell.executors.local.devices import parse_devices
 from swell.executors.local.link import LocalExecutor
+from swell.model.coding import decoder, encode
 from swell.model.command import AnyCommand, LaunchGang, Reconfigure, StopGang
 from swell.model.event import AnyEvent, GangEnded, GangResized, GangStarted, ResizeFailed
 from swell.model.plan import Allocation
@@ -132,8 +133,8 @@ def try_record() -> None:
     target = Target(devices=devices(0, 1), configuration=configuration("half"))
     world.command(LaunchGang(job_id=JOB, generation=1, target=target, spec=make_spec(), total_steps=1000))
     world.settle()
-    gang = read_record(write_record(world.gang.gang))
-    assert gang.configuration == gang.wanted_configuration == configuration("half")
+    settled: SettledGang = decoder(SettledGang).decode(encode(world.gang.gang.settled))
+    assert settled.configuration == world.gang.gang.wanted_configuration == configuration("half")
     target = Target(devices=devices(0, 1, 2), configuration=configuration("double"))
     world.command(Reconfigure(job_id=JOB, generation=2, target=target))
     (joiner,) = set(world.puppets) - {0, 1}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import signal
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,11 +22,13 @@ from swell.executors.gang.job_context import DeviceBinding, MeetingPoint
 from swell.executors.hosts import messages as h
 from swell.executors.hosts.kept_runs import KeptRuns
 from swell.executors.retransmission import ReceivedNumbers
-from swell.model.command import GangCommand, LaunchGang, ProfileJob
+from swell.model.command import GangCommand, LaunchGang, ProfileJob, Reconfigure
 from swell.model.event import (
     AnyEvent,
     GangEnded,
     GangEvent,
+    GangResized,
+    GangStarted,
     GangSuspended,
     JobProfiled,
     Outcome,
@@ -108,7 +110,7 @@ class FakeHost:
 
     def answer(self, message: h.FromHost) -> None:
         message = CODEC[1].decode(msgspec.json.encode(message))
-        message = self._kept.note_answered(message)
+        self._kept.note_answered(message)
         if self.is_held:
             self._held.append(message)
         else:
@@ -188,7 +190,7 @@ class FakeHost:
             case h.CloseRun(run=run):
                 assert not [key for key in self.workers if key[0] == run], "closed with workers in it"
                 self.runs.pop(run, None)
-            case h.KeepRecord():
+            case h.KeepGang():
                 pass
 
     def _open(self, order: h.OpenRun) -> None:
@@ -205,7 +207,7 @@ class FakeHost:
         is_restarted = order.spec.elasticity is Elasticity.RESTART
         opened = h.RunOpened(
             run=order.run,
-            first_worker=self.first_worker,
+            first_worker=max(self.first_worker, self._fleet.num_workers[order.run] if self._fleet else 0),
             meeting_point=at if is_restarted else None,
         )
         self.answer(opened)
@@ -219,6 +221,8 @@ class FakeHost:
             self, order.run, order.worker, order.devices, environ=order.environ
         )
         self.first_worker = max(self.first_worker, order.worker + 1)
+        if self._fleet is not None:
+            self._fleet.num_workers[order.run] = max(self._fleet.num_workers[order.run], order.worker + 1)
         pid = next(self._pids)
         self.answer(h.WorkerForked(run=order.run, worker=order.worker, pid=pid))
         worker.say(m.Hello(token="t", worker=order.worker, pid=pid))
@@ -253,6 +257,7 @@ class Head:
     gangs: dict[str, int] = field(default_factory=dict)  #: generation, by job
     asked: dict[str, GangCommand | ProfileJob] = field(default_factory=dict)
     untaken: deque[GangCommand | ProfileJob] = field(default_factory=deque)
+    done: dict[str, LaunchGang | Reconfigure] = field(default_factory=dict)  #: the latest that was, by job
 
     def order(self, command: GangCommand | ProfileJob) -> None:
         self.untaken.append(command)
@@ -269,6 +274,10 @@ class Head:
         elif isinstance(event, GangEvent) and not isinstance(event, StepsReported):
             if not isinstance(asked, ProfileJob | None) and asked.generation == event.generation:
                 del self.asked[job_id]
+                if isinstance(event, GangStarted | GangResized) and isinstance(
+                    asked, LaunchGang | Reconfigure
+                ):
+                    self.done[job_id] = asked
             is_end = isinstance(event, GangEnded | GangSuspended)
             if is_end and event.generation >= self.gangs.get(job_id, event.generation + 1):
                 del self.gangs[job_id]
@@ -279,6 +288,11 @@ class Head:
         if not self.heard.begin(inventory.boot_id) or is_first:
             return []
         live = {gang.job_id for gang in inventory.work.gangs}
+        changes = [
+            Reconfigure(job_id=done.job_id, generation=done.generation, target=done.target)
+            for gang in inventory.work.gangs
+            if (done := self.done.get(gang.job_id)) is not None and gang.generation < done.generation
+        ]
         launches = {command.job_id for command in self.untaken if isinstance(command, LaunchGang)}
         lost = [
             GangEnded(at_s=0.0, job_id=job, generation=generation, outcome=Outcome.LOST, steps=0)
@@ -293,6 +307,7 @@ class Head:
             for job, command in self.asked.items()
             if isinstance(command, ProfileJob) or command in self.untaken or job in live
         )
+        self.untaken.extendleft(changes)
         return lost
 
 
@@ -330,6 +345,7 @@ class Fleet:
         self._head, self._num_commands = Head(), 0
         self.inventory: Inventory | None = None
         self.hosts: dict[str, FakeHost] = {}
+        self.num_workers = Counter[str]()  #: by run, that there were: their logs lie in the common storage
         self.steps: dict[str, int] = {}  #: by run, as the state of its members has it
         self.events: list[AnyEvent] = []
         self._formed: set[tuple[str, int, int]] = set()  #: run, worker and generation

@@ -170,17 +170,15 @@ class HostContract:
     def test_a_new_controller_is_told_first_what_it_runs(self, world: HostWorld) -> None:
         worker = begin(world)
         world.wait(h.WorkerSaid)
-        told = welcome(world)
-        world.tell(h.TellWorker(run=RUN, worker=worker, message=told, number=2))
+        world.tell(h.TellWorker(run=RUN, worker=worker, message=welcome(world)))
         world.wait(h.WorkerSaid, 2)
         pid, num_heard = world.wait(h.WorkerForked).pid, len(world.heard)
         world.meet_new_controller()
         kept, offered = told_first(world.heard[num_heard:])
         assert isinstance(kept, h.RunKept) and isinstance(offered, h.DevicesOffered)
-        assert (kept.order.run, kept.order.spec, kept.record) == (RUN, world.make_job(), None)
+        assert (kept.order.run, kept.order.spec, kept.gang) == (RUN, world.make_job(), None)
         (live,) = (message.worker for message in world.heard[num_heard:] if isinstance(message, h.WorkerKept))
-        assert (live.number, live.pid, live.num_orders) == (worker, pid, 2)
-        assert any(isinstance(message, m.Hello) for _, message in live.said)
+        assert (live.number, live.pid, live.exit) == (worker, pid, None)
 
     def test_it_keeps_nothing_of_a_run_that_was_closed(self, world: HostWorld) -> None:
         worker = begin(world)

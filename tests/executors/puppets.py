@@ -381,10 +381,8 @@ class PuppetWorld:
         peers = self._peers(puppet)
         generation = puppet.regroup.generation
         if len(peers) == puppet.regroup.num_workers and all(p.phase == "meeting" for p in peers):
-            source = puppet.regroup.source
-            steps = self.checkpoint
-            if source is not None:
-                steps = next(p.steps for p in peers if p.regroup and p.regroup.rank == source)
+            is_new = puppet.regroup.source is None
+            steps = self.checkpoint if is_new else max(peer.steps for peer in peers)  # they compare
             for peer in peers:
                 peer.phase, peer.steps = "training", steps
                 peer.do("", self.now_s)

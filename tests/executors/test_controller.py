@@ -210,13 +210,6 @@ def test_a_host_that_a_gang_has_left_is_closed_and_opened_again_when_it_comes_ba
     assert of_kind(fleet, WorkersLost)[-1].devices == ("b/1",)
 
 
-def test_a_host_that_a_gang_has_left_is_named_in_no_record(fleet: Fleet) -> None:
-    fleet.perform(launch("a/0", "b/0"))
-    fleet.perform(change(2, "a/0"))
-    record = told(fleet, "a", h.KeepRecord)[-1]
-    assert isinstance(record, h.KeepRecord) and record.record.hosts == ("a",)
-
-
 def test_a_script_leaves_a_host_between_its_stop_and_its_start(fleet: Fleet) -> None:
     spec = make_spec(elasticity=Elasticity.RESTART)
     fleet.perform(msgspec.structs.replace(launch("a/0", "b/0"), spec=spec))

@@ -89,7 +89,7 @@ class Scene:
     def is_sensible(self, job: str, devices: tuple[str, ...]) -> bool:
         """What a script waits for between its stop and its start is known to the head only."""
         if job == "script":
-            self.script_devices = devices
+            self.script_devices = (*self.script_devices, *devices)
         return job == "script" or not self.has_gang("script") or not set(devices) & set(self.script_devices)
 
     def has_gang(self, job: str) -> bool:

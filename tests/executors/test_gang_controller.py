@@ -13,14 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.executors.puppets import JOB, PuppetWorld, devices, make_spec, make_stage, target
 
-from swell.executors.controller.takeover import take_over
 from swell.executors.exit_status import OVER_MEMORY
 from swell.executors.gang.effects import Effect, Kill, Report, Send
 from swell.executors.gang.gang_controller import GangController
-from swell.executors.gang.gang_record import GangRecord, read_record, write_record
+from swell.executors.gang.gang_record import GangRecord, SettledGang
 from swell.executors.gang.member import cut_slots
 from swell.executors.gang.timeouts import Timeouts, half
-from swell.executors.hosts.messages import KeptWorker
+from swell.executors.gang.worker_facts import MOST_VALUES, WorkerFacts
+from swell.model.coding import decoder, encode
 from swell.model.command import LaunchGang, Reconfigure, StopGang, SuspendGang
 from swell.model.event import (
     Event,
@@ -822,21 +822,6 @@ def test_the_patience_with_last_lines_can_be_set_and_what_was_told_before_stays(
     )
 
 
-@pytest.mark.parametrize("outcome", [Outcome.SUCCEEDED, Outcome.FAILED])
-def test_a_stop_amid_the_last_lines_outlives_the_controller(outcome: Outcome) -> None:
-    made = running(1)
-    is_success = outcome is Outcome.SUCCEEDED
-    said = m.Finished(steps=1000) if is_success else m.Failed(steps=5, message="no")
-    made.gang.said(0, said, made.now_s)
-    made.gang.command(StopGang(job_id=JOB, generation=2), made.now_s)
-    record = read_record(write_record(made.gang.gang))
-    assert isinstance(record, GangRecord)
-    next_one = GangController(make_stage(), record)
-    take_over(next_one, {0: KeptWorker(number=0, pid=9)}, (), {}, 100.0)
-    assert not [e for e in next_one.tick(102.9) if isinstance(e, Kill)]
-    assert Kill(0, signal.SIGKILL) in next_one.tick(103.1)
-
-
 def test_stop_is_sigterm_and_then_sigkill() -> None:
     made = running(2)
     effects = made.gang.command(StopGang(job_id=JOB, generation=1), made.now_s)
@@ -917,18 +902,44 @@ def test_who_leaves_after_a_step_in_which_the_others_broke_is_lost_to_them() -> 
     assert not made.gang.is_over
 
 
+def taken_over(made: PuppetWorld, *facts: WorkerFacts) -> tuple[GangController, list[Effect]]:
+    """The gang under its next controller, and what that does first."""
+    settled = msgspec.structs.asdict(made.gang.gang.settled)
+    next_one = GangController(make_stage(), GangRecord(**settled))
+    return next_one, next_one.take_over({one.number: one for one in facts}, made.now_s)
+
+
+def facts_of(number: int, *said: m.FromWorker) -> WorkerFacts:
+    facts = WorkerFacts(number=number, devices=devices(number), pid=1000 + number)
+    facts.note_order(m.Regroup(generation=1, rank=number, num_workers=2, source=None, has_news=True))
+    for message in (m.Joined(generation=1, steps=0), *said):
+        facts.note(message)
+    return facts
+
+
 def test_who_left_alone_is_known_to_the_next_controller() -> None:
-    made = running(2)
-    made.gang.said(1, m.Finished(steps=5, is_early=True), made.now_s)
-    record = read_record(write_record(made.gang.gang))
-    assert isinstance(record, GangRecord)
-    next_one = GangController(make_stage(), record)
+    left = m.Finished(steps=5, is_early=True)
     broken = m.Broken(generation=1, steps=5, message="a peer is gone")
-    kept = {0: KeptWorker(number=0, pid=1, said=((1, broken),)), 1: KeptWorker(number=1, pid=2)}
-    take_over(next_one, kept, (), {}, 10.0)
+    next_one, _ = taken_over(running(2), facts_of(0, broken), facts_of(1, left))
     effects = [*next_one.exited(0, -15, "", 10.0), *next_one.exited(1, 0, "", 10.0)]
     ended = next(e.event for e in effects if isinstance(e, Report) and isinstance(e.event, GangEnded))
     assert ended.outcome is Outcome.FAILED and "left its training loop after 5 steps" in ended.message
+
+
+def test_what_a_host_keeps_of_a_worker_is_bounded_and_comes_back_as_it_was() -> None:
+    facts = facts_of(0)
+    for step in range(3000):
+        tally = tally_of([(step, 1.0)], num_workers=1)
+        assert tally is not None
+        facts.note(
+            m.Progress(generation=1, steps=step, num_workers=1, curves={"loss": tally, "x" * 101: tally})
+        )
+        facts.note(m.CheckpointSaved(steps=step, path="x"))
+    assert len(facts.reported) == MOST_VALUES and len(facts.standing) == 1
+    assert facts.reported[-1].curves.keys() == {"loss"}
+    assert decoder(WorkerFacts).decode(encode(facts)) == facts
+    settled = running(2).gang.gang.settled
+    assert decoder(SettledGang).decode(encode(settled)) == settled
 
 
 def test_all_that_leave_run_epochs_together_have_succeeded() -> None:
@@ -1026,7 +1037,8 @@ def test_marks_of_reports_rise_also_from_one_controller_to_the_next() -> None:
     made = running(2)
     say_losses(made, 1, 1)
     say_losses(made, 2, 2)
-    made.gang.take_over(made.now_s)
+    made.gang, effects = taken_over(made, facts_of(0), facts_of(1))
+    made._apply(effects)
     say_losses(made, 3, 3)
     marks = [report.mark for report in reports_of(made)]
     assert marks == sorted(set(marks)) and len(marks) >= 3

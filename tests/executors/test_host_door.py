@@ -683,7 +683,7 @@ def test_what_a_host_says_to_have_kept_is_believed_if_an_earlier_controller_had_
     """By that it could claim the gang of any job, and its files."""
     (order,) = world.host.insides[-1].orders
     order = msgspec.structs.replace(order, run=order.job_id)
-    kept = h.RunKept(order=order, opened=h.RunOpened(run=order.run, first_worker=0), record=None)
+    kept = h.RunKept(order=order, opened=h.RunOpened(run=order.run, first_worker=0), gang=None)
     assert said(world, kept) == []
     assert "refused host n1: it says what it has kept, and no earlier agent gave it" in caplog.text
     world.start_controller()

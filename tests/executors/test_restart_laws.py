@@ -97,7 +97,7 @@ def test_a_script_runs_as_was_asked_last_or_its_end_is_told(num_moves: int, chan
     life = Life()
     life.command(launch(0, 1))
     for generation in range(2, num_moves + 2):
-        if chance.random() < 0.1 and not life.unforked and not life.gang.is_over:
+        if chance.random() < 0.1 and not life.unforked and life.gang.gang.workers and not life.gang.is_over:
             life.replace_controller()
         act(life, chance, generation)
     life.command(StopGang(job_id=JOB, generation=1000))

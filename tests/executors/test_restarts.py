@@ -15,13 +15,12 @@ from tests.executors.contract import JOB, is_alive
 from tests.executors.listening import Listener
 from tests.executors.puppets import make_spec, make_stage, target
 
-from swell.executors.controller.takeover import take_over
 from swell.executors.exit_status import OVER_MEMORY
-from swell.executors.gang.effects import Kill, Report, Send, Spawn
-from swell.executors.gang.gang_record import GangRecord, read_record, write_record
+from swell.executors.gang.effects import Kill, Report, Send, Spawn, WorkerExit
+from swell.executors.gang.gang_record import GangRecord
 from swell.executors.gang.restart_state import Restarts
 from swell.executors.gang.restarts import RestartController
-from swell.executors.hosts.messages import KeptWorker, WorkerExited
+from swell.executors.gang.worker_facts import WorkerFacts
 from swell.executors.local.link import LocalExecutor
 from swell.model.command import LaunchGang, Reconfigure, StopGang, SuspendGang
 from swell.model.event import (
@@ -46,7 +45,6 @@ from swell.wire.messages import (
     Reported,
     Stepped,
     StopVote,
-    StopVotes,
 )
 from swell.wire.metric_names import MOST_METRICS
 
@@ -66,12 +64,12 @@ class Processes:
     def __init__(self, **fields: Any) -> None:
         """`fields`: of the job's specification."""
         self.job = make_stage(None, elasticity=Elasticity.RESTART, **fields)
-        self.gang = RestartController(self.job, GangRecord(restarts=Restarts()))
+        self.gang = RestartController(self.job, GangRecord(launch=1, restarts=Restarts()))
         self.alive: dict[int, dict[str, str]] = {}
         self.is_forking_slowly = False  #: a test forks what is to start, by `fork`
         self.signals: list[tuple[int, int]] = []
         self.talk: dict[int, list[FromAgent | FromWorker]] = {}
-        self.unheard: dict[int, list[tuple[int, FromWorker]]] = {}  #: by a controller
+        self.exits: dict[int, WorkerExit] = {}
         self.events: list[AnyEvent] = []
         self.now_s = 0.0
 
@@ -103,32 +101,31 @@ class Processes:
 
     def replace_controller(self, **exits: int) -> None:
         """Another one takes over what a host has kept; `exits`: with which status `worker_0` has ended."""
-        record = read_record(write_record(self.gang.gang))
-        kept = {
-            number: KeptWorker(number=number, pid=number + 100, said=tuple(self.unheard.pop(number, ())))
-            for number in record.members
-        }
         for name, status in exits.items():
             number = int(name.removeprefix("worker_"))
             self.alive.pop(number)
-            end = WorkerExited(run=JOB, worker=number, status=status, log_tail="last words")
-            kept[number] = msgspec.structs.replace(kept[number], exit=end)
-        self.gang = RestartController(self.job, record)
-        self.do(take_over(self.gang, kept, (), {}, self.now_s))
+            self.exits[number] = WorkerExit(number, status, "last words")
+        settled = self.gang.gang.settled
+        for number in self.alive.keys() - settled.workers.keys():
+            del self.alive[number]  # what is none of the settled gang is ended first
+        facts = {
+            number: WorkerFacts(number=number, devices=slot, pid=number + 100, exit=self.exits.get(number))
+            for number, slot in settled.workers.items()
+        }
+        self.gang = RestartController(self.job, GangRecord(**msgspec.structs.asdict(settled)))
+        self.do(self.gang.take_over(facts, self.now_s))
 
-    def vote(self, worker: int, num_steps: int, is_heard: bool = True) -> None:
+    def vote(self, worker: int, num_steps: int) -> None:
         vote = StopVote(num_steps=num_steps)
         self.talk.setdefault(worker, []).append(vote)
-        if is_heard:
-            self.do(self.gang.said(worker, vote, self.now_s))
-        else:
-            self.unheard[worker] = [(1, vote)]
+        self.do(self.gang.said(worker, vote, self.now_s))
 
     def say(self, worker: int, message: Stepped | Distributed | Reported) -> None:
         self.do(self.gang.said(worker, message, self.now_s))
 
     def end(self, worker: int, status: int, log_tail: str = "last words") -> None:
         del self.alive[worker]
+        self.exits[worker] = WorkerExit(worker, status, log_tail)
         self.do(self.gang.exited(worker, status, log_tail, self.now_s))
 
     @property
@@ -420,19 +417,6 @@ def test_a_loss_by_the_memory_limit_outlives_the_controller(is_heard: bool) -> N
     assert processes.ended.is_over_memory
 
 
-@pytest.mark.parametrize("is_heard", [True, False])
-def test_votes_for_the_step_to_stop_after_outlive_the_controller(is_heard: bool) -> None:
-    """Each question has one answer: a worker would take a second one for the next question's."""
-    processes = Processes()
-    processes.command(launch(0, 1))
-    processes.command(SuspendGang(job_id=JOB, generation=2))
-    processes.vote(0, 9, is_heard)
-    processes.replace_controller()
-    assert processes.talk[0] == [StopVote(num_steps=9), StopVotes(most=None)]
-    processes.vote(1, 7)
-    assert processes.talk[1] == [StopVote(num_steps=7), StopVotes(most=9)]
-
-
 def test_real_processes_keep_their_own_checkpoint(
     executor: LocalExecutor, listener: Listener, tmp_path: Path
 ) -> None:
@@ -467,31 +451,34 @@ def test_another_port_of_a_script_that_is_taken_is_its_own_fault() -> None:
         Reconfigure(job_id=JOB, generation=2, target=target(2, 3)),
     ],
 )
-@pytest.mark.parametrize("is_taken_over", [False, True])
 def test_a_start_that_is_wanted_no_longer_answers_nothing(
-    command: StopGang | SuspendGang | Reconfigure, is_taken_over: bool
+    command: StopGang | SuspendGang | Reconfigure,
 ) -> None:
     processes = Processes()
     processes.is_forking_slowly = True
     processes.command(launch(0, 1))
     processes.fork(0)
     processes.command(command)
-    if is_taken_over:
-        processes.replace_controller()
     processes.fork(1)
     assert processes.events == []
 
 
-def test_a_change_is_answered_with_the_new_workers_after_a_takeover_amid_it() -> None:
+@pytest.mark.parametrize("status", [0, 143])
+@pytest.mark.parametrize("has_started", [False, True])
+def test_a_script_that_was_told_to_stop_when_its_controller_died_is_lost_and_has_not_succeeded(
+    status: int, has_started: bool
+) -> None:
     processes = Processes()
     processes.command(launch(0, 1))
     processes.command(Reconfigure(job_id=JOB, generation=2, target=target(2, 3)))
+    processes.end(0, status)
+    if has_started:
+        processes.is_forking_slowly = True
+        processes.end(1, status)
     processes.replace_controller()
-    assert not any(isinstance(event, GangResized) for event in processes.events)
-    processes.end(0, 143)
-    processes.end(1, 143)
-    (resized,) = [event for event in processes.events if isinstance(event, GangResized)]
-    assert resized.pids == (102, 103)
+    if not has_started:
+        processes.end(1, status)
+    assert processes.ended.outcome is Outcome.LOST
 
 
 def curve(*values: tuple[int, float]) -> Tally:

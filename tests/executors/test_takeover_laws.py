@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from random import Random
 
+import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.executors.puppets import JOB, Puppet, PuppetWorld, devices, make_spec, make_stage
 from tests.executors.test_gang_laws import TIMEOUTS, TOTAL_STEPS, Story, ends_well, moves
 
-from swell.executors.controller.takeover import KeptRun, WholeRun, take_over
 from swell.executors.exit_status import OVER_MEMORY
-from swell.executors.gang.effects import Effect, Kill, Report, Send, Spawn
+from swell.executors.gang.effects import Effect, Send, Spawn
 from swell.executors.gang.gang_controller import GangController
-from swell.executors.gang.gang_record import GangRecord, read_record, write_record
+from swell.executors.gang.gang_record import GangRecord
 from swell.executors.hosts import messages as h
 from swell.executors.hosts.kept_runs import KeptRuns
-from swell.executors.hosts.messages import KeptWorker
 from swell.model.command import GangCommand, LaunchGang, Reconfigure
 from swell.model.event import (
     AnyEvent,
@@ -40,18 +39,17 @@ from swell.wire import messages as m
 
 
 class HandedOn(PuppetWorld):
-    """A world whose gang may lose its controller. One host has all workers, and keeps what passes by."""
+    """A world whose gang may lose its controller. One host has all workers, and sees what passes by."""
 
     def __init__(self, gang: GangController, total_steps: int = TOTAL_STEPS) -> None:
         self.kept = KeptRuns()
         self.kept.note_told(h.OpenRun(run=JOB, job_id=JOB, spec=make_spec()))
         self.kept.note_answered(h.RunOpened(run=JOB, first_worker=0))
-        self.dealings: dict[int, h.Dealings] = {}
         self.num_deaths = 0
         self.num_effects_left: int | None = None  #: until the controller dies; None: it lives
         self.is_gone = False
         self.is_taking_over = False
-        self.is_commanded = False
+        self.broken_off: set[int] = set()  #: groups, by a controller that did not know what was going on
         super().__init__(gang, total_steps)
 
     # ------------------------------------------------------------ the controller's life
@@ -62,43 +60,43 @@ class HandedOn(PuppetWorld):
         else:
             self.num_effects_left = num_effects
 
-    def succeed(self, command: GangCommand | None) -> None:
-        """Another controller comes; the head says again what was not answered."""
+    def succeed(self, command: GangCommand | None) -> bool:
+        """Another controller comes; the head says again what was not answered.
+
+        Returns whether there is a gang to be taken over: one that has started.
+        """
         if not self.is_gone:
-            return
+            return True
         self.is_gone, self.num_effects_left = False, None
         self.num_deaths += 1
-        (run,) = [run for run in self.kept.kept() if isinstance(run, h.RunKept)]
-        record = None if run.record is None else read_record(run.record.gang)
-        self.gang = new_gang(record)
-        self.dealings = {}
-        self.is_taking_over = True
-        if run.record is not None:
-            workers = {worker.number: worker for worker in kept_workers(self)}
-            whole = WholeRun(run.record, {"a": KeptRun(run, False, workers)})
-            assert whole.is_sound, "it has no director"
-            self.dealings = whole.dealings
-            effects = take_over(self.gang, whole.workers, (), whole.num_heard, self.now_s)
-            for order in [order for one in self.dealings.values() for order in one.orders]:
-                self._give(order)
-            self._apply(effects)
+        run = self.kept.runs[JOB]
+        if run.gang is None:
+            return False
+        self.gang = new_gang(GangRecord(**msgspec.structs.asdict(run.gang)))
+        self.is_taking_over, self.is_clean = True, False
+        for number in run.live - run.gang.workers.keys():
+            self.kill(number)
+            self.puppets[number].outbox.clear()
+            self.is_gone = True
+            self.hear(number)
+            self.is_gone = False
+        facts = copy.deepcopy(run.workers)
+        self._apply(self.gang.take_over(facts, self.now_s))
         self.is_taking_over = False
         if command is not None:
             self.command(command)
+        return True
 
     # ------------------------------------------------------------ what passes by the host
     def hear(self, number: int) -> None:
         puppet = self.puppets[number]
         if puppet.outbox:
-            self._pass(h.WorkerSaid(run=JOB, worker=number, message=puppet.outbox[0]))
+            self.kept.note_answered(h.WorkerSaid(run=JOB, worker=number, message=puppet.outbox[0]))
         elif puppet.status is not None:
-            tail = "last line"
             self.kept.note_answered(
-                h.WorkerExited(run=JOB, worker=number, status=puppet.status, log_tail=tail)
+                h.WorkerExited(run=JOB, worker=number, status=puppet.status, log_tail="last line")
             )
         if not self.is_gone:
-            if not puppet.outbox and puppet.status is not None:
-                self.dealings.pop(number, None)
             super().hear(number)
         elif puppet.outbox:
             self.is_clean &= not isinstance(puppet.outbox.popleft(), m.Broken | m.JoinFailed)
@@ -111,7 +109,6 @@ class HandedOn(PuppetWorld):
             self.targets.setdefault(command.generation, command.target.devices)
             self.batches.setdefault(command.generation, command.target.configuration.global_batch)
         if not self.is_gone:
-            self.is_commanded = True
             super().command(command)
 
     def tick(self, passed_s: float = 0.2) -> None:
@@ -124,88 +121,50 @@ class HandedOn(PuppetWorld):
         super()._beat(puppet)
         beat = puppet.beat(self.now_s)
         if not puppet.outbox:
-            self._pass(h.WorkerSaid(run=JOB, worker=puppet.number, message=beat))
-
-    def _pass(self, said: h.WorkerSaid) -> None:
-        """A host keeps it, and the controller, if there is one, counts it."""
-        passed = self.kept.note_answered(said)
-        assert isinstance(passed, h.WorkerSaid)
-        if not self.is_gone and said.worker in self.dealings:
-            self.dealings[said.worker].hear(said.message, passed.num_orders)
+            self.kept.note_answered(h.WorkerSaid(run=JOB, worker=puppet.number, message=beat))
 
     def _apply(self, effects: Iterable[Effect]) -> None:
+        """Do as the controller does: hosts are told first what the gang is."""
         if self.is_gone:
             return
-        effects, deaths = list(effects), self.num_deaths
-        is_told = any(not isinstance(e, Report) or not isinstance(e.event, StepsReported) for e in effects)
-        to_do = [e if isinstance(e, Report) else self._as_order(e) for e in effects]
-        if is_told or self.is_commanded:  # as the controller does
-            self._keep_record()
-        self.is_commanded = False
-        for effect in to_do:
+        deaths = self.num_deaths
+        if self.gang.gang.workers:
+            self.gang.gang.version += 1
+            self.kept.note_told(h.KeepGang(run=JOB, gang=self.gang.gang.settled))
+        for effect in list(effects):
             if self.is_gone or self.num_deaths != deaths:
                 return
-            if isinstance(effect, Report):
-                self._do(effect)
-            elif effect is not None:
-                self._give(effect)
+            self._give(effect)
             if self.num_effects_left is not None:
                 self.num_effects_left -= 1
                 self.is_gone = self.num_effects_left <= 0
 
-    def _keep_record(self) -> None:
-        record = h.RunSnapshot(
-            launch=1,
-            version=0,
-            hosts=("a",),
-            workers=dict.fromkeys(self.dealings, "a"),
-            dealings={worker: copy.copy(dealings) for worker, dealings in self.dealings.items()},
-            total_steps=TOTAL_STEPS,
-            gang=write_record(self.gang.gang),
-        )
-        self.kept.note_told(h.KeepRecord(run=JOB, record=record))
-
-    def _as_order(self, effect: Effect) -> h.WorkerOrder | None:
-        match effect:
-            case Spawn(worker, slot):
-                self.dealings[worker] = h.Dealings()
-                return self.dealings[worker].number(
-                    h.StartWorker(run=JOB, worker=worker, devices=slot, environ={})
-                )
-            case Send(worker, message) if worker in self.dealings:
-                return self.dealings[worker].number(h.TellWorker(run=JOB, worker=worker, message=message))
-            case Kill(worker, number) if worker in self.dealings:
-                return self.dealings[worker].number(h.SignalWorker(run=JOB, worker=worker, signal=number))
-        return None
-
-    def _give(self, order: h.WorkerOrder) -> None:
+    def _give(self, effect: Effect) -> None:
         """It comes to the host."""
-        self.kept.note_told(order)
-        match order:
-            case h.StartWorker(worker=worker, devices=slot):
-                self.kept.note_answered(h.WorkerForked(run=JOB, worker=worker, pid=worker + 1000))
-                self._do(Spawn(worker, slot))
-            case h.TellWorker(worker=worker, message=message):
-                self._do(Send(worker, message))
-            case h.SignalWorker(worker=worker, signal=number):
-                self._do(Kill(worker, number))
+        if isinstance(effect, Spawn):
+            start = h.StartWorker(run=JOB, worker=effect.worker, devices=effect.devices, environ={})
+            self.kept.note_told(start)
+            self.kept.note_answered(h.WorkerForked(run=JOB, worker=effect.worker, pid=effect.worker + 1000))
+        elif isinstance(effect, Send):
+            self.kept.note_told(h.TellWorker(run=JOB, worker=effect.worker, message=effect.message))
+        self._do(effect)
 
     def _check_report(self, event: AnyEvent) -> None:
         """What is told again was true when it was told first."""
         if not self.is_taking_over or isinstance(event, GangEnded | GangSuspended | WorkersLost):
             super()._check_report(event)
 
-    def _meet(self, puppet: Puppet) -> None:
-        peers, regroup = self._peers(puppet), puppet.regroup
-        most = max(peer.steps for peer in peers)
-        super()._meet(puppet)
-        if puppet.phase == "training" and regroup is not None and regroup.source is not None:
-            assert puppet.steps == most, "steps that were made are done again"
+    def _check_abort(self, message: m.FromAgent) -> None:
+        """A group may be broken off of which it is not known that it is whole: that costs a moment."""
+        if isinstance(message, m.Abort) and self.is_taking_over:
+            self.broken_off.add(message.generation)
+        if not isinstance(message, m.Abort) or message.generation not in self.broken_off:
+            super()._check_abort(message)
 
 
 def new_gang(record: GangRecord | None = None) -> GangController:
     stage = make_stage(TOTAL_STEPS, min_batch=16, max_batch=256)
-    return GangController(stage, record or GangRecord(), TIMEOUTS)
+    return GangController(stage, record or GangRecord(launch=1), TIMEOUTS)
 
 
 @dataclass
@@ -214,7 +173,7 @@ class TakenOverStory(Story):
 
     asked: GangCommand | None = None
     formed: int = 0  #: the latest generation that it knows to have trained
-    losses: list[tuple[int, tuple[str, ...]]] = field(default_factory=list)
+    is_over: bool = False  #: its gang was lost before it had started, and is launched again
 
     @property
     def own_world(self) -> HandedOn:
@@ -231,10 +190,8 @@ class TakenOverStory(Story):
             if event.generation <= self.formed:
                 return
             self.formed = event.generation
-        if isinstance(event, WorkersLost):
-            if (event.generation, event.devices) in self.losses:
-                return
-            self.losses.append((event.generation, event.devices))
+        if isinstance(event, WorkersLost) and not {*event.devices} & {*self.held, *self.target}:
+            return
         if is_answer:
             self.asked = None
         super().hear(event)
@@ -251,7 +208,8 @@ class TakenOverStory(Story):
         if not is_told:
             del self.world.events[self.seen :]
         self.head()
-        self.own_world.succeed(self.asked)
+        if not self.own_world.succeed(self.asked):
+            self.is_over = True
 
 
 def record_command(story: TakenOverStory) -> None:
@@ -259,8 +217,11 @@ def record_command(story: TakenOverStory) -> None:
     tell = story.world.command
 
     def noted(command: object) -> None:
-        if isinstance(command, GangCommand) and command.generation >= story.generation:
+        assert isinstance(command, GangCommand)
+        if command.generation >= story.generation:
             story.asked = command
+        elif story.own_world.num_deaths:
+            return  # what the controller before has taken is not said to the next one
         tell(command)
 
     story.world.command = noted  # type: ignore[method-assign]
@@ -315,17 +276,16 @@ def test_so_does_one_that_has_lost_many(
 
 def live_through(num_workers: int, numbers: list[int]) -> None:
     story = begin(num_workers)
+    world = story.own_world
     for number in numbers:
         all_moves(story, number)()
+        if story.is_over:
+            return
         story.head()
-    world = story.own_world
     world.num_effects_left = None
     story.succeed(is_told=True)
-    ends_well(story, world)
-
-
-def kept_workers(world: HandedOn) -> list[KeptWorker]:
-    return [kept.worker for kept in world.kept.kept() if isinstance(kept, h.WorkerKept)]
+    if not story.is_over:
+        ends_well(story, world)
 
 
 @given(st.integers(1, 4), st.integers(1, 30))
@@ -334,7 +294,7 @@ def test_workers_that_train_are_told_nothing(num_workers: int, num_steps: int) -
     world = story.own_world
     world.settle()
     story.head()
-    told = [worker.num_orders for worker in kept_workers(world)]
+    told = [worker.order for worker in world.kept.runs[JOB].workers.values()]
     world.die()
     for _ in range(num_steps):
         for number in list(world.puppets):
@@ -345,17 +305,16 @@ def test_workers_that_train_are_told_nothing(num_workers: int, num_steps: int) -
         while puppet.outbox:
             world.hear(number)
     story.succeed(is_told=False)
-    assert [worker.num_orders for worker in kept_workers(world)] == told
+    assert [worker.order for worker in world.kept.runs[JOB].workers.values()] == told
+    assert not any(puppet.inbox for puppet in world.puppets.values())
     assert world.gang.steps == max(puppet.steps for puppet in world.puppets.values())
     assert sorted(world.gang.devices) == sorted(story.held)
 
 
-@pytest.mark.parametrize("has_spawned", [True, False])
-def test_a_loss_by_the_memory_limit_outlives_the_controller(has_spawned: bool) -> None:
+def test_a_loss_by_the_memory_limit_outlives_the_controller() -> None:
     story = begin(2)
     world = story.own_world
-    if has_spawned:
-        world.settle()
+    world.settle()
     world.kill(0, OVER_MEMORY)
     world.hear(0)
     world.die()

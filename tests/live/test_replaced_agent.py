@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
+
 from swell.live.clock import HeadClock
 from swell.live.head_thread import Inbox
 from swell.live.recovery import differences
-from swell.model.command import LaunchGang
+from swell.model.command import LaunchGang, Reconfigure
 from swell.model.event import NodeJoined, NodeLost, Outcome, Woke
 from swell.model.job import Phase
 from swell.model.running import RunningWork
@@ -62,6 +64,19 @@ def test_a_launch_on_its_way_to_a_killed_agent_is_planned_again(tmp_path: Path) 
         hands.is_obedient = True
         replace(hands)
         until(lambda: platform.job(other).phase is platform.job(job_id).phase is Phase.RUNNING)
+
+
+def test_a_gang_whose_hosts_had_not_heard_of_its_latest_change_is_told_again(tmp_path: Path) -> None:
+    hands = Hands()
+    with running(tmp_path, hands) as platform:
+        job_id = run_job(platform)
+        (found,) = hands.work.gangs
+        behind = msgspec.structs.replace(found, generation=found.generation - 1)
+        hands.replaced(msgspec.structs.replace(hands.work, gangs=(behind,)))
+        until(lambda: any(isinstance(command, Reconfigure) for command in hands.performed))
+        again = next(command for command in hands.performed if isinstance(command, Reconfigure))
+        assert (again.job_id, again.generation) == (job_id, found.generation)
+        assert again.target.devices == found.devices
 
 
 class Careful(Hands):

@@ -139,18 +139,22 @@ def test_a_step_that_a_later_gang_reports_again_is_replaced_unless_no_steps_are_
     assert count(without_steps) == 2
 
 
-@given(st.lists(st.integers(0, 3), min_size=1, max_size=20), st.data())
-def test_what_the_next_controller_tells_again_counts_once(deltas: list[int], data: st.DataObject) -> None:
-    steps = list(itertools.accumulate(deltas, initial=0))
-    curve = with_all([], [point(step, step, mark=place) for place, step in enumerate(steps)])
-    first = steps[data.draw(st.integers(0, len(steps) - 1))]
-    kept = [step for step in steps if step >= first]
-    tally = told([(step, 1.0) for step in kept])
-    again = CurvePoint(0.0, 1, len(steps), tally, is_again=True)
-    later = point(steps[-1], steps[-1], mark=len(steps) + 1)
-    whole = with_all(curve, [again, later])
-    assert count(whole) == len(steps) + 1
-    assert whole[-2:] == [again, later] and all(one.last_step < first for one in whole[:-2])
+@given(st.integers(1, 20), st.integers(0, 20), st.integers(0, 20))
+def test_what_the_next_controller_tells_again_counts_once(num: int, num_told: int, num_again: int) -> None:
+    """Of a script's reports, one a step, the head has heard the first ones, and a host has kept the last."""
+    points = [point(step, step, mark=step) for step in range(1, num + 1)]
+    again = [msgspec.structs.replace(one, mark=100 + one.first_step, is_again=True) for one in points]
+    heard, begun = min(num_told, num), max(0, num - num_again)
+    whole = with_all([], [*points[:heard], *again[begun:]])
+    told = [*range(1, heard + 1), *range(max(heard, begun) + 1, num + 1)]
+    assert [(one.first_step, one.tally.count) for one in whole] == [(step, 1) for step in told]
+
+
+def test_values_of_a_step_that_is_known_are_not_told_again() -> None:
+    curve = with_all([], [point(0, 0, mark=1)])
+    again = msgspec.structs.replace(point(0, 0, 2.0, mark=2), is_again=True)
+    assert with_all(curve, [again]) == curve
+    assert with_all([], [again]) == [again]
 
 
 @given(st.lists(st.tuples(st.integers(1, 60), st.integers(0, 20)), max_size=40))

@@ -43,6 +43,7 @@ from swell.model.lengths import span
 from swell.model.options import Domain
 from swell.model.plan import Allocation, JobPlan, Plan, Reason, Refusal
 from swell.model.snapshot import Snapshot
+from swell.model.target import Target
 from swell.model.throughput import JobThroughput
 from swell.model.view import JobView, Story
 
@@ -64,6 +65,7 @@ class BelievedGang:
     steps: int
     formed: int  #: the one that trains, as far as is known
     devices: tuple[str, ...]  #: that it has, or is about to have
+    members: Target  #: what trains
 
 
 class Core:
@@ -664,6 +666,7 @@ class Core:
                 steps=int(record.progress.done_steps),
                 formed=record.gang.generation,
                 devices=record.gang.held,
+                members=record.gang.members,
             )
             for record in records
             if record.phase.holds_devices

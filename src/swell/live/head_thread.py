@@ -23,7 +23,7 @@ from swell.live.clock import HeadClock, SystemClocks
 from swell.live.counters import Counters, Turn
 from swell.live.poison import PoisonGuard
 from swell.live.pruning import Retention
-from swell.live.recovery import differences, digest, explained_jobs, load, replay
+from swell.live.recovery import changes_again, differences, digest, explained_jobs, load, replay
 from swell.live.watches import DeviceDemand, FollowerWatch, QuotaWatch
 from swell.live.webhooks import WebhookMessage, Webhooks
 from swell.model.command import AnyCommand, LaunchGang, ProfileJob, StopGang, WakeAt
@@ -566,7 +566,8 @@ class HeadThread:
         """
         for event in differences(self._core, self._site.nodes, work, now_s):
             self.inbox.put(event)
-        commands, alive = self._core.under_way(), explained_jobs(self._core, work)
+        changes = changes_again(self._core, work)
+        commands, alive = [*changes, *self._core.under_way()], explained_jobs(self._core, work)
         awaited = {command.job_id for command in commands if isinstance(command, ProfileJob)}
         again: list[AnyCommand] = []
         for command in commands:

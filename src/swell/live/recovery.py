@@ -13,7 +13,7 @@ import msgspec
 from swell.core.core import BelievedGang
 from swell.core.platform_core import PlatformCore
 from swell.model.cluster import Cluster
-from swell.model.command import AnyCommand
+from swell.model.command import AnyCommand, Reconfigure
 from swell.model.event import (
     AnyEvent,
     EventSetAside,
@@ -212,6 +212,16 @@ def differences(core: PlatformCore, own: Sequence[Node], work: RunningWork, now_
         *(NodeLost(at_s=now_s, name=node.name, cause=NO_AGENT) for node in left),
         *unlike_gangs(core, work, now_s),
         *(NodeJoined(at_s=now_s, node=node) for node in left),
+    ]
+
+
+def changes_again(core: PlatformCore, work: RunningWork) -> list[Reconfigure]:
+    """Changes that the head was told are done, and of which hosts did not hear before their agent died."""
+    found = {gang.job_id: gang.generation for gang in work.gangs}
+    return [
+        Reconfigure(job_id=gang.job_id, generation=gang.formed, target=gang.members)
+        for gang in core.gangs()
+        if gang.phase is Phase.RUNNING and found.get(gang.job_id, gang.formed) < gang.formed
     ]
 
 

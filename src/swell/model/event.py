@@ -157,8 +157,7 @@ class StepsReported(GangEvent, frozen=True, kw_only=True):
     curves: dict[str, Tally] = {}
     #: Of the first report that this one stands for. Each later one of the same generation has a higher mark.
     mark: int = 0
-    #: Its curves are all of the last minute: of what was told since their first steps each value is in them.
-    is_again: bool = False
+    is_again: bool = False  #: a former controller may have told of its curves
 
     @property
     def brings_steps(self) -> bool:

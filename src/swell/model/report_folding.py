@@ -11,7 +11,7 @@ from swell.tally import plus
 def can_fold(older: StepsReported, newer: StepsReported) -> bool:
     """Whether one report can stand for both: same job, same generation, and for steps same size and batch.
 
-    One that tells curves again stands for itself: it replaces what was told before.
+    One that tells curves again stands for itself: it is left out where it was told before.
     """
     if older.is_again or newer.is_again:
         return False

@@ -35,18 +35,23 @@ class CurvePoint(msgspec.Struct, frozen=True, array_like=True, gc=False):
         """Whether the new point tells nothing again.
 
         A gang may report a name twice in a step. Where a later gang does so, the step is done again; but in a
-        script that counts no steps all are step 0. What is told again replaces its first step, too.
+        script that counts no steps all are step 0.
         """
-        if self.generation == new.generation and self.mark < new.mark and not new.is_again:
+        if self.generation == new.generation and self.mark < new.mark:
             return self.last_step <= new.first_step  # the ordinary case, of which there are many
         is_done_again = self.generation < new.generation and new.first_step != 0
-        is_same_step = self.last_step == new.first_step and (new.is_again or is_done_again)
+        is_same_step = self.last_step == new.first_step and is_done_again
         is_news = (self.generation, self.mark) < (new.generation, new.mark)
         return is_news and self.last_step <= new.first_step and not is_same_step
 
 
 def absorb(points: list[CurvePoint], new: CurvePoint) -> None:
-    """Append a point. What it tells again goes: the same report, and steps that are repeated."""
+    """Append a point. What it tells again goes: the same report, and steps that are repeated.
+
+    A point that may have been told before is left out up to the newest step.
+    """
+    if new.is_again and points and new.last_step <= points[-1].last_step:
+        return
     while points and not points[-1].is_before(new):
         last = points.pop()
         is_same_report = (last.generation, last.mark) >= (new.generation, new.mark)

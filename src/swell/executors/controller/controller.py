@@ -91,7 +91,7 @@ class Controller:
         self._openings = openings = Openings(hosts, runs.report)
         self._trials = Trials(state_dir, hosts, openings, runs, gang_settings, self._inputs.handle)
         self._commands = GangCommands(hosts, openings, runs, self._trials)
-        self._takeover = Takeover(runs, hosts, self.hear)
+        self._takeover = Takeover(runs, hosts)
         self._boot_id = boot_id
         self._commands_taken = ReceivedNumbers()  #: of the daemon's session, which outlives its connections
         self._waiting: tuple[DaemonLine, str] | None = None  #: a daemon that has yet to be told what runs
@@ -228,6 +228,8 @@ class Controller:
             return
         if not self._takeover.keep(host, message):
             self._hear(host, message)
+        elif self._takeover.is_over:
+            self._greet()
 
     def _is_given(self, host: str, job_id: str) -> bool:
         """Whether the host has a run of this job, or makes ready for one."""

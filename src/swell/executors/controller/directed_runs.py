@@ -5,7 +5,6 @@ A run is a gang or a trial run. What hosts say of its workers goes to its direct
 
 from __future__ import annotations
 
-import copy
 import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -19,12 +18,11 @@ from swell.executors.controller.run import DirectedRun
 from swell.executors.exit_status import HOST_LOST, NOT_STARTED
 from swell.executors.gang.effects import Effect, Kill, Report, Send, Spawn, WorkerExit
 from swell.executors.gang.gang_controller import GangController
-from swell.executors.gang.gang_record import GangRecord, write_record
+from swell.executors.gang.gang_record import GangRecord
 from swell.executors.gang.gang_settings import GangSettings
 from swell.executors.gang.job_context import JobContext
 from swell.executors.gang.restarts import RestartController
 from swell.executors.hosts import messages
-from swell.model.command import LaunchGang
 from swell.model.event import AnyEvent, GangFound, GangResized, GangStarted, StepsReported
 from swell.model.job import JobSpec
 from swell.wire.messages import Alive, Finished
@@ -109,7 +107,7 @@ class DirectedRuns:
 
     def begin_gang(
         self,
-        launch: LaunchGang,
+        job: JobContext,
         gang: GangRecord,
         opened: Mapping[str, messages.RunOpened],
     ) -> tuple[DirectedRun, GangController]:
@@ -118,10 +116,9 @@ class DirectedRuns:
         Args:
             opened: what hosts have answered on which its run is open.
         """
-        job = self.job_context(launch.job_id, launch.spec, launch.total_steps)
         kind = GangController if gang.restarts is None else RestartController
         controller = kind(job, gang, self._gang_settings.timeouts)
-        run = DirectedRun(job.job_id, controller, launch=launch.generation)
+        run = DirectedRun(job.job_id, controller)
         run.note_opened(opened)
         self._ended.pop(job.job_id, None)
         self.begin_run(run)
@@ -160,22 +157,16 @@ class DirectedRuns:
         match message:
             case messages.WorkerForked(pid=pid):
                 self.do(run, run.director.forked(worker, pid, now_s))
-            case messages.WorkerSaid(message=said, num_orders=num_orders):
-                if (dealings := run.dealings.get(worker)) is not None:
-                    dealings.hear(said, num_orders)
+            case messages.WorkerSaid(message=said):
                 if isinstance(said, Finished) and run.finished_s is None:
                     run.finished_s = now_s
                 self.do(run, run.director.said(worker, said, now_s))
             case messages.WorkerHalted(is_stopped=is_stopped):
                 run.director.halted(worker, is_stopped)
             case messages.WorkerExited(status=status, log_tail=log_tail):
-                self._forget(run, worker)
+                del run.workers[worker]
                 self.do(run, run.director.exited(worker, status, log_tail, now_s))
                 self.release_hosts(run)
-
-    def _forget(self, run: DirectedRun, worker: int) -> None:
-        del run.workers[worker]
-        run.dealings.pop(worker, None)
 
     def hear_alive(self, host: str, runs: Mapping[str, Mapping[int, Alive]]) -> None:
         """These workers of a host live, by run; those that are not of a run that is directed are left out."""
@@ -203,7 +194,7 @@ class DirectedRuns:
         run.leave(host)
         gone = [worker for worker, of in run.workers.items() if of == host]
         for worker in gone:
-            self._forget(run, worker)
+            del run.workers[worker]
         exits = [WorkerExit(worker, HOST_LOST, why) for worker in gone]
         if exits:
             self.do(run, run.director.exited_together(exits, self._now_s()))
@@ -217,12 +208,12 @@ class DirectedRuns:
         """Register a run that is open on its hosts."""
         self.by_key[run.key] = run
 
-    def do(self, run: DirectedRun, effects: Sequence[Effect], is_kept: bool = False) -> None:
-        """Perform the effects in order. `is_kept`: of a command or a takeover, which hosts are to keep."""
+    def do(self, run: DirectedRun, effects: Sequence[Effect]) -> None:
+        """Perform the effects in order."""
         to_do = [self._as_order(run, e) if isinstance(e, Spawn | Send | Kill) else e for e in effects]
         is_told = any(not (isinstance(e, Report) and isinstance(e.event, StepsReported)) for e in effects)
-        if is_told or is_kept:
-            self._keep_record(run)
+        if is_told:
+            self._keep_gang(run)
         for effect in to_do:
             match effect:
                 case messages.StartWorker() | messages.TellWorker() | messages.SignalWorker():
@@ -232,45 +223,28 @@ class DirectedRuns:
                     self.report(event)
         if run.director.is_over and self.by_key.get(run.key) is run:
             self._end_run(run)
-        elif is_told or is_kept:
+        elif is_told:
             self.release_hosts(run)
         if run.gang is None:
             self._trial_changed(run)
 
     def _as_order(self, run: DirectedRun, effect: Spawn | Send | Kill) -> messages.WorkerOrder | None:
         """Return what a host is to be told. None: nothing, for the worker is gone, or cannot be."""
-        order: messages.WorkerOrder | None
         if isinstance(effect, Spawn):
-            order = self._start(run, effect)
-        elif effect.worker not in run.workers:
+            return self._start(run, effect)
+        if effect.worker not in run.workers:
             return None
-        elif isinstance(effect, Kill):
-            order = messages.SignalWorker(run=run.key, worker=effect.worker, signal=effect.signal)
-        else:
-            order = messages.TellWorker(run=run.key, worker=effect.worker, message=effect.message)
-        if order is None or run.gang is None:
-            return order
-        return run.dealings.setdefault(effect.worker, messages.Dealings()).number(order)
+        if isinstance(effect, Kill):
+            return messages.SignalWorker(run=run.key, worker=effect.worker, signal=effect.signal)
+        return messages.TellWorker(run=run.key, worker=effect.worker, message=effect.message)
 
-    def _keep_record(self, run: DirectedRun) -> None:
-        """All hosts of the run keep the record of its gang: call it before what follows from it is done."""
-        if run.gang is None:
+    def _keep_gang(self, run: DirectedRun) -> None:
+        """All hosts of the run are told what its gang is: call it before what follows from that is done."""
+        if run.gang is None or not run.gang.gang.workers or run.gang.gang.settled == run.settled:
             return
-        before = run.record
-        record = messages.RunSnapshot(
-            launch=run.launch,
-            version=0 if before is None else before.version,
-            hosts=tuple(sorted(run.hosts)),
-            workers=dict(run.workers),
-            dealings={worker: copy.copy(dealings) for worker, dealings in run.dealings.items()},
-            total_steps=run.job.total_steps,
-            gang=write_record(run.gang.gang),
-            end=run.gang.gang.replies.end,
-        )
-        if record == before:
-            return
-        run.record = record = msgspec.structs.replace(record, version=record.version + 1)
-        self._hosts.tell_all(record.hosts, messages.KeepRecord(run=run.key, record=record))
+        run.gang.gang.version += 1
+        run.settled = run.gang.gang.settled
+        self._hosts.tell_all(run.hosts, messages.KeepGang(run=run.key, gang=run.settled))
 
     def _start(self, run: DirectedRun, spawn: Spawn) -> messages.StartWorker | None:
         host, *others = sorted({self._hosts.host_of.get(device, "") for device in spawn.devices})
@@ -301,13 +275,12 @@ class DirectedRuns:
             return
         for host in left:
             run.leave(host)
-        self._keep_record(run)  # before they are closed: what the others keep names them no longer
-        for host in left:
             self._hosts.tell(host, messages.CloseRun(run=run.key))
 
     def _end_run(self, run: DirectedRun) -> None:
         del self.by_key[run.key]
-        self._hosts.tell_all(run.hosts, messages.CloseRun(run=run.key))
+        end = None if run.gang is None else run.gang.gang.replies.end
+        self._hosts.tell_all(run.hosts, messages.CloseRun(run=run.key, end=end))
         if run.gang is not None:
             self._ended[run.job_id] = run.gang
             for jobs in self._claims.values():

@@ -58,7 +58,8 @@ class GangCommands:
             if obstacle := self._obstacle(command):
                 self._runs.report(not_launched(command, Outcome.LOST, obstacle))
             else:
-                self._prepare(command, command.spec, self._hosts.of(command.target.devices))
+                hosts = self._hosts.of(command.target.devices)
+                self._prepare(command, command.spec, command.total_steps, hosts)
         else:
             self._command(command)
 
@@ -90,7 +91,7 @@ class GangCommands:
             self._obey(gang, command)
         else:
             run.coming = self._hosts.of(command.target.devices)
-            self._prepare(command, run.job.spec, run.coming - run.hosts)
+            self._prepare(command, run.job.spec, run.job.total_steps, run.coming - run.hosts)
 
     def _obey(self, gang: GangController, command: GangCommand) -> None:
         run = self._runs.by_key.get(command.job_id)
@@ -98,7 +99,8 @@ class GangCommands:
             self._runs.claim(command.job_id, command.target.devices)
         effects = gang.command(command, self._runs.now_s())
         if run is not None:
-            self._runs.do(run, effects, is_kept=True)
+            self._runs.do(run, effects)
+            self._runs.release_hosts(run)
         else:  # over: all it has to say is how it ended
             for effect in effects:
                 if isinstance(effect, Report):
@@ -117,10 +119,16 @@ class GangCommands:
             self._command(command)
 
     # ------------------------------------------------------------ hosts make ready
-    def _prepare(self, command: LaunchGang | Reconfigure, spec: JobSpec, hosts: Collection[str]) -> None:
+    def _prepare(
+        self,
+        command: LaunchGang | Reconfigure,
+        spec: JobSpec,
+        total_steps: int | None,
+        hosts: Collection[str],
+    ) -> None:
         job_id, share = command.job_id, command.target.configuration.share
         preparation = self._preparing[job_id] = Preparation(command)
-        order = OpenRun(run=job_id, job_id=job_id, spec=spec, share=share)
+        order = OpenRun(run=job_id, job_id=job_id, spec=spec, total_steps=total_steps, share=share)
         self._openings.ask(order, hosts, partial(self._go_on, preparation))
 
     def _go_on(self, preparation: Preparation, opening: Opening) -> None:
@@ -154,11 +162,13 @@ class GangCommands:
         former = self._runs.gang(command.job_id)
         known = GangRecord(max_local_batch=command.max_local_batch) if former is None else former.gang
         record = GangRecord(
+            launch=command.generation,
             next_worker=max(known.next_worker, opening.first_worker),
             max_local_batch=known.max_local_batch or command.max_local_batch,
             restarts=Restarts() if command.spec.elasticity is Elasticity.RESTART else None,
         )
-        _, gang = self._runs.begin_gang(command, record, opening.opened)
+        job = self._runs.job_context(command.job_id, command.spec, command.total_steps)
+        _, gang = self._runs.begin_gang(job, record, opening.opened)
         self._obey(gang, command)
         return True
 

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from swell.executors.gang.gang_controller import GangController
+from swell.executors.gang.gang_record import SettledGang
 from swell.executors.gang.job_context import JobContext
 from swell.executors.gang.trial_controller import Trial
-from swell.executors.hosts.messages import Dealings, RunOpened, RunSnapshot
+from swell.executors.hosts.messages import RunOpened
 from swell.model.usage import NO_USAGE, GangUsage, total_usage
 
 
@@ -21,9 +22,7 @@ class DirectedRun:
     hosts: set[str] = field(default_factory=set)  #: on which it is open
     coming: set[str] = field(default_factory=set)  #: hosts of a change for which some make ready
     workers: dict[int, str] = field(default_factory=dict)  #: host of each one that has not ended
-    dealings: dict[int, Dealings] = field(default_factory=dict)  #: with each of these
-    launch: int = 0  #: generation of the command that launched it
-    record: RunSnapshot | None = None  #: that its hosts were told last; None: none, or it is a trial run
+    settled: SettledGang | None = None  #: that its hosts were told last; None: none, or it is a trial run
     has_shown_epoch: bool = False  #: what follows an epoch of it was told
     usage: dict[str, GangUsage] = field(default_factory=dict)  #: by host, as it said last
     left_usage: GangUsage = NO_USAGE  #: on hosts that it has no more

@@ -5,7 +5,7 @@ moves one towards the other. A change of the batch alone is another group of the
 worker is in `swell.wire.messages`. The head's generations count its commands, and a command may take several
 rounds of `formation`, which are the wire's generations.
 
-What is known of the gang is one value (`gang_record`), which hosts keep. Each phase has a module of
+What is known of the gang is one value (`gang_record`). Each phase has a module of
 functions that change it:
 
 * `transition`: the change that the head wants, from its command to the answer;
@@ -20,6 +20,9 @@ Swell goes through the same phases, in the way of `restarts`: a change is anothe
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
+from swell.executors.exit_status import HOST_LOST
 from swell.executors.gang import (
     departures,
     late_workers,
@@ -28,11 +31,19 @@ from swell.executors.gang import (
     training_progress,
     transition,
 )
-from swell.executors.gang.effects import Effect, Send
+from swell.executors.gang.effects import Effect, Send, WorkerExit
+from swell.executors.gang.gang_record import Formation
 from swell.executors.gang.member import Member, State, flatten
 from swell.executors.gang.runtime import GangRuntime
-from swell.model.command import GangCommand, StopGang, SuspendGang
+from swell.executors.gang.worker_facts import WorkerFacts
+from swell.model.command import GangCommand, LaunchGang, Reconfigure, StopGang, SuspendGang
+from swell.model.event import GangResized, GangStarted, JobWarned
+from swell.model.target import Configuration
 from swell.wire import messages
+
+#: Of a group that is to form again as it is: no group has it.
+NOT_A_BATCH = 0
+LOST_TOGETHER = "its host was lost together with the controller, or none could start it"
 
 
 class GangController(GangRuntime):
@@ -73,17 +84,77 @@ class GangController(GangRuntime):
                     transition.resize(self, command)
         return self.act()
 
-    def take_over(self, now_s: float) -> list[Effect]:
-        """Go on with a former controller's gang. Call it before any other method."""
-        self.tell_again(now_s)
-        return self.act()
+    def take_over(self, facts: Mapping[int, WorkerFacts], now_s: float) -> list[Effect]:
+        """Go on with a former controller's gang. Call it before any other method.
 
-    def hear_again(self, worker: int, values: messages.Reported, now_s: float) -> list[Effect]:
-        """What a script has measured lately, of which a former controller may have told."""
+        What was under way is off: the head asks once more for what was not answered.
+
+        Args:
+            facts: what hosts tell of its workers, and there are no others. One of which none tells is lost.
+        """
         self.pass_time(now_s)
-        if self.gang.formation.group[:1] == [worker] and worker in self.members:
-            training_progress.note_values(self, values, self.members[worker], is_again=True)
-        return self.act()
+        gang = self.gang
+        gang.num_takeovers += 1
+        gang.replies.generation = gang.generation
+        gang.slots = gang.wanted_slots = tuple(gang.workers.values())
+        gang.wanted_configuration = gang.configuration
+        for number, slot in gang.workers.items():
+            known = facts.get(number) or WorkerFacts(number=number, devices=slot)
+            member = self.members[number] = Member(number, slot, now_s, State.TRAINING, known.pid, now_s)
+            member.has_state, member.whole_round = True, None if known.is_broken else known.joined
+            member.steps, member.is_stopped = known.steps, known.is_stopped
+        gang.steps = max(self.members[number].steps for number in gang.workers)
+        self._revive([facts[number] for number in gang.workers if number in facts])
+        self._tell_again()
+        for number in sorted(facts):
+            self._hear_again(facts[number], self.members[number])
+        lost = [WorkerExit(number, HOST_LOST, LOST_TOGETHER) for number in gang.workers.keys() - facts.keys()]
+        return self.exited_together([*lost, *(one.exit for one in facts.values() if one.exit)], now_s)
+
+    def _revive(self, known: Sequence[WorkerFacts]) -> None:
+        """A group that is whole trains on, or changes to another one of the same workers; else it breaks."""
+        gang, orders = self.gang, [one.order for one in known if one.order is not None]
+        ranks = {one.number: one.order.rank or 0 for one in known if one.order is not None}
+        newest = max((order.generation for order in orders), default=0)
+        gang.formation = Formation(
+            round=newest,
+            configuration=Configuration(global_batch=NOT_A_BATCH),
+            group=sorted(gang.workers, key=lambda number: ranks.get(number, len(ranks))),
+            ordered_s=self.now_s,
+        )
+        for one in known:
+            state = State.BROKEN if one.is_broken else State.TRAINING
+            self.members[one.number].state = State.FORMING if one.is_forming else state
+        rounds = {one.joined or 0 for one in known}
+        is_known = len(known) == len(gang.workers)
+        if is_known and newest in rounds and all(one.enters(newest) for one in known):
+            if orders[0].global_batch == gang.configuration.global_batch:
+                gang.formation.configuration = gang.configuration
+            return
+        if is_known and len(rounds) == 1 and not any(one.is_broken for one in known):
+            rounds = {min(rounds) + 1}  # the group trains, whatever the next ones were to be
+        else:
+            gang.setback.note("the controller of its gang was lost", self.now_s)
+        regrouping.abort(self, range(min(rounds, default=newest), newest + 1))
+        if not gang.setback.is_open:
+            for member in self.members.values():
+                member.state = State.TRAINING
+
+    def _tell_again(self) -> None:
+        """What the head may not have heard, or has heard before."""
+        gang = self.gang
+        is_launch = gang.generation == gang.launch
+        gang.replies.asked = (LaunchGang if is_launch else Reconfigure).__name__, gang.generation
+        done = GangStarted if is_launch else GangResized
+        self.reply(done(**self.facts(), steps=gang.steps, pids=self.pids))
+        for about, message in gang.warnings.items():
+            self.report(JobWarned(job_id=self.job.job_id, at_s=self.now_s, message=message, about=about))
+
+    def _hear_again(self, known: WorkerFacts, member: Member) -> None:
+        for said in known.standing:
+            self._hear(said, member)
+        for values in known.reported:
+            training_progress.note_values(self, values, member, is_again=True)
 
     # ------------------------------------------------------------ what workers say
     def _hear(self, message: messages.FromWorker, member: Member) -> None:

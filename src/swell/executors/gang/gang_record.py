@@ -1,16 +1,17 @@
-"""A gang as one value: what its controller knows, and its hosts keep for the next controller.
+"""A gang as one value: what its controller knows.
 
-Hosts get it when a command comes, and with all that follows from an input but reports of progress. What
-workers have said since, of which nothing followed yet, the next controller hears again.
+Its hosts keep a part of it for the next controller, `SettledGang`; what they know of its workers
+(`worker_facts`) tells that the rest.
 """
 
 from __future__ import annotations
+
+import copy
 
 import msgspec
 
 from swell.executors.gang.member import Member, Slot, State
 from swell.executors.gang.restart_state import Restarts
-from swell.model.coding import decoder, encode
 from swell.model.event import AnyEvent, GangEnded, GangSuspended, Outcome, WorkersLost
 from swell.model.target import PLAIN_CONFIGURATION, Configuration
 from swell.wire.messages import Finished
@@ -23,10 +24,7 @@ class Replies(msgspec.Struct, kw_only=True):
     asked: tuple[str, int] | None = None  #: the name of the latest command's kind, and its generation
     answer: AnyEvent | None = None  #: to the latest command
     end: GangEnded | GangSuspended | None = None
-    warnings: dict[str, str] = {}  #: topic -> what was said last
     losses: list[WorkersLost] = []  #: told since the head was last known to have heard of one
-    clock_s: float = 0.0  #: when something happened last
-    num_takeovers: int = 0  #: controllers that have told of the gang, but the first
 
 
 class PendingChange(msgspec.Struct, kw_only=True):
@@ -102,7 +100,25 @@ class Formation(msgspec.Struct, kw_only=True):
     is_lateness_told: bool = False  #: of that order
 
 
-class GangRecord(msgspec.Struct, kw_only=True):
+class SettledGang(msgspec.Struct, kw_only=True):
+    """A gang as it was when its latest change was done, or it started. Hosts keep the newest `version`."""
+
+    version: int = 0  #: of what hosts were told; 0: nothing yet
+    launch: int = 0  #: generation of the command that launched it
+    generation: int = 0  #: that it trains as
+    workers: dict[int, Slot] = {}  #: all of them, in rank order; some may have died since
+    configuration: Configuration = PLAIN_CONFIGURATION
+    next_worker: int = 0  #: number of the next worker that is started
+    max_local_batch: int | None = None  #: samples of a pass, as far as is known
+    mean_time_to_loss_s: float | None = None  #: as the head said last
+    told_steps: int | None = None  #: losses up to this step have been heard
+    saved_steps: int = 0  #: of the newest checkpoint
+    warnings: dict[str, str] = {}  #: topic -> what its owner was told last
+    num_takeovers: int = 0  #: controllers that have told of it, but the first
+    restarts: Restarts | None = None  #: if its script knows nothing of Swell
+
+
+class GangRecord(SettledGang, kw_only=True):
     """A gang. It ends once it has an `ending`, and is over once `replies` has an end.
 
     Its processes live through its changes, or have `restarts`. What the head knows of it is settled: whatever
@@ -111,9 +127,7 @@ class GangRecord(msgspec.Struct, kw_only=True):
     """
 
     replies: Replies = msgspec.field(default_factory=Replies)
-    slots: tuple[Slot, ...] = ()  #: the settled gang: empty until it has started
-    configuration: Configuration = PLAIN_CONFIGURATION  #: of the settled gang
-    generation: int = 0  #: that the settled gang trains as
+    slots: tuple[Slot, ...] = ()  #: the settled gang as it is left: empty until it has started
     wanted_slots: tuple[Slot, ...] = ()  #: the devices of the workers there should be
     wanted_configuration: Configuration = PLAIN_CONFIGURATION
     change: PendingChange | None = None
@@ -122,14 +136,15 @@ class GangRecord(msgspec.Struct, kw_only=True):
     formation: Formation = msgspec.field(default_factory=Formation)
     members: dict[int, Member] = {}  #: its live workers
     final: Finished | None = None  #: the last word of a job that met its end condition
-    next_worker: int = 0  #: number of the next worker that is started
-    max_local_batch: int | None = None  #: samples of a pass, as far as is known
-    mean_time_to_loss_s: float | None = None  #: as the head said last
     steps: int = 0  #: finished, as far as is known
-    told_steps: int | None = None  #: losses up to this step have been heard
     strikes: Strikes = msgspec.field(default_factory=Strikes)
-    saved_steps: int = 0  #: of the newest checkpoint
-    restarts: Restarts | None = None  #: if its script knows nothing of Swell
+
+    @property
+    def settled(self) -> SettledGang:
+        """What hosts keep of it."""
+        known = SettledGang(**{name: getattr(self, name) for name in SettledGang.__struct_fields__})
+        known.restarts = copy.deepcopy(self.restarts)  # all else is replaced, not changed
+        return known
 
     @property
     def has_started(self) -> bool:
@@ -214,16 +229,3 @@ class GangRecord(msgspec.Struct, kw_only=True):
         group, number = self.formation.group, member.number
         rank = f" (rank {group.index(number)} of {len(group)})" if number in group else ""
         return f"worker {number}{rank}"
-
-
-_decoder: msgspec.json.Decoder[GangRecord] = decoder(GangRecord)
-
-
-def write_record(gang: GangRecord) -> msgspec.Raw:
-    """Return the record of a gang as it is now."""
-    return msgspec.Raw(encode(gang))
-
-
-def read_record(record: msgspec.Raw) -> GangRecord:
-    """Return the gang of a record. Raises msgspec.MsgspecError."""
-    return _decoder.decode(record)

@@ -37,10 +37,10 @@ def note_broken(live: GangRuntime, message: messages.Broken, member: Member) -> 
     if member.state not in (State.FORMING, *IN_STEP):
         return
     member.steps = message.steps
-    if message.generation == live.gang.formation.round:
+    if member.state is State.TRAINING or message.generation == live.gang.formation.round:
         _note_out(live, message, member)
     else:  # it was told to be in the next one, and goes there at once
-        _abort(live, {former, message.generation})
+        abort(live, {former, message.generation})
 
 
 def _note_out(live: GangRuntime, message: messages.JoinFailed | messages.Broken, member: Member) -> None:
@@ -56,13 +56,13 @@ def _note_out(live: GangRuntime, message: messages.JoinFailed | messages.Broken,
 def note_break(live: GangRuntime, round: int, why: str) -> None:
     """A collective of this round's group failed; members that have not noticed are told."""
     live.gang.setback.note(why, live.now_s)
-    _abort(live, {round})
+    abort(live, {round})
 
 
 def break_off(live: GangRuntime, why: str) -> None:
     """The group is whole, but will make no step: all its members are told."""
     live.gang.setback.note(why, live.now_s)
-    _abort(live, {live.gang.formation.round, *(member.whole_round for member in live.gang.in_group())})
+    abort(live, {live.gang.formation.round, *(member.whole_round for member in live.gang.in_group())})
 
 
 def note_death(live: GangRuntime, member: Member, why: str) -> None:
@@ -75,13 +75,13 @@ def note_death(live: GangRuntime, member: Member, why: str) -> None:
         why: empty where it had to go because of what had broken before.
     """
     if member.state is State.LEAVING and not live.gang.setback.is_open:
-        _abort(live, {member.whole_round})
+        abort(live, {member.whole_round})
         return
     live.gang.setback.note_death(why, live.now_s)
-    _abort(live, {live.gang.formation.round, member.whole_round})
+    abort(live, {live.gang.formation.round, member.whole_round})
 
 
-def _abort(live: GangRuntime, rounds: Iterable[int | None]) -> None:
+def abort(live: GangRuntime, rounds: Iterable[int | None]) -> None:
     """Tell each worker that may be in one of these groups to stop waiting for peers there."""
     broken = {round for round in rounds if round is not None}
     numbers = [m.number for m in live.gang.in_group() if m.state in (State.FORMING, *IN_STEP)]

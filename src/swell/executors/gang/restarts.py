@@ -19,6 +19,7 @@ from swell.executors.gang.member import Member, Slot, State, flatten
 from swell.executors.gang.restart_state import Restarts
 from swell.executors.gang.timeouts import describe_exit, is_fault_of_script
 from swell.executors.gang.training_progress import report
+from swell.executors.gang.worker_facts import WorkerFacts
 from swell.model.counted import told_workers
 from swell.model.event import Outcome, ScriptDistributed
 from swell.tally import Tally, tally_of
@@ -190,27 +191,25 @@ class RestartController(GangController):
             report(self, loss=loss, names_loss=True, metrics=values, curves=curves, is_again=is_again)
 
     # ------------------------------------------------------------ from one controller to the next
-    def take_over(self, now_s: float) -> list[Effect]:
-        """Tell and ask again what the former controller may not have."""
-        self.tell_again(now_s)
-        if not self.is_over:
-            self.restarts.tally.heard_s = None  # what the change before took may have been told
-            if self.restarts.is_distributed:
-                self._tell_distributed()
-        return self.act()
+    def _revive(self, known: Sequence[WorkerFacts]) -> None:
+        """Its processes go on, if they were not told to leave, and no others had been started."""
+        gang, restarts = self.gang, self.restarts
+        gang.formation.group = list(gang.workers)
+        restarts.tally.heard_s = None  # what the change before took may have been told
+        if restarts.leaving_s is not None or restarts.slots != gang.slots:
+            shutdown.end(self, Outcome.LOST, "the controller of its gang was lost while it changed")
 
-    def hear_again(self, worker: int, values: messages.Reported, now_s: float) -> list[Effect]:
-        """Curves of values take the place of those that a former controller told.
+    def _tell_again(self) -> None:
+        super()._tell_again()
+        if self.restarts.is_distributed:
+            self._tell_distributed()
 
-        So no curve is told that may begin where processes of an earlier start ended, nor what was printed, of
-        which hosts keep no curve: it would count twice.
-        """
-        self.pass_time(now_s)
-        is_first, before = self.restarts.num_starts == 1, self.restarts.tally.num_before
-        told = self._curves_of(values).items()
-        curves = {name: tally for name, tally in told if is_first or tally.first_step > before}
-        self._tell_values(values, curves, is_again=True)
-        return self.act()
+    def _hear_again(self, known: WorkerFacts, member: Member) -> None:
+        """Of what was printed no curve is told: after which step it was is not known."""
+        for said in known.standing:
+            self._hear(said, member)
+        for values in known.reported:
+            self._tell_values(values, self._curves_of(values), is_again=True)
 
 
 def _step_of(values: Mapping[str, Number], steps: int) -> int:

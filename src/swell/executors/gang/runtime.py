@@ -33,8 +33,7 @@ class GangRuntime(ABC):
     """Directs the processes of one job: takes what happened at `now_s`, answers with what to do.
 
     No clock, no I/O. `now_s` never goes back; its zero is the caller's affair. Workers are numbered upwards,
-    and no number is used twice. Functions of a gang's phases change `gang`, and add to `effects`. Only `gang`
-    outlives the process.
+    and no number is used twice. Functions of a gang's phases change `gang`, and add to `effects`.
     """
 
     def __init__(
@@ -43,7 +42,7 @@ class GangRuntime(ABC):
         gang: GangRecord,
         timeouts: Timeouts | None = None,
     ) -> None:
-        """`gang`: a new one, or the record of a former controller, which is to be taken over."""
+        """`gang`: a new one, or one that is to be taken over."""
         self.job, self.gang = job, gang
         self.timeouts = timeouts or Timeouts()
         self.effects: list[Effect] = []
@@ -51,12 +50,7 @@ class GangRuntime(ABC):
         self.names = MetricNames()
         self.odd: set[str] = set()  #: names of values that were told to be not finite
         self.num_reports = 0  #: of its progress, by this controller
-        self._ahead_s = 0.0  #: of the clock of this controller
-
-    @property
-    def now_s(self) -> float:
-        """Time of the gang's clock, which stands still while no controller is there."""
-        return self.gang.replies.clock_s
+        self.now_s = 0.0  #: when something happened last
 
     @property
     def members(self) -> dict[int, Member]:
@@ -121,7 +115,7 @@ class GangRuntime(ABC):
 
     def pass_time(self, now_s: float) -> None:
         """It is so late by the clock of this controller."""
-        self.gang.replies.clock_s = now_s + self._ahead_s
+        self.now_s = now_s
 
     def act(self) -> list[Effect]:
         """Do what follows from what has happened."""
@@ -200,30 +194,11 @@ class GangRuntime(ABC):
 
     def warn(self, message: str, about: str = "") -> None:
         """See `JobWarned`: one with a topic is ended by an empty message. What stands is not said again."""
-        warnings = self.gang.replies.warnings
-        if about and warnings.get(about, "") == message:
+        if about and self.gang.warnings.get(about, "") == message:
             return
         if about:
-            warnings[about] = message
+            self.gang.warnings = {**self.gang.warnings, about: message}
         self.report(JobWarned(job_id=self.job.job_id, at_s=self.now_s, message=message, about=about))
 
     def report(self, event: AnyEvent) -> None:
         self.effects.append(Report(event))
-
-    def tell_again(self, now_s: float) -> None:
-        """Go on by the clock of a new controller.
-
-        What still matters of the former one's reports is told again: they may be lost.
-        """
-        kept = self.gang.replies
-        self._ahead_s = kept.clock_s - now_s
-        kept.num_takeovers += 1
-        warnings, kept.warnings = kept.warnings, {}
-        for about, message in warnings.items():
-            if message:
-                self.warn(message, about)
-        told: list[AnyEvent] = list(kept.losses)
-        if kept.answer is not None and kept.answer not in told:
-            told.append(kept.answer)
-        for event in told:
-            self.report(msgspec.structs.replace(event, at_s=self.now_s))

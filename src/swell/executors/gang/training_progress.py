@@ -80,7 +80,7 @@ def report(
         loss=loss,
         metrics=live.names.admitted({name: value_of(value) for name, value in (metrics or {}).items()}),
         curves=live.names.admitted({name: each for name, each in (curves or {}).items() if each.is_sound}),
-        mark=(live.gang.replies.num_takeovers << REPORT_BITS) + live.num_reports,
+        mark=(live.gang.num_takeovers << REPORT_BITS) + live.num_reports,
         is_again=is_again and bool(curves),
         **facts,
     )

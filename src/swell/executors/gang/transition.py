@@ -96,6 +96,7 @@ def finish_change(live: GangRuntime) -> None:
     gang.configuration = live.job.configuration_of(len(gang.slots), gang.wanted_configuration)
     if change is not None:
         gang.generation = gang.replies.generation
+        gang.workers = {member.number: member.slot for member in gang.by_rank()}
         live.reply(done(**live.facts(), steps=gang.steps, pids=live.pids))
 
 

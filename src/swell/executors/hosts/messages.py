@@ -13,8 +13,8 @@ it is opened before the first and closed after the last::
                                    <-           WorkerExited       once, after its last word
     CloseRun                       ->                              no worker of it is left
 
-To a controller that is new to it a host tells first, before `DevicesOffered`, what it has kept: a `RunKept`
-for each run that is open, with a `WorkerKept` for each worker, and an `EndKept` for each gang that has ended.
+To a controller that is new to it a host tells first, before `DevicesOffered`, what it knows: a `RunKept` for
+each run that is open, with a `WorkerKept` for each worker, and an `EndKept` for each gang that has ended.
 
 Of files nothing is said: they lie in the storage that all hosts have in common.
 
@@ -30,12 +30,14 @@ from typing import Protocol
 
 import msgspec
 
+from swell.executors.gang.gang_record import SettledGang
 from swell.executors.gang.job_context import DeviceBinding, MeetingPoint
+from swell.executors.gang.worker_facts import WorkerFacts
 from swell.model.event import GangEnded, GangSuspended, Outcome
 from swell.model.job import JobSpec
 from swell.model.node import Node
 from swell.model.usage import GangUsage
-from swell.wire.messages import Alive, FromAgent, FromWorker, Reported
+from swell.wire.messages import Alive, FromAgent, FromWorker
 
 
 class HostMessage(msgspec.Struct, frozen=True, kw_only=True, tag=True):
@@ -54,6 +56,7 @@ class OpenRun(HostMessage, frozen=True, kw_only=True):
     run: str
     job_id: str
     spec: JobSpec
+    total_steps: int | None = None  #: of a gang's job, for the next controller
     is_trial: bool = False  #: no cores are divided for it
     share: float | None = None  #: None: none was chosen
 
@@ -66,7 +69,6 @@ class StartWorker(HostMessage, frozen=True, kw_only=True):
     devices: tuple[str, ...]
     environ: dict[str, str]
     entry: str | None = None  #: instead of the job's script, without its arguments
-    number: int = 0  #: orders to a worker of a gang are numbered from 1; this is the first
     is_first: bool = True  #: the run has no other worker on any host
 
 
@@ -76,7 +78,6 @@ class TellWorker(HostMessage, frozen=True, kw_only=True):
     run: str
     worker: int
     message: FromAgent
-    number: int = 0
 
 
 class SignalWorker(HostMessage, frozen=True, kw_only=True):
@@ -85,7 +86,6 @@ class SignalWorker(HostMessage, frozen=True, kw_only=True):
     run: str
     worker: int
     signal: int
-    number: int = 0
 
 
 class SetShare(HostMessage, frozen=True, kw_only=True):
@@ -98,53 +98,21 @@ class SetShare(HostMessage, frozen=True, kw_only=True):
 WorkerOrder = StartWorker | TellWorker | SignalWorker
 
 
-class Dealings(msgspec.Struct, kw_only=True):
-    """What has passed between the controller and one worker."""
-
-    num_heard: int = 0  #: messages of the worker, without signs of life
-    num_orders: int = 0
-    orders: tuple[WorkerOrder, ...] = ()  #: those that are not known to have passed the worker's host
-
-    def number(self, order: WorkerOrder) -> WorkerOrder:
-        """Record the next order, which is to be given as it is returned."""
-        self.num_orders += 1
-        numbered = msgspec.structs.replace(order, number=self.num_orders)
-        self.orders = (*self.orders, numbered)
-        return numbered
-
-    def hear(self, said: FromWorker, num_orders: int) -> None:
-        """The worker has said this, after so many orders had passed its host."""
-        self.num_heard += not isinstance(said, Alive)
-        self.orders = tuple(order for order in self.orders if order.number > num_orders)
-
-
-class RunSnapshot(msgspec.Struct, frozen=True, kw_only=True):
-    """The record of a run as its hosts keep it: what a later controller needs to go on with it."""
-
-    launch: int  #: generation of the command that launched it
-    version: int  #: of this record: the highest of the latest launch counts
-    hosts: tuple[str, ...]  #: on which the run is open
-    workers: dict[int, str]  #: host of each one that has not ended
-    dealings: dict[int, Dealings]  #: with these workers
-    total_steps: int | None
-    gang: msgspec.Raw  #: see `gang_record`
-    end: GangEnded | GangSuspended | None = None  #: how that gang has ended
-
-
-class KeepRecord(HostMessage, frozen=True, kw_only=True):
-    """Have this ready for the next controller, in place of the last one; said before what follows from it."""
+class KeepGang(HostMessage, frozen=True, kw_only=True):
+    """Have this ready for the next controller, in place of the last one. It is said before what follows."""
 
     run: str
-    record: RunSnapshot
+    gang: SettledGang
 
 
 class CloseRun(HostMessage, frozen=True, kw_only=True):
     """No worker of the run is left on this host, and none will come."""
 
     run: str
+    end: GangEnded | GangSuspended | None = None  #: of its gang; None: that goes on elsewhere, or never was
 
 
-ToHost = OpenRun | StartWorker | TellWorker | SignalWorker | SetShare | KeepRecord | CloseRun
+ToHost = OpenRun | StartWorker | TellWorker | SignalWorker | SetShare | KeepGang | CloseRun
 
 
 # ---------------------------------------------------------------- host -> controller
@@ -162,7 +130,7 @@ class RunKept(HostMessage, frozen=True, kw_only=True):
 
     order: OpenRun  #: by which it was opened
     opened: RunOpened  #: as it was answered
-    record: RunSnapshot | None  #: None: the run was opened, and no more; or it is a trial run
+    gang: SettledGang | None  #: None: it has not started; or it is a trial run
 
 
 class WorkerExited(HostMessage, frozen=True, kw_only=True):
@@ -174,33 +142,11 @@ class WorkerExited(HostMessage, frozen=True, kw_only=True):
     log_tail: str  #: the end of its output, or why there was no process; empty if it ended well
 
 
-class KeptWorker(msgspec.Struct, kw_only=True):
-    """A worker that lives, or of whose end the former controller may not have heard."""
-
-    number: int
-    pid: int | None = None  #: None: its process is still being started
-    is_stopped: bool = False  #: by a signal
-    num_orders: int = 0  #: number of the latest order that has passed the host
-    num_said: int = 0  #: messages of the worker, without signs of life
-    #: Messages that the record does not know of, each with its number; the latest of a kind and generation.
-    said: tuple[tuple[int, FromWorker], ...] = ()
-    reported: Reported | None = None  #: what its script has measured lately, told or not
-    exit: WorkerExited | None = None
-
-    def unheard(self, num_heard: int) -> list[FromWorker]:
-        """Messages that came after so many. A sign of life has the number of the message before it."""
-        return [
-            message
-            for number, message in self.said
-            if number > num_heard or (number == num_heard and isinstance(message, Alive))
-        ]
-
-
 class WorkerKept(HostMessage, frozen=True, kw_only=True):
     """A worker of a run of which a `RunKept` has told."""
 
     run: str
-    worker: KeptWorker
+    worker: WorkerFacts
 
 
 class EndKept(HostMessage, frozen=True, kw_only=True):
@@ -242,7 +188,6 @@ class WorkerSaid(HostMessage, frozen=True, kw_only=True):
     run: str
     worker: int
     message: FromWorker
-    num_orders: int = 0  #: number of the latest order that had passed the host
 
 
 class WorkersAlive(HostMessage, frozen=True, kw_only=True):

@@ -235,7 +235,8 @@ class LocalHost:
                 self._close(run)
 
     def _answer(self, message: FromHost) -> None:
-        self._hear(self._kept.note_answered(message))
+        self._kept.note_answered(message)
+        self._hear(message)
 
     def _open(self, order: OpenRun) -> None:
         self._openings[order.run] = order
