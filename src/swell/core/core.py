@@ -564,11 +564,6 @@ class Core:
         return [record.id for record in self._state.ended]
 
     @property
-    def is_kind_named(self) -> bool:
-        """Some job asks for the kind of these devices."""
-        return any(record.spec.kind for record in self._state.records.values())
-
-    @property
     def known_nodes(self) -> Mapping[str, tuple[str, ...]]:
         """Devices by name, of nodes that are there or away."""
         there = {node.name: node.devices for node in self._state.cluster.nodes}
@@ -649,10 +644,6 @@ class Core:
             num_idle=len(state.devices - held),
             num_wanted=sum(smallest_gang(record.spec, record.least_workers) for record in waiting),
         )
-
-    def record(self, job_id: str) -> JobRecord | None:
-        """The job, if it is here and has not ended."""
-        return self._state.records.get(job_id)
 
     # ------------------------------------------------------------ recovery
     def gangs(self) -> list[BelievedGang]:

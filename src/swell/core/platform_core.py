@@ -278,8 +278,9 @@ class PlatformCore:
             return True
         if len(self._cores) > 1:
             return False
-        submitted = (event for event in parts.get(FIRST, ()) if isinstance(event, JobSubmitted))
-        is_named = any(event.spec.kind for event in submitted) or self._cores[FIRST].is_kind_named
+        submitted = (event.spec for event in parts.get(FIRST, ()) if isinstance(event, JobSubmitted))
+        known = (record.spec for record in self._cores[FIRST].state.records.values())
+        is_named = any(spec.kind for spec in chain(submitted, known))
         return not is_named and not self._nodes.keys() - {node.name}
 
     def _place_of(self, kind: str, parts: Parts) -> int:
