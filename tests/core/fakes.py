@@ -20,7 +20,7 @@ from swell.model.cluster import Cluster
 from swell.model.job import BetweenSteps, EndCondition, JobClass, JobSpec, Profile
 from swell.model.node import Node
 from swell.model.options import NO_OPTION
-from swell.model.plan import Allocation, Placement, Reason, Refusal
+from swell.model.plan import Allocation, Placement, PlanForecast, Refusal
 from swell.model.snapshot import STRICT, Snapshot
 from swell.model.throughput import ThroughputPoint
 from swell.policies.policy import Policy
@@ -35,14 +35,15 @@ class WrittenAccount:
     """An account that was written at once."""
 
     finish_s: FloatArray
-    reasons: Sequence[Reason]
+    codes: Sequence[str]
+    texts: Sequence[str]
 
     @property
-    def codes(self) -> Sequence[str]:
-        return [reason.code for reason in self.reasons]
+    def forecast(self) -> PlanForecast:
+        return PlanForecast(np.full_like(self.finish_s, np.nan), self.finish_s)
 
-    def reason(self, row: int) -> Reason:
-        return self.reasons[row]
+    def text(self, row: int) -> str:
+        return self.texts[row]
 
 
 class PowerBelief:
@@ -213,7 +214,6 @@ def allocation_of(
     wake_s: float = math.inf,
 ) -> Allocation:
     """An allocation of these sizes with plain reasons and estimates."""
-    reasons = [Reason("given" if size else "waiting", f"is given {size}") for size in workers]
     return Allocation(
         options=snapshot.options,
         option=exact_option(snapshot, workers),
@@ -224,7 +224,8 @@ def allocation_of(
             snapshot.now_s
             + np.where(snapshot.held_workers == 0, snapshot.start_cost_s, 0.0)
             + snapshot.remaining_steps / _best_rate(snapshot),
-            reasons,
+            ["given" if size else "waiting" for size in workers],
+            [f"is given {size}" for size in workers],
         ),
     )
 

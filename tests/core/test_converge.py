@@ -18,7 +18,7 @@ from swell.core.job_progress import JobProgress
 from swell.core.record import JobRecord
 from swell.model.command import AnyCommand, LaunchGang, Reconfigure, SuspendGang
 from swell.model.job import Phase
-from swell.model.plan import JobPlan, Reason
+from swell.model.plan import JobPlan
 from swell.model.target import Target
 
 DEVICES = tuple(f"d{number}" for number in range(8))
@@ -39,8 +39,8 @@ def waiting(job_id: str) -> JobRecord:
     return JobRecord(id=job_id, spec=spec(), submitted_s=0.0, progress=JobProgress(total_steps=100.0))
 
 
-def why() -> Reason:
-    return Reason("given", "is given some")
+def why() -> str:
+    return "is given some"
 
 
 def converge(records: Sequence[JobRecord], **devices: tuple[str, ...]) -> list[AnyCommand]:

@@ -118,8 +118,8 @@ def test_an_expected_end_is_that_of_the_samples() -> None:
     halved = with_efficiency(view, dict.fromkeys(LINEAR, 0.5))
     plain, told = Pollux().decide(view), Pollux().decide(halved)
     assert told.workers.tolist() == plain.workers.tolist()
-    assert told.account.finish_s.tolist() == plain.account.finish_s.tolist()
-    assert math.isfinite(told.account.finish_s[0])
+    assert told.account.forecast.finish_s.tolist() == plain.account.forecast.finish_s.tolist()
+    assert math.isfinite(told.account.forecast.finish_s[0])
 
 
 def test_the_paper_is_the_default_and_a_parameter_has_its_bounds() -> None:

@@ -15,7 +15,6 @@ from swell.core.explanations import PlanOutlook
 from swell.core.planner import Planner
 from swell.model.cluster import Cluster
 from swell.model.event import JobProfiled, JobSubmitted, NodeJoined
-from swell.model.expectation import with_expectations, without_expectations
 from swell.model.node import Node
 from swell.model.plan import Allocation
 from swell.model.snapshot import Snapshot
@@ -48,7 +47,6 @@ def test_jobs_grow_into_what_others_leave() -> None:
     assert [told.finish_s(row, None) for row in range(3)] == pytest.approx(
         [NOW_S + 100.0, NOW_S + 175.0, NOW_S + 150.0]
     )
-    assert told.reason(1).endswith("; expected to end in 2 min 55 s")
     assert told.reason(2).endswith("; expected to start in 1 min 40 s")
 
 
@@ -61,26 +59,17 @@ def test_a_crowd_and_a_policy_that_fails_later_are_told_what_the_policy_expects(
 
     crowd = [replace(JOBS[2], id=f"job{number}") for number in range(forecast.MOST_JOBS + 1)]
     for told in (outlook(Fails()), outlook(EqualShare(), crowd)):
-        expected_s = told.plan.account.finish_s.tolist()
+        expected_s = told.plan.account.forecast.finish_s.tolist()
         assert [told.finish_s(row, None) for row in range(len(expected_s))] == pytest.approx(expected_s)
 
 
-def test_what_a_reason_expects_is_renewed_or_left_out() -> None:
-    text = "waits: others come first; expected to start in 2.3 s: why"
-    assert (
-        with_expectations(text, 214.0, 300.0)
-        == "waits: others come first; expected to start in 3 min 34 s: why"
-    )
-    assert with_expectations(text, float("nan"), 300.0) == without_expectations(text)
-    assert without_expectations(text) == "waits: others come first: why"
-    assert without_expectations("is at risk, expected to end in 5 s") == "is at risk"
-
-
-def test_what_a_story_takes_from_the_view_expects_no_end_also_after_a_fold() -> None:
+def test_what_a_story_takes_from_the_view_expects_no_start_also_after_a_fold() -> None:
     core = core_of(EqualShare())
-    core.handle([NodeJoined(at_s=0.0, node=node()), JobSubmitted(at_s=0.0, job_id="a", spec=spec())])
-    core.handle([JobProfiled(at_s=1.0, job_id="a", profile=profile())])
+    core.handle([NodeJoined(at_s=0.0, node=node(num_devices=1))])
+    for job_id in ("a", "b"):
+        core.handle([JobSubmitted(at_s=0.0, job_id=job_id, spec=spec())])
+        core.handle([JobProfiled(at_s=1.0, job_id=job_id, profile=profile())])
     core.save()
-    [view], state = core.views(), core._state
-    assert "; expected to end in " in view.reason
-    assert state.reason_of(state.records["a"]) == without_expectations(view.reason)
+    [_, view], state = core.views(), core._state
+    said, expects, when = view.reason.partition("; expected to start in ")
+    assert expects and when and state.reason_of(state.records["b"]) == said

@@ -34,7 +34,7 @@ from swell.model.event import (
 from swell.model.job import BetweenSteps, EndCondition, JobSpec, Profile
 from swell.model.node import Node
 from swell.model.options import NO_OPTION
-from swell.model.plan import Allocation, Placement, Reason
+from swell.model.plan import Allocation, Placement
 from swell.model.running import RunningWork
 from swell.model.snapshot import Snapshot
 from swell.model.throughput import ThroughputPoint
@@ -81,7 +81,8 @@ class OneDeviceEach(Policy):
             wake_s=math.inf,
             account=WrittenAccount(
                 finish_s=np.full(snapshot.num_jobs, snapshot.now_s + 1.0),
-                reasons=[Reason("one", "has one device") for _ in option],
+                codes=["one" for _ in option],
+                texts=["has one device" for _ in option],
             ),
         )
 

@@ -39,7 +39,7 @@ from swell.model.event import (
     Woke,
 )
 from swell.model.job import Elasticity, Phase
-from swell.model.plan import Allocation, Plan, Reason
+from swell.model.plan import Allocation, Plan
 from swell.model.snapshot import Snapshot
 
 SPECS = [
@@ -336,13 +336,12 @@ class Speechless(RaisingPolicy):
 
     def decide(self, snapshot: Snapshot) -> Allocation:
         allocation = super().decide(snapshot)
-        codes = allocation.account.codes
 
         class Mute(WrittenAccount):
-            def reason(self, row: int) -> Reason:
+            def text(self, row: int) -> str:
                 raise Raised("no words")
 
-        account = Mute(allocation.account.finish_s, [Reason(code, "") for code in codes])
+        account = Mute(allocation.account.forecast.finish_s, allocation.account.codes, [])
         return replace(allocation, account=account)
 
 

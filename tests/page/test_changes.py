@@ -539,7 +539,7 @@ def test_a_deadline_that_passes_without_a_turn_is_said_to_be_over(
 def test_a_promise_without_slack_says_so() -> None:
     from swell.policies.wording import barely_keeps_promise
 
-    view = job_view(reason=barely_keeps_promise(2, 30.0).text)
+    view = job_view(reason=barely_keeps_promise(2, 30.0))
     assert job_row(view, NOW_S).standing == "no-slack"
 
 

@@ -13,6 +13,7 @@ from tests.examples import pick
 
 from swell.model.learning import Learning
 from swell.model.options import Options
+from swell.model.plan import Allocation
 from swell.model.snapshot import BEST_EFFORT, SOFT, STRICT, Snapshot
 
 NOW_S = 1_000.0
@@ -411,3 +412,8 @@ def without_costs(snapshot: Snapshot) -> Snapshot:
         option_resize_s=nothing_each_s,
         option_margin_share=nothing_each_s,
     )
+
+
+def texts(answer: Allocation) -> list[str]:
+    """(J,) what is said of each job."""
+    return [answer.account.text(row) for row in range(len(answer.workers))]

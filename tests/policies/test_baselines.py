@@ -23,7 +23,7 @@ def test_fifo_gives_in_order_of_arrival_the_most_that_helps_and_fits() -> None:
     answer = Fifo().decide(snapshot(jobs, 3))
     assert answer.workers.tolist() == [0, 2, 1]
     # Second ends after 8 s, first after 5: then the third starts on its smallest size.
-    assert answer.finish_s.tolist() == [NOW_S + 13, NOW_S + 5, NOW_S + 8]
+    assert answer.account.forecast.finish_s.tolist() == [NOW_S + 13, NOW_S + 5, NOW_S + 8]
 
 
 def test_nobody_overtakes_the_head_of_the_fifo_queue_but_one_that_fits_nowhere_is_passed_over() -> None:
@@ -35,10 +35,10 @@ def test_nobody_overtakes_the_head_of_the_fifo_queue_but_one_that_fits_nowhere_i
     ]
     answer = Fifo().decide(snapshot(jobs, 4))
     assert answer.workers.tolist() == [2, 0, 0]
-    assert [reason.code for reason in answer.reasons] == ["sharing", "waiting", "waiting"]
+    assert answer.account.codes == ["sharing", "waiting", "waiting"]
     answer = Fifo().decide(snapshot(jobs, 3))
     assert answer.workers.tolist() == [2, 0, 1]
-    assert "add nodes" in answer.reasons[1].text
+    assert "add nodes" in answer.account.text(1)
 
 
 def test_equal_share_divides_rounds_down_and_hands_leftovers_out_by_arrival() -> None:

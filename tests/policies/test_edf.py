@@ -194,7 +194,7 @@ def test_a_refused_job_gets_nothing_and_the_promised_ones_have_floors() -> None:
     assert answer.workers.tolist() == [8, 0, 4, 0]
     assert answer.floor.tolist() == [8, 0, 0, 0]
     assert list(answer.refusals) == [1]
-    assert [reason.code for reason in answer.reasons] == ["sharing", "refused", "sharing", "waiting"]
+    assert answer.account.codes == ["sharing", "waiting", "sharing", "waiting"]
     assert answer.refusals[1].earliest_deadline_s is None
     assert " when jobs run in order of deadline: " in answer.refusals[1].text
 

@@ -280,7 +280,7 @@ def test_a_plan_at_a_size_that_is_known_well_has_no_margin_of_another_size() -> 
 def test_a_margin_that_is_used_up_breaks_no_promise_and_no_newcomer_may_use_it_up() -> None:
     old = promised("old", {1: 1.0}, 10, 10.2, held=1, submitted=-99)
     answer = ElasticFlow().decide(snapshot([old], 1, margin_share=0.05))
-    assert answer.floor.tolist() == [1] and answer.reasons[0].code == "promised"
+    assert answer.floor.tolist() == [1] and answer.account.codes[0] == "promised"
     # Four seconds on the only device leave it 10.2 of 14.2 s for 10 s of work: it would just fit.
     slack = replace(old, deadline=14.2)
     newcomer = strict("new", {1: 1.0}, 4 / 1.05, 4)
@@ -313,7 +313,7 @@ def test_a_promise_that_is_late_by_a_hair_keeps_its_devices_if_that_endangers_no
     late = promised("late", curve, 88.0, 10, held=8)
     patient = promised("patient", curve, 40, 100, held=0)
     answer = ElasticFlow().decide(snapshot([late, patient], 8))
-    assert answer.reasons[0].code == "at_risk"
+    assert answer.account.codes[0] == "at_risk"
     assert answer.floor.tolist() == [8, 0]
     pressed = replace(patient, steps=96, deadline=12)  # it needs all eight from now on
     assert ElasticFlow().decide(snapshot([late, pressed], 8)).floor.tolist() == [0, 8]
@@ -329,8 +329,8 @@ def test_a_promise_that_cannot_be_kept_is_served_behind_those_that_can() -> None
     answer = ElasticFlow().decide(snapshot([greedy, lost, kept], 3))
     assert answer.workers.tolist() == [0, 2, 1]
     assert answer.floor.tolist() == [0, 2, 1]
-    assert answer.reasons[1].code == "at_risk"
-    assert answer.finish_s[1] == pytest.approx(NOW_S + 50, abs=0.01)
+    assert answer.account.codes[1] == "at_risk"
+    assert answer.account.forecast.finish_s[1] == pytest.approx(NOW_S + 50, abs=0.01)
 
 
 def test_new_promises_do_not_make_a_late_one_later() -> None:
@@ -348,7 +348,7 @@ def test_a_promise_that_needs_nothing_yet_starts_early_on_idle_devices() -> None
     early = promised("early", {1: 1.0, 2: 1.5}, 10, 1000)
     answer = ElasticFlow().decide(snapshot([early], 1))
     assert answer.workers.tolist() == [1] and answer.floor.tolist() == [0]
-    assert answer.reasons[0].code == "boosted"
+    assert answer.account.codes[0] == "boosted"
 
 
 def test_a_running_promise_is_not_suspended_for_a_waiting_best_effort_job() -> None:
@@ -387,7 +387,7 @@ def test_a_deadline_that_never_comes_is_kept_without_a_floor() -> None:
     answer = ElasticFlow().decide(snapshot(jobs, 2))
     assert not answer.refusals
     assert answer.workers.tolist() == [1, 1] and answer.floor.tolist() == [0, 0]
-    assert np.isfinite(answer.finish_s).all()
+    assert np.isfinite(answer.account.forecast.finish_s).all()
 
 
 def test_soft_jobs_come_after_promises_and_before_best_effort_unless_late() -> None:
@@ -428,25 +428,25 @@ def test_it_wakes_at_the_first_step_of_a_plan_whatever_the_hold_is() -> None:
 def test_a_reason_names_the_next_step_of_the_plan_so_that_the_one_after_it_is_no_surprise() -> None:
     """The second promise has the devices later, so the first one needs more before it: reasons say both."""
     curve = {1: 1.0, 2: 1.5, 4: 2.0}
-    alone = ElasticFlow().decide(snapshot([promised("j", curve, 60, 50)], 4)).reasons[0].text
+    alone = ElasticFlow().decide(snapshot([promised("j", curve, 60, 50)], 4)).account.text(0)
     assert re.search(r": 1 needed now and [24] in \d+ s for the promise to end within 50 s, plus 3 to", alone)
-    early = ElasticFlow().decide(snapshot([promised("j", curve, 20, 90)], 4)).reasons[0].text
+    early = ElasticFlow().decide(snapshot([promised("j", curve, 20, 90)], 4)).account.text(0)
     ahead = r": ahead of schedule for the promise .*, uses idle devices, 1 in \d+ s needed for it"
     assert re.search(ahead, early)
     tight = [promised("j", curve, 60, 30.5), promised("k", curve, 60, 62)]
-    reasons = ElasticFlow().decide(snapshot(tight, 4)).reasons
+    text = ElasticFlow().decide(snapshot(tight, 4)).account.text(0)
     needs = "has 2 workers, exactly what the promise to end within 30 s needs now, and 4 in "
     given = ", given the promises to 1 other job"
-    assert reasons[0].text.startswith(needs) and reasons[0].text.endswith(given)
-    tighter = ElasticFlow().decide(snapshot([promised("j", curve, 60, 30.01)], 4)).reasons[0].text
+    assert text.startswith(needs) and text.endswith(given)
+    tighter = ElasticFlow().decide(snapshot([promised("j", curve, 60, 30.01)], 4)).account.text(0)
     assert tighter == "has 4 workers, exactly what the promise to end within 30 s needs now"
 
 
 def test_reasons_say_what_keeps_the_promise_and_what_is_more() -> None:
     job = promised("j", {1: 1.0, 2: 1.5, 4: 2.0}, 60, 40)
-    (reason,) = ElasticFlow().decide(snapshot([job], 4)).reasons
-    assert reason.code == "boosted"
+    account = ElasticFlow().decide(snapshot([job], 4)).account
+    assert account.codes == ["boosted"]
     assert (
-        reason.text
+        account.text(0)
         == "has 4 workers: 2 needed now for the promise to end within 40 s, plus 2 to finish 10 s sooner"
     )

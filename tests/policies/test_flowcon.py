@@ -223,7 +223,7 @@ def test_a_loss_that_rises_is_no_progress() -> None:
             turn * ITVAL_S, {"up": (2.0**turn, float(turn)), "down": (-float(turn), float(turn))}
         )
     assert node.lists() == {"up": COMPLETING, "down": NEW}
-    assert "has not improved" in answer.reasons[0].text and answer.account.codes == ["flat", "sharing"]
+    assert "has not improved" in answer.account.text(0) and answer.account.codes == ["flat", "sharing"]
 
 
 @given(st.lists(LOSSES.filter(math.isfinite), min_size=1, max_size=30))
@@ -268,8 +268,8 @@ def test_a_job_without_a_number_has_an_equal_part_and_is_told(value_at: float, w
     ]
     answer = later(rows)
     assert answer.share is not None and answer.share.tolist() == [1.0, 1.0, 1.0, 1.0]
-    assert answer.reasons[0].code == "blind" == answer.account.codes[0]
-    assert why in answer.reasons[0].text
+    assert answer.account.codes[0] == "blind" == answer.account.codes[0]
+    assert why in answer.account.text(0)
 
 
 def test_each_node_divides_its_own_cores() -> None:
@@ -308,7 +308,7 @@ def test_a_job_at_its_best_is_told_so() -> None:
     node = Node()
     for turn in range(2):
         answer = node.at(turn * ITVAL_S, {"a": (-float(turn), float(turn))})
-    assert "improves at 100 % of its best rate" in answer.reasons[0].text
+    assert "improves at 100 % of its best rate" in answer.account.text(0)
 
 
 def test_where_no_job_is_seen_to_learn_they_compete_freely() -> None:

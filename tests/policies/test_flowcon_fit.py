@@ -24,7 +24,7 @@ from tests.policies.shared_cores import (
     some_learners,
     two_falls,
 )
-from tests.policies.snapshots import best_effort, snapshot
+from tests.policies.snapshots import best_effort, snapshot, texts
 
 from swell.core.policy_state import PolicyState
 from swell.policies.flowcon_fit import FlowConFit
@@ -106,7 +106,7 @@ class Node:
         self.state.end(answer.memory, math.inf)
         assert answer.share is not None
         self.shares.append(answer.share.tolist())
-        self.codes, self.texts = list(answer.account.codes), [reason.text for reason in answer.reasons]
+        self.codes, self.texts = list(answer.account.codes), texts(answer)
         waits_s = answer.wake_s - self.now_s
         self.now_s = answer.wake_s
         return waits_s

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from tests.policies.asked import Asked
-from tests.policies.snapshots import Job, best_effort, snapshot, snapshots, without_costs
+from tests.policies.snapshots import Job, best_effort, snapshot, snapshots, texts, without_costs
 from tests.solvers.horizons import SIZES, speed
 
 from swell.model.snapshot import Snapshot
@@ -156,10 +156,10 @@ def test_without_nodes_all_jobs_wait() -> None:
 def test_a_plan_says_how_far_it_may_be_from_the_best(monkeypatch: pytest.MonkeyPatch) -> None:
     jobs = [job(f"j{row}", 10.0 + 7.0 * row) for row in range(12)]
     view = replace(snapshot(jobs, 30, (1, 2, 4, 8, 16)), is_due=True)
-    exact = [reason.text for reason in Hu().decide(view).reasons]
+    exact = texts(Hu().decide(view))
     assert not any("up to" in text for text in exact)
     monkeypatch.setattr("swell.policies.hu.best_plans", partial(best_plans, few_plans=0, max_plans=0))
-    told = [reason.text for reason in Hu().decide(view).reasons]
+    told = texts(Hu().decide(view))
     assert any("get furthest with this plan, up to " in text for text in told)
 
 

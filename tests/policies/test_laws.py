@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.examples import share_of_examples
 from tests.policies.fluid import follow
 from tests.policies.guide import from_the_guide
-from tests.policies.snapshots import Job, permuted, snapshots, some_jobs
+from tests.policies.snapshots import Job, permuted, snapshots, some_jobs, texts
 
 from swell.arrays import BoolArray
 from swell.core.policy_state import PolicyState
@@ -41,11 +41,15 @@ fewer = settings(max_examples=share_of_examples(0.25))  # each policy has exampl
 
 def same(first: Allocation, second: Allocation) -> bool:
     """Equal allocations, arrays and all."""
+    if first.account.codes != second.account.codes or texts(first) != texts(second):
+        return False
+    if not np.array_equal(first.account.forecast.finish_s, second.account.forecast.finish_s):
+        return False
     return plain_memory(first.memory) == plain_memory(second.memory) and all(
         np.array_equal(getattr(first, name), getattr(second, name))
         if isinstance(getattr(first, name), np.ndarray)
         else getattr(first, name) == getattr(second, name)
-        for name in ("option", "floor", "finish_s", "reasons", "refusals", "wake_s")
+        for name in ("option", "floor", "refusals", "wake_s")
     )
 
 
@@ -92,19 +96,19 @@ def check(policy: Policy, view: Snapshot, answer: Allocation) -> None:
     if policy.makes_promises:  # which never stand on borrowed devices
         assert num_devices[view.needs_owned].sum() <= view.num_owned
     assert (answer.floor <= answer.workers).all() and (answer.floor >= 0).all()
-    assert (answer.finish_s >= view.now_s).all()
-    is_named, can_run = np.isfinite(answer.finish_s), fits(policy, view)
+    assert (answer.account.forecast.finish_s >= view.now_s).all()
+    is_named, can_run = np.isfinite(answer.account.forecast.finish_s), fits(policy, view)
     assert not is_named[~can_run].any()
     can_run[list(answer.refusals)] = False
     assert view.memory or is_named[can_run].all(), "an end is named of jobs that fit"
     is_free_to_ask = isinstance(policy, ElasticFlow | ElasticFlowPaper) or policy.domain.shares_cores
     least_s = MOMENT_S if is_free_to_ask else view.min_hold_s
     assert answer.wake_s >= view.now_s + least_s
-    assert len(answer.reasons) == view.num_jobs
+    assert len(answer.account.codes) == view.num_jobs
     options = view.options
     for row, option in enumerate(answer.option.tolist()):
         assert option == NO_OPTION or options.starts[row] <= option < options.starts[row + 1]
-        assert answer.reasons[row].code and len(answer.reasons[row].text) > 10
+        assert answer.account.codes[row] and len(answer.account.text(row)) > 10
     if policy.domain.shares_cores:
         check_shares(view, answer)
     for row, refusal in answer.refusals.items():
@@ -132,8 +136,8 @@ def test_the_order_of_rows_does_not_matter(policy: Policy, view: Snapshot, data:
     rows = list(order)
     assert second.workers.tolist() == first.workers[rows].tolist()
     assert second.floor.tolist() == first.floor[rows].tolist()
-    assert second.finish_s.tolist() == first.finish_s[rows].tolist()
-    assert second.reasons == tuple(first.reasons[row] for row in rows)
+    assert second.account.forecast.finish_s.tolist() == first.account.forecast.finish_s[rows].tolist()
+    assert texts(second) == [texts(first)[row] for row in rows]
     assert second.refusals == {rows.index(row): refusal for row, refusal in first.refusals.items()}
     assert (second.wake_s, plain_memory(second.memory)) == (first.wake_s, plain_memory(first.memory))
     if first.share is not None and second.share is not None:

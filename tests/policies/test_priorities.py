@@ -70,7 +70,7 @@ def test_more_priority_never_means_less_and_nothing_that_decides_is_no_number(
     priority = view.priority + more * (np.arange(view.num_jobs) == row)
     with np.errstate(invalid="raise"):
         before, after = policy.decide(view), policy.decide(replace(view, priority=priority, index=None))
-    assert not np.isnan(after.finish_s).any()
+    assert not np.isnan(after.account.forecast.finish_s).any()
     rates = [view.rates_at(answer.workers)[row : row + 1] for answer in (before, after)]
     assert policy.makes_promises or (rates[1] >= rates[0]).all()
 
@@ -106,7 +106,7 @@ def test_of_two_jobs_that_are_alike_the_one_with_the_higher_priority_starts_no_l
     workers = dict(zip(("a", "z"), answer.workers.tolist()[-2:], strict=True))
     (lower,) = workers.keys() - {higher}
     assert workers[higher] > 0 or workers[lower] == 0
-    ends_s = dict(zip(("a", "z"), answer.finish_s.tolist()[-2:], strict=True))
+    ends_s = dict(zip(("a", "z"), answer.account.forecast.finish_s.tolist()[-2:], strict=True))
     assert workers[higher] > 0 or ends_s[higher] <= ends_s[lower]
 
 
@@ -145,7 +145,7 @@ def test_a_later_job_of_higher_priority_takes_the_devices_of_one_that_runs() -> 
     for policy in (ElasticFlow(), new_policy("fifo")):
         answer = policy.decide(snapshot(jobs, 1))
         assert answer.workers.tolist() == [0, 1]
-        assert "(1 job of higher priority); expected to start" in answer.reasons[0].text
+        assert answer.account.text(0).endswith("(1 job of higher priority)")
 
 
 def test_soft_jobs_meet_their_deadlines_by_priority() -> None:

@@ -160,7 +160,7 @@ def test_what_has_run_or_was_promised_is_never_dropped() -> None:
         best_effort("too wide for now", {9: 1.0}, 100, submitted=-6.0),
     ]
     answer = decided(jobs, 4, Saxena(drops=1))
-    assert list(answer.refusals) == [3] and "jobs do not queue" in answer.reasons[3].text
+    assert list(answer.refusals) == [3] and "jobs do not queue" in answer.refusals[3].text
     assert answer.refusals[3].earliest_deadline_s is None
 
 

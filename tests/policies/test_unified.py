@@ -238,7 +238,7 @@ def test_a_job_that_fits_nowhere_changes_no_other() -> None:
 def test_a_job_that_waits_is_told_what_comes_before_it() -> None:
     jobs = [best_effort("few", CONCAVE, 100, batch=1), best_effort("many", CONCAVE, 100, batch=9)]
     answer = Unified(gains_by="samples").decide(snapshot(jobs, 1))
-    told = answer.account.reason(0).text
+    told = answer.account.text(0)
     assert told.startswith("waits: promises and jobs with more samples a second for each device come first")
 
 

@@ -308,7 +308,9 @@ def explain(
         print_json(stories)
         return
     retry_s = words.moments(view, times.now_s).get("next try")
-    retry = [] if retry_s is None else [("next try", times.moment(retry_s))]
-    print_table(("", ""), [(view.id, f"{view.phase}: {view.reason}"), *retry])
+    expected = words.expectation(view, times.now_s, times.clock)
+    more = {"expected": expected, "next try": "" if retry_s is None else times.moment(retry_s)}
+    told = [(name, text) for name, text in more.items() if text]
+    print_table(("", ""), [(view.id, f"{view.phase}: {view.reason}"), *told])
     print()
-    print_table(("AT", "WHAT", "WHY"), [(times.clock(told.at_s), told.code, told.text) for told in stories])
+    print_table(("AT", "WHAT", "WHY"), [(times.clock(one.at_s), one.code, one.text) for one in stories])

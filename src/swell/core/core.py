@@ -37,11 +37,10 @@ from swell.model.command import (
 )
 from swell.model.deadline_state import PLANNED_LATE
 from swell.model.event import AnyEvent, EventSetAside, JobEvent, PlanFailed
-from swell.model.expectation import without_expectations
 from swell.model.job import Phase
 from swell.model.lengths import span
 from swell.model.options import Domain
-from swell.model.plan import Allocation, JobPlan, Plan, Reason, Refusal
+from swell.model.plan import Allocation, JobPlan, Plan, Refusal
 from swell.model.snapshot import Snapshot
 from swell.model.target import Target
 from swell.model.throughput import JobThroughput
@@ -264,7 +263,7 @@ class Core:
         if record.phase is Phase.QUEUED:
             record.status.reason_code = "waiting"
             before = "waits until others have left its devices; then it "
-            self._state.latest.note_explained(record.id, partial(_text, plan.why, before))
+            self._state.latest.note_explained(record.id, partial(_after, before, plan.why))
             self._state.touch(record)
 
     def _drain(self) -> list[AnyCommand]:
@@ -442,7 +441,7 @@ class Core:
             if row in plan.refusals:
                 self._refuse(record, partial(_refusal, plan.refusals, row))
                 continue
-            why = partial(plan.account.reason, row)
+            why = partial(plan.account.text, row)
             if record.is_undecided:
                 self._accept(record, why, plan.makes_promises)
             else:
@@ -450,20 +449,20 @@ class Core:
             record.status.reason_code = known[row] = codes[row]
             state.unshown.add(record.id)
 
-    def _told(self, record: JobRecord, code: str, why: Callable[[], Reason]) -> Words:
+    def _told(self, record: JobRecord, code: str, why: Callable[[], str]) -> Words:
         """The words of a reason, with the cause appended where a promise is about to break."""
         if code not in PLANNED_LATE or not record.admission.is_promised:
-            return partial(_text, why)
+            return why
         found = cause(self._state, record)
-        return lambda: f"{_text(why)}: {found}"
+        return lambda: f"{why()}: {found}"
 
-    def _accept(self, record: JobRecord, why: Callable[[], Reason], is_promised: bool) -> None:
+    def _accept(self, record: JobRecord, why: Callable[[], str], is_promised: bool) -> None:
         record.accept(promise(self._state, record) if is_promised else None)
         self._state.touch(record)
         if is_promised:
-            self._state.tell(record, "promised", partial(_text, why, "is promised its deadline; "))
+            self._state.tell(record, "promised", partial(_after, "is promised its deadline; ", why))
         else:
-            self._state.tell(record, "accepted", partial(_text, why, "is accepted without a promise; "))
+            self._state.tell(record, "accepted", partial(_after, "is accepted without a promise; ", why))
 
     def _refuse(self, record: JobRecord, why: Callable[[], Refusal]) -> None:
         record.admission.is_decided = True
@@ -504,7 +503,7 @@ class Core:
             return f"{change}, away from {', '.join(left)}, which gets no more work"
         if plan is None:
             return f"{change}: {state.reason_of(record)}"
-        return partial(_text, plan.why, f"{change}: ")
+        return partial(_after, f"{change}: ", plan.why)
 
     def _wake(self, planned_s: float) -> list[AnyCommand]:
         """Ask to be woken for what the plan waits for, unless that is what was asked last."""
@@ -685,8 +684,8 @@ class Core:
         return commands if state.wake_s is None else [*commands, WakeAt(at_s=state.wake_s)]
 
 
-def _text(why: Callable[[], Reason], before: str = "") -> str:
-    return before + without_expectations(why().text)
+def _after(before: str, why: Callable[[], str]) -> str:
+    return before + why()
 
 
 def _refusal(refusals: Mapping[int, Refusal], row: int) -> Refusal:

@@ -11,11 +11,13 @@ import msgspec
 
 from swell.core.record import JobRecord
 from swell.model.deadline_state import is_measured
-from swell.model.expectation import with_expectations
+from swell.model.lengths import relative
 from swell.model.plan import Plan, PlanForecast
 from swell.model.snapshot import Snapshot
 from swell.model.view import JobView, is_set_aside
 
+#: Begins the part of a reason that a line of a story leaves out, as it is not renewed.
+EXPECTED_START = "; expected to start"
 #: Until a job's trial run is over, its finish is guessed: a minute from now, or its deadline.
 FIRST_GUESS_S = 60.0
 
@@ -32,7 +34,7 @@ class PlanOutlook:
         return {job_id: row for row, job_id in enumerate(self.plan.job_ids)}
 
     @cached_property
-    def _forecast(self) -> PlanForecast | None:
+    def _followed(self) -> PlanForecast | None:
         return self.plan.forecast()
 
     @cached_property
@@ -41,10 +43,8 @@ class PlanOutlook:
         return PlanOutlook(replace(self.plan, forecast=lambda: None), self.snapshot)
 
     @cached_property
-    def _finish_s(self) -> list[float]:
-        told = self.plan.account if self._forecast is None else self._forecast
-        finish_s: list[float] = told.finish_s.tolist()
-        return finish_s
+    def _forecast(self) -> PlanForecast:
+        return self._followed or self.plan.account.forecast
 
     def row(self, job_id: str) -> int | None:
         """None: the plan was made without this job."""
@@ -59,7 +59,7 @@ class PlanOutlook:
         Returns:
             None: no end can be named.
         """
-        finish_s = self._finish_s[row]
+        finish_s = float(self._forecast.finish_s[row])
         if finish_s == math.inf:
             return None
         return finish_s if up_s is None else moved_s(finish_s, self.begins_s(row), up_s)
@@ -69,14 +69,14 @@ class PlanOutlook:
         snapshot = self.snapshot
         if snapshot.held_workers[row] == 0:
             return snapshot.now_s + float(snapshot.start_cost_s[row])
-        return snapshot.now_s + (0.0 if self._forecast is None else float(snapshot.idle_s[row]))
+        return snapshot.now_s + (0.0 if self._followed is None else float(snapshot.idle_s[row]))
 
     def reason(self, row: int) -> str:
-        text = self.plan.account.reason(row).text
-        if self._forecast is None:
-            return text
-        start_s, finish_s = (float(column[row]) - self.snapshot.now_s for column in self._forecast)
-        return with_expectations(text, start_s, finish_s)
+        """Why the job has what it has, and when it is expected to start, if it waits for others."""
+        account = self.plan.account
+        in_s = float(self._forecast.start_s[row]) - self.snapshot.now_s
+        is_expected = account.codes[row] == "waiting" and in_s > 0.0
+        return account.text(row) + (f"{EXPECTED_START} {relative(in_s)}" if is_expected else "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,6 @@ from swell.core.resizes import Change, Mark
 from swell.core.state import HeadState
 from swell.model.command import LaunchGang, Reconfigure
 from swell.model.event import GangResized, StepsReported
-from swell.model.expectation import without_expectations
 from swell.model.job import Elasticity
 from swell.model.plan import JobPlan
 
@@ -147,7 +146,7 @@ def expect_resize(state: HeadState, record: JobRecord, command: Reconfigure, pla
     before, after = record.num_workers, record.target_workers
     is_forced = is_repair(record, command)
     size_before = record.resizes.broken_from if is_forced and record.resizes.broken_from else before
-    reason = state.reason_of(record) if plan is None else without_expectations(plan.why().text)
+    reason = state.reason_of(record) if plan is None else plan.why()
     change = Change(
         generation=command.generation,
         at_s=state.now_s,

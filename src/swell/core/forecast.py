@@ -63,7 +63,7 @@ def follow(
             break
         rows, steadied = still, settled(seen, allocation, seen.is_pinned)
     is_open = course.is_open[rows]
-    finish_s[rows[is_open]] = allocation.account.finish_s[is_open]
+    finish_s[rows[is_open]] = allocation.account.forecast.finish_s[is_open]
     return PlanForecast(course.start_s, finish_s)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import msgspec
 
 from swell.model.event import PlanFailed
-from swell.model.plan import JobPlan, Plan, Reason
+from swell.model.plan import JobPlan, Plan
 from swell.model.target import NOTHING, Target
 
 #: After an error another plan is tried so much later.
@@ -18,7 +18,7 @@ RETRY_S = 10.0
 class PostponedPlan(msgspec.Struct, frozen=True, kw_only=True):
     """A `JobPlan` that waits for devices which others have yet to leave."""
 
-    reason: Reason
+    reason: str
     saved_s: float | None = None
     target: Target = NOTHING
 

@@ -229,7 +229,7 @@ def _changes(
         configuration = chosen.get(row) or configured.get(job_id, PLAIN_CONFIGURATION)
         changes[job_id] = JobPlan(
             target=Target(devices=devices, configuration=configuration),
-            why=partial(account.reason, row),
+            why=partial(account.text, row),
             saved_s=float(saved_s[row]) if snapshot.held_rate_per_s[row] > 0 else None,
         )
     return changes

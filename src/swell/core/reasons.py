@@ -9,12 +9,12 @@ from typing import cast
 
 import numpy as np
 
-from swell.arrays import BoolArray, FloatArray, IntArray
+from swell.arrays import BoolArray, IntArray
 from swell.core.hysteresis import GAIN_OVER_COST, SteadiedSizes
 from swell.model.counted import told_devices, told_workers
 from swell.model.deadline_state import NOWHERE
 from swell.model.lengths import span
-from swell.model.plan import Allocation, Placement, Reason
+from swell.model.plan import Allocation, Placement, PlanForecast
 from swell.model.quota import NO_QUOTA
 from swell.model.snapshot import Snapshot
 
@@ -32,51 +32,49 @@ class PlanAccount:
 
     @cached_property
     def codes(self) -> Sequence[str]:
-        codes, workers = list(self.allocation.account.codes), self.steadied.workers
-        rows = (workers != self.allocation.workers).nonzero()[0]
-        for row, num in zip(rows.tolist(), workers[rows].tolist(), strict=True):
-            codes[row] = "kept" if num else "waiting"
-        for row in map(self.snapshot.row_of.__getitem__, self.backing_off):
-            if workers[row] != self.allocation.workers[row]:
+        snapshot, workers = self.snapshot, self.steadied.workers
+        codes, is_other = list(self.allocation.account.codes), workers != self.allocation.workers
+        for row in self.allocation.refusals:
+            codes[row] = "refused"
+        for row in is_other.nonzero()[0].tolist():
+            codes[row] = "kept" if workers[row] else "waiting"
+        for row in map(snapshot.row_of.__getitem__, self.backing_off):
+            if is_other[row]:
                 codes[row] = "backoff"
-        for job_id in sorted(self.placement.moved):
-            row = self.snapshot.row_of[job_id]
-            if self._is_only_moved(row):
+        for row in map(snapshot.row_of.__getitem__, self.placement.moved):
+            if self.allocation.workers[row] == snapshot.held_workers[row]:
                 codes[row] = "moved"
         for row in self._waits_for_quota.nonzero()[0].tolist():
             codes[row] = "quota"
         for job_id in self.nowhere:
-            codes[self.snapshot.row_of[job_id]] = NOWHERE
+            codes[snapshot.row_of[job_id]] = NOWHERE
         return codes
 
     @property
-    def finish_s(self) -> FloatArray:
-        return self.allocation.account.finish_s
+    def forecast(self) -> PlanForecast:
+        return self.allocation.account.forecast
 
-    def reason(self, row: int) -> Reason:
-        """Agrees with `codes`."""
-        want, held = int(self.allocation.workers[row]), int(self.snapshot.held_workers[row])
-        workers = int(self.steadied.workers[row])
-        if self.snapshot.job_ids[row] in self.placement.moved and self._is_only_moved(row):
-            return Reason("moved", "moves to another node to make room for another job")
-        if (why := self.nowhere.get(self.snapshot.job_ids[row])) is not None:
-            return Reason(NOWHERE, why)
-        if self._waits_for_quota[row]:
-            return Reason("quota", self._why_quota(row))
-        if workers == want:
-            return self._words_of_policy(row)
-        if (why := self.backing_off.get(self.snapshot.job_ids[row])) is not None:
-            return Reason("backoff", why)
-        if workers == 0:
-            return Reason("waiting", f"waiting for {told_workers(want)}: the devices are busy")
-        return Reason("kept", self._why_held(row, workers, want, held))
-
-    def _words_of_policy(self, row: int) -> Reason:
-        """Return the reason that the policy gives; where it fails to word it, a reason that says so."""
+    def text(self, row: int) -> str:
+        job_id, want = self.snapshot.job_ids[row], int(self.allocation.workers[row])
+        match self.codes[row]:
+            case "refused":
+                return f"refused: {self.allocation.refusals[row].text}"
+            case "moved":
+                return "moves to another node to make room for another job"
+            case "quota":
+                return self._why_quota(row)
+            case "kept":
+                return self._why_held(row, want)
+            case "waiting" if self.steadied.workers[row] != want:
+                return f"waiting for {told_workers(want)}: the devices are busy"
+            case "backoff":
+                return self.backing_off[job_id]
+            case code if code == NOWHERE:
+                return self.nowhere[job_id]
         try:
-            return self.allocation.account.reason(row)
+            return self.allocation.account.text(row)
         except Exception as error:  # noqa: BLE001 - it stands where the words would
-            return Reason(self.allocation.account.codes[row], f"the policy has no words for it: {error!r}")
+            return f"the policy has no words for it: {error!r}"
 
     @cached_property
     def _waits_for_quota(self) -> BoolArray:
@@ -107,10 +105,8 @@ class PlanAccount:
         others = f"its tenant's quota is {told_devices(quota)}, of which other jobs have {taken}"
         return f"waits: {others}; it needs {smallest}"
 
-    def _is_only_moved(self, row: int) -> bool:
-        return bool(self.allocation.workers[row] == self.snapshot.held_workers[row])
-
-    def _why_held(self, row: int, workers: int, want: int, held: int) -> str:
+    def _why_held(self, row: int, want: int) -> str:
+        workers, held = int(self.steadied.workers[row]), int(self.snapshot.held_workers[row])
         if workers != held:
             return f"gets {told_workers(workers)} of {want}: other jobs still use the remaining devices"
         keeps = f"keeps {told_workers(held)}"

@@ -14,7 +14,7 @@ from swell.arrays import FloatArray, IntArray
 from swell.core.checked_estimates import is_worth_telling, told_check, told_doubt
 from swell.core.cost_table import CostTable
 from swell.core.equal_values import EqualValues
-from swell.core.explanations import LatestAccounts
+from swell.core.explanations import EXPECTED_START, LatestAccounts
 from swell.core.holdings import Holdings
 from swell.core.last_plan import LastPlan
 from swell.core.loss_rates import LossRates, mean_time_to_loss_s
@@ -32,7 +32,6 @@ from swell.model.calendar import Calendar
 from swell.model.cluster import Cluster, Widths, nodes_needed
 from swell.model.coding import decoder, encode_by_fields
 from swell.model.event import AnyEvent, Event, EventSetAside, NodeLost, NodeWarned
-from swell.model.expectation import without_expectations
 from swell.model.job import Elasticity, JobClass, JobSpec, Phase, Profile
 from swell.model.options import Domain, Sizes
 from swell.model.plan import Refusal
@@ -146,7 +145,7 @@ class HeadState(KeptState, kw_only=True):
     def reason_of(self, record: JobRecord) -> str:
         """Why the job has what it has, as was said last, for a story."""
         self.latest.write_reason(record)
-        return without_expectations(record.status.reason)
+        return record.status.reason.partition(EXPECTED_START)[0]
 
     def tell(self, record: JobRecord, code: str, text: Words) -> None:
         """Add a line to the job's story."""

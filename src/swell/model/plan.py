@@ -14,14 +14,6 @@ from swell.model.snapshot import Memory
 from swell.model.target import Target
 
 
-@dataclass(frozen=True, slots=True)
-class Reason:
-    """Why a job has what it has. `code` is for programs, `text` for people, in one sentence."""
-
-    code: str  #: promised, boosted, waiting, held, refused, profiling, at_risk, ...
-    text: str
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
     """A strict job whose deadline cannot be promised, or any new job for which there is no room."""
@@ -39,32 +31,32 @@ class Refusal:
 
 
 class Account(Protocol):
-    """What a policy says about its answer. Most of it is never read: it is worked out when asked for.
+    """Why each job gets what it gets, and until when. Most of it is never read: it is made when asked for.
 
     It depends on the snapshot alone, so it is the same whenever that is.
     """
 
     @property
     def codes(self) -> Sequence[str]:
-        """(J,) of the reasons; these are read at once."""
+        """(J,) for programs: promised, boosted, waiting, at_risk, ...; these are read at once."""
 
     @property
-    def finish_s(self) -> FloatArray:
-        """(J,) estimated, with what the policy means to give; inf: none can be named, as no size fits.
+    def forecast(self) -> PlanForecast:
+        """Estimates with what the policy means to give.
 
         A job that holds nothing and is given devices starts in `start_cost_s`: it ends sooner, or later, by
         as much as its start then takes less, or more.
         """
 
-    def reason(self, row: int) -> Reason:
-        """The reason for what the job in this row gets."""
+    def text(self, row: int) -> str:
+        """The sentence for people that goes with the code of this row; the forecast is added to it."""
 
 
 class PlanForecast(NamedTuple):
     """What becomes of the jobs of a plan, in head time."""
 
     start_s: FloatArray  #: (J,) of those that wait; NaN: that is not known
-    finish_s: FloatArray  #: (J,) inf: none can be named
+    finish_s: FloatArray  #: (J,) inf: none can be named, as no size fits
 
 
 class Moves(NamedTuple):
@@ -100,16 +92,6 @@ class Allocation:
         """(J,) 0: it waits."""
         return self.options.workers_of(self.option)
 
-    @property
-    def finish_s(self) -> FloatArray:
-        """(J,) see `Account`."""
-        return self.account.finish_s
-
-    @property
-    def reasons(self) -> tuple[Reason, ...]:
-        """(J,)"""
-        return tuple(self.account.reason(row) for row in range(len(self.workers)))
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placement:
@@ -126,7 +108,7 @@ class JobPlan:
     """What one job should have. No devices: it should wait."""
 
     target: Target
-    why: Callable[[], Reason]  #: worked out when asked for
+    why: Callable[[], str]  #: worked out when asked for
     #: Seconds that the change to this target saves a running job, its cost not taken off; None: not known.
     saved_s: float | None = None
 

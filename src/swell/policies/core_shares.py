@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from swell.arrays import FloatArray, IntArray
 from swell.model.learning import Learning
-from swell.model.plan import Account, Allocation, Reason
+from swell.model.plan import Allocation
 from swell.model.snapshot import Memory, Snapshot
 from swell.policies.levels import Levels
 from swell.policies.requested import requested_levels
@@ -103,6 +103,7 @@ def divided(
     share = np.where(slots.level > 0, 1.0, np.nan)
     for row, sharer in sharers.items():
         share[row] = sharer.share
+    # Jobs that show no learning have a code of their own, so that it is told once.
     codes = {row: "blind" for row, sharer in sharers.items() if sharer.is_blind}
     codes |= {row: "flat" for row, sharer in sharers.items() if sharer.is_told_flat and row not in codes}
 
@@ -110,35 +111,16 @@ def divided(
         return f"CPU share {100 * share[row]:.3g} %: {why_share(row)}"
 
     ends_s = equal_ends(snapshot, slots)
-    plain = without_promises(snapshot, slots.levels, slots.level, slots.order, why, slots.why_waits, ends_s)
+    plain = without_promises(
+        snapshot, slots.levels, slots.level, slots.order, why, slots.why_waits, ends_s, codes
+    )
     is_news = slots.launched and slots.launched != snapshot.memory.get("launched")
     return replace(
         plain,
         share=share,
-        account=_SharesAccount(plain.account, codes),
         wake_s=min(wake_s, snapshot.now_s + LAUNCHED_S) if is_news else wake_s,
         memory={**memory, "launched": slots.launched},
     )
-
-
-@dataclass(frozen=True)
-class _SharesAccount:
-    """An account in which jobs that show no learning have a code of their own, so that it is told once."""
-
-    others: Account
-    own: Mapping[int, str]  #: by row
-
-    @property
-    def codes(self) -> Sequence[str]:
-        return [self.own.get(row, code) for row, code in enumerate(self.others.codes)]
-
-    @property
-    def finish_s(self) -> FloatArray:
-        return self.others.finish_s
-
-    def reason(self, row: int) -> Reason:
-        reason = self.others.reason(row)
-        return Reason(self.own[row], reason.text) if row in self.own else reason
 
 
 def equal_ends(snapshot: Snapshot, slots: RunningSlots) -> FloatArray:

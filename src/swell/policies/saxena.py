@@ -15,7 +15,6 @@ from swell.model.plan import Allocation, Refusal
 from swell.model.snapshot import Memory, Snapshot
 from swell.policies.levels import all_levels
 from swell.policies.policy import Period, Policy
-from swell.policies.refusing import with_refusals
 from swell.policies.unpromised import without_promises
 from swell.solvers.knapsack import best_options
 
@@ -104,9 +103,9 @@ class Saxena(Policy):
             return replace(self._told(snapshot, option), memory=snapshot.memory)
         executing, waiting = _admitted(snapshot, last, goes_on=bool(self.drops))
         answer = self._told(snapshot, self._optimize(snapshot, executing))
-        answer = replace(answer, memory=_Decided.now(snapshot, answer.workers).memory())
         dropped = _dropped(snapshot, waiting) if self.drops else {}
-        return with_refusals(answer, dropped, answer.floor) if dropped else answer
+        memory = _Decided.now(snapshot, answer.workers).memory()
+        return replace(answer, memory=memory, refusals=dropped)
 
     def _optimize(self, snapshot: Snapshot, executing: BoolArray) -> IntArray:
         """(J,) equations (3) to (5): each job that executes has an option, no other job has one."""

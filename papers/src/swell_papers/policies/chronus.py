@@ -13,7 +13,6 @@ from swell.model.plan import Allocation
 from swell.model.snapshot import BEST_EFFORT, Snapshot
 from swell.policies.levels import Levels
 from swell.policies.policy import Policy
-from swell.policies.refusing import with_refusals
 from swell.policies.requested import requested_levels
 from swell.policies.unpromised import without_promises
 from swell.solvers.marginal import SeparatePart, raise_within
@@ -64,8 +63,8 @@ class Chronus(Policy):
         )
         floor = np.zeros_like(answer.workers)
         floor[gate.kept] = answer.workers[gate.kept]
-        answer = with_refusals(answer, gate.refusals, floor)
-        return replace(answer, wake_s=next_round_s(snapshot, levels, self.lease_s))
+        wake_s = next_round_s(snapshot, levels, self.lease_s)
+        return replace(answer, floor=floor, refusals=gate.refusals, wake_s=wake_s)
 
 
 def _wait_s(snapshot: Snapshot, levels: Levels, lease_s: float) -> float:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from swell.model.plan import Allocation
 from swell.model.snapshot import Snapshot
 from swell.policies.policy import Policy
-from swell.policies.refusing import with_refusals
 from swell.policies.unpromised import without_promises
 from swell.solvers.marginal import SeparatePart, raise_within
 from swell_papers.policies.edf import Largest, levels_of
@@ -51,4 +52,4 @@ class EdfAdmission(Policy):
         # What was foreseen at the gate holds only if each promised job has just these sizes.
         floor = np.zeros_like(answer.workers)
         floor[gate.kept] = answer.workers[gate.kept]
-        return with_refusals(answer, gate.refusals, floor)
+        return replace(answer, floor=floor, refusals=gate.refusals)

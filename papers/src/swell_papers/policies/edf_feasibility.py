@@ -13,8 +13,7 @@ from swell.model.plan import Refusal
 from swell.model.snapshot import Snapshot
 from swell.policies import wording
 from swell.policies.levels import Levels
-from swell.policies.obstacles import obstacles
-from swell.policies.refusing import LazyRefusals
+from swell.policies.refusing import LazyRefusals, obstacles
 from swell.solvers.turns import OccupiedDevices, Tasks, ends_if_in_time, ends_in_order
 
 

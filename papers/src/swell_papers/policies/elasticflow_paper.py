@@ -16,7 +16,7 @@ from swell.policies.elasticflow.elasticflow import next_step_s
 from swell.policies.elasticflow.promises import owned_profile
 from swell.policies.levels import Levels, useful_levels
 from swell.policies.policy import Policy
-from swell.policies.refusing import LazyRefusals, with_refusals
+from swell.policies.refusing import LazyRefusals
 from swell.policies.unpromised import without_promises
 from swell.solvers.filling import no_plans
 from swell.solvers.marginal import SeparatePart, boost
@@ -73,8 +73,8 @@ class ElasticFlowPaper(Policy):
         )
         next_s = float(suited(next_step_s, snapshot.num_jobs)(level, levels.held, plans.top, plans.change_s))
         floor = np.minimum(levels.workers_at(plans.now), answer.workers)
-        answer = with_refusals(answer, refusals, floor)
-        return replace(answer, wake_s=snapshot.now_s + max(next_s, MOMENT_S))
+        wake_s = snapshot.now_s + max(next_s, MOMENT_S)
+        return replace(answer, floor=floor, refusals=refusals, wake_s=wake_s)
 
 
 def _takers(snapshot: Snapshot, levels: Levels) -> Takers:

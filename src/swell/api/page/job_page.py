@@ -29,7 +29,6 @@ from swell.api.page.sessions import base_values
 from swell.api.user_list import Caller
 from swell.live.platform import Platform
 from swell.model.errors import UnknownJob
-from swell.model.expectation import without_expected_end
 from swell.model.job import Phase
 from swell.model.sizes import format_bytes
 from swell.model.view import JobView
@@ -100,7 +99,7 @@ class JobPage:
         return {
             "view": view,
             "row": row,
-            "said": row.why if is_failed else without_expected_end(view.reason),
+            "said": row.why if is_failed else view.reason,
             "offer": words.offer(view),
             "may_change": may_change,
             "actions": allowed(view, caller),

@@ -11,7 +11,6 @@ import msgspec
 
 from swell.api.words import ENDS, NOTHING, OVERDUE, SIGNS, done_share, findings_by_effect, standing
 from swell.model.deadline_state import is_finish_known
-from swell.model.expectation import without_expected_end
 from swell.model.failure import failure_sentence
 from swell.model.quota import TenantDevices
 from swell.model.view import ClusterView, JobView, Story
@@ -145,7 +144,7 @@ def job_row(
         loss=loss,
         spark=losses if before is None and losses else _spark(view, loss, before),
         changes=_changes(view, now_s),
-        why=failure_sentence(view.message) or without_expected_end(view.reason),
+        why=failure_sentence(view.message) or view.reason,
         warnings=(*limits, *(f"{about}: {text}" for about, text in view.warnings.items())),
         known=known,
     )

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from swell.arrays import FloatArray, IntArray
+from swell.arrays import IntArray
 from swell.compiled import suited
-from swell.model.plan import Reason, Refusal
+from swell.model.lengths import span
+from swell.model.plan import PlanForecast
 from swell.model.snapshot import Snapshot
 from swell.policies import wording
 from swell.policies.elasticflow.promises import Promises
 from swell.policies.elasticflow.shares import Queue, Shares
 from swell.policies.levels import Levels
-from swell.policies.outlook import Outlook, finish_at, look_ahead
+from swell.policies.unpromised import look_ahead
 from swell.solvers.profile.plans import BROKEN, JUST
 
 CODES = ("waiting", "sharing", "boosted", "promised", "at_risk")
@@ -29,40 +30,27 @@ class ElasticFlowAccount:
     snapshot: Snapshot
     levels: Levels
     promises: Promises
-    refusals: Mapping[int, Refusal]
     queue: Queue
     shares: Shares
     come_first: str  #: which jobs without a deadline do, as a part of a sentence
 
     @cached_property
     def codes(self) -> Sequence[str]:
-        """(J,) codes of the reasons; "refused" for jobs that this plan refuses."""
+        """(J,) codes of the reasons."""
         level, number = self.shares.level, np.zeros(len(self.shares.level), dtype=np.int64)
         suited(_list_codes, len(level))(level, self.shares.floor, self.promises.grade, number)
-        codes = [CODES[one] for one in number.tolist()]
-        for row in self.refusals:
-            codes[row] = "refused"
-        return codes
+        return [CODES[one] for one in number.tolist()]
 
-    @property
-    def finish_s(self) -> FloatArray:
-        """(J,) estimated ends, in head time."""
-        return finish_at(self.snapshot.now_s, self._outlook.end_s)
-
-    def reason(self, row: int) -> Reason:
+    def text(self, row: int) -> str:
         """Agrees with `codes`."""
-        if row in self.refusals:
-            return wording.refused(self.refusals[row])
         if self.promises.grade[row] >= 0:
             return self._of_promise(row)
         if self.levels.num[row] == 0:
             return wording.fits_nowhere(self.snapshot)
         if self.shares.level[row] == 0:
-            start_s = float(self._outlook.start_s[row])
-            why = f"promises and {self.come_first} come first"
-            return wording.waits(why, start_s, self._num_higher(row))
+            return wording.waits(f"promises and {self.come_first} come first", self._num_higher(row))
         has, smallest = self._workers(row, self.shares.level), int(self.levels.workers[row, 0])
-        return wording.shares(has, smallest, self._saved_s(row), float(self._outlook.end_s[row]))
+        return wording.shares(has, smallest, self._saved_s(row))
 
     def _num_higher(self, row: int) -> int:
         """Running jobs of its class that have a higher priority."""
@@ -72,29 +60,29 @@ class ElasticFlowAccount:
         )
         return int(np.count_nonzero(is_before & (self.shares.level > 0)))
 
-    def _of_promise(self, row: int) -> Reason:
-        has = self._workers(row, self.shares.level)
+    def _of_promise(self, row: int) -> str:
+        has, grade = self._workers(row, self.shares.level), self.promises.grade[row]
         until_s = float(self.snapshot.deadline_s[row] - self.snapshot.now_s)
-        if self.promises.grade[row] == BROKEN:
-            return wording.at_risk(has, until_s, float(self._outlook.end_s[row]))
+        if grade == BROKEN:
+            return wording.at_risk(has, until_s, fits=bool(np.isfinite(self.forecast.finish_s[row])))
         if has == 0:
-            return wording.promise_can_wait(until_s, float(self._outlook.start_s[row]))
-        if self.promises.grade[row] == JUST:
+            starts_s = float(self.forecast.start_s[row]) - self.snapshot.now_s
+            return wording.promise_can_wait(until_s, starts_s)
+        if grade == JUST:
             return wording.barely_keeps_promise(has, until_s)
         floor, num_others = self._workers(row, self.shares.floor), len(self.promises.rows) - 1
-        return wording.keeps_promise(
-            has, floor, until_s, self._saved_s(row), self._later_need(row), num_others
-        )
+        saved_s, later = self._saved_s(row), self._later_need(row)
+        return wording.keeps_promise(has, floor, until_s, saved_s, later, num_others)
 
-    def _later_need(self, row: int) -> wording.LaterNeed | None:
-        """The first step of the job's plan to more workers than its floor; None: there is none."""
+    def _later_need(self, row: int) -> str:
+        """The first step of the job's plan to more workers than its floor; empty: there is none."""
         plans, floor = self.promises.plans, self.shares.floor[row]
         for segment in range(int(plans.num[row])):
             level = plans.levels[row, segment]
             if level > floor:
-                workers = int(self.levels.workers[row, level - 1])
-                return wording.LaterNeed(workers, float(plans.starts_s[row, segment]))
-        return None
+                in_s = float(plans.starts_s[row, segment])
+                return f"{self.levels.workers[row, level - 1]} in {span(in_s)}"
+        return ""
 
     def _workers(self, row: int, level: IntArray) -> int:
         """Number of workers of the job at its entry of `level` (J,)."""
@@ -107,17 +95,17 @@ class ElasticFlowAccount:
         return float(self.snapshot.remaining_steps[row] * (1.0 / slow - 1.0 / fast))
 
     @cached_property
-    def _outlook(self) -> Outlook:
+    def forecast(self) -> PlanForecast:
         """A promise ends by its plan, even if what the job gets now would take it longer."""
-        in_order = self.queue.in_order
-        waiting = in_order[self.shares.level[in_order] == 0].tolist()
-        outlook = look_ahead(self.snapshot, self.levels, self.shares.level, [*waiting, *self.refusals])
+        in_order, now_s = self.queue.in_order, self.snapshot.now_s
+        waiting = in_order[self.shares.level[in_order] == 0]
+        start_s, finish_s = look_ahead(self.snapshot, self.levels, self.shares.level, waiting)
         plans, grade = self.promises.plans, self.promises.grade
         is_late = (grade == BROKEN) & (self.shares.level > 0)
         is_planned = (grade >= 0) & (plans.top > 0) & ~is_late
-        return Outlook(
-            start_s=np.where(is_planned, np.minimum(outlook.start_s, plans.change_s), outlook.start_s),
-            end_s=np.where(is_planned, np.minimum(outlook.end_s, plans.end_s), outlook.end_s),
+        return PlanForecast(
+            np.where(is_planned, np.fmin(start_s, now_s + plans.change_s), start_s),
+            np.where(is_planned, np.minimum(finish_s, now_s + plans.end_s), finish_s),
         )
 
 

@@ -16,8 +16,7 @@ from swell.policies.elasticflow.promises import PromisePlanner, Promises
 from swell.policies.elasticflow.reserve import Reserve, keep_promises, with_own_deadlines
 from swell.policies.elasticflow.standing import remembered
 from swell.policies.levels import Levels
-from swell.policies.obstacles import refusal
-from swell.policies.refusing import LazyRefusals
+from swell.policies.refusing import LazyRefusals, refusal
 from swell.solvers.queueing import NEVER_S
 
 NO_RESERVE = "the promises that were made could not survive the loss of another node"

@@ -126,7 +126,7 @@ class ElasticFlow(Policy):
             refusals=refusals,
             wake_s=_wake_s(snapshot, levels, promises, queue, shares),
             is_sated=not refusals and bool((shares.level == levels.num).all()),
-            account=ElasticFlowAccount(snapshot, levels, promises, refusals, queue, shares, ranking.told),
+            account=ElasticFlowAccount(snapshot, levels, promises, queue, shares, ranking.told),
             memory=memory,
             moves=partial(_moves, planner, levels, promises, shares, memory),
         )
