@@ -1,40 +1,39 @@
-"""Best fit on nodes and racks; jobs that run stay where they are, or few of them make room."""
+"""Best fit on islands, nodes and racks; jobs that run stay where they are, or few of them make room."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
 from types import MappingProxyType
 
 from swell.model.cluster import Cluster
 from swell.model.plan import Placement
-from swell.placement.held_placement import Held, HeldPlacement
-from swell.placement.placing import PlacementState
-from swell.placement.slots import placement_of
+from swell.placement.buddy_allocation import BuddyAllocation
+from swell.placement.occupancy import Held, Occupancy
 
 
 class BestFitPlacer:
     """Places jobs for the highest bandwidth between their workers; implements `core.ports.Placer`.
 
-    How many devices a job gets of which node is decided first, which ones follows. Where a node has no
-    islands its devices are alike: a job keeps its own ones there, and never moves within the node. Where it
-    has, see `BuddyAllocator`.
+    How many devices a job gets of which node or island is decided first (`BuddyAllocation`), which ones
+    follows. Where a node has no islands its devices are alike, and so are those of the innermost islands: a
+    job keeps its own ones there, and never moves within them.
 
-    * A job that fits on one node gets devices of one node, that in the most crowded surroundings (best fit);
-      of a borrowed one before an owned one, if it may. A larger one gets whole nodes, then the rest on one
-      node; in one rack, or whole racks, from which smaller jobs move if need be.
+    * A job gets devices of one of the smallest groups that are large enough: an island, a node, a rack. Of
+      several it gets the most crowded one (best fit); a borrowed node before an owned one, if it may. Within
+      a group that is larger than the job's devices need, it gets whole nodes or islands, and the rest of one.
     * Where devices share fewer cores, it gets those of a node with fewest workers for each core.
-    * Of nodes with islands it gets one where an island has room, before one where others would have to move.
     * A job that keeps its size keeps its devices, unless it makes room for another. One that shrinks keeps
       some, of as few nodes as possible.
-      One that grows stays on its node, if there is room, else takes what overlaps most with its own. One that
-      is to stay keeps all its devices then, wherever the others are.
-    * If enough devices are free but not on one node, others move to other nodes: few running ones, and small
+      One that grows stays on its island or node, if there is room. One that is to stay keeps all its devices
+      then, wherever the others are.
+    * If enough devices are free but not in one such group, others move to others: few running ones, and small
       ones. Powers of two on nodes, islands and racks of powers of two always fit so, if nothing is pinned
       (`tests/placement`).
     * If that fails, too, the job gets scattered devices, of as few nodes as possible; none, if it is barred
       from so many nodes that too few are free on the others.
 
-    The answer depends on what is asked alone. What is remembered (`HeldPlacement`) only saves time.
+    The answer depends on what is asked alone. What is remembered (`Occupancy`) only saves time.
 
     References: ElasticFlow, section 4.3 (best fit, buddy allocation with migration); Hwang et al.,
         "Elastic Resource Sharing for Distributed Deep Learning" (CoDDL), NSDI 2021.
@@ -42,7 +41,7 @@ class BestFitPlacer:
     """
 
     def __init__(self) -> None:
-        self._reality = HeldPlacement(Cluster())
+        self._reality = Occupancy(Cluster())
 
     def place(
         self,
@@ -56,16 +55,57 @@ class BestFitPlacer:
     ) -> Placement:
         """See `core.ports.Placer.place`. Held devices that are no longer in the cluster are ignored."""
         if cluster is not self._reality.cluster:
-            self._reality = HeldPlacement(cluster)
+            self._reality = Occupancy(cluster)
         self._reality.learn(held)
         damaged = sorted(self._reality.damaged)
         if not wanted and not damaged:
             return Placement(changes={})
-        placing = PlacementState(self._reality, pinned, owned_only, barred, staying)
+        allocation = BuddyAllocation(self._reality, pinned, owned_only, barred, staying)
         again = {job: len(held[job]) for job in damaged if job not in wanted} | dict(wanted)
         movable = {job: num_devices for job, num_devices in again.items() if job not in pinned}
         for job, num_devices in movable.items():
             if num_devices < len(held.get(job, ())):
-                placing.keep(job, num_devices)
-        unplaced = {job for job, num in movable.items() if num > 0 and not placing.complete(job, num)}
-        return placement_of(self._reality, placing, unplaced)
+                allocation.keep(job, num_devices)
+        unplaced = {job for job, num in movable.items() if num > 0 and not allocation.complete(job, num)}
+        changes = _changes(self._reality, allocation)
+        moved = frozenset(
+            job for job in allocation.evicted & changes.keys() if _has_moved(held, changes, job)
+        )
+        return Placement(changes=changes, moved=moved, unplaced=frozenset(unplaced))
+
+
+def _changes(reality: Occupancy, allocation: BuddyAllocation) -> dict[str, tuple[str, ...]]:
+    """Devices of the jobs that are to have others than now. Jobs that are not mentioned keep the very same.
+
+    Of a leaf of the tree a job gets those that it has, then those that no job holds, then those given up. It
+    keeps them in rank order: the lowest of those that stay has the state.
+    """
+    tree, given_up = reality.tree, defaultdict[int, list[str]](list)
+    devices, lacking = dict[str, list[str]](), dict[str, dict[int, int]]()
+    for job in dict.fromkeys([*allocation.shares, *sorted(reality.damaged)]):
+        left, devices[job] = dict(allocation.share(job)), []
+        for device in filter(tree.leaf_of.__contains__, reality.held.get(job, ())):
+            leaf = tree.leaf_of[device]
+            if left.get(leaf, 0):
+                left[leaf] -= 1
+                devices[job].append(device)
+            else:
+                given_up[leaf].append(device)
+        lacking[job] = {leaf: num for leaf, num in sorted(left.items()) if num}
+    free: dict[int, list[str]] = {}
+    for job, nums in lacking.items():
+        for leaf, num in nums.items():
+            in_order = tree.devices[leaf].index
+            if leaf not in free:
+                free[leaf] = [device for device in tree.devices[leaf] if device not in reality.taken]
+                free[leaf] += sorted(given_up[leaf], key=in_order)
+            devices[job] += sorted(free[leaf][:num], key=in_order)
+            del free[leaf][:num]
+    found = {job: tuple(has) for job, has in devices.items()}
+    return {job: has for job, has in found.items() if has != reality.held.get(job, ())}
+
+
+def _has_moved(held: Held, changes: Held, job: str) -> bool:
+    """Whether a job that ran has left devices for others: more than growing or shrinking."""
+    own, has = set(held.get(job, ())), set(changes[job])
+    return not (own <= has or has <= own)
