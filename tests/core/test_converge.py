@@ -13,13 +13,15 @@ from tests.core.records import steady
 
 from swell.core.converge import Converger
 from swell.core.gang import NO_GANG
-from swell.core.holdings import Holdings
 from swell.core.job_progress import JobProgress
 from swell.core.record import JobRecord
+from swell.core.state import HeadState
 from swell.model.command import AnyCommand, LaunchGang, Reconfigure, SuspendGang
 from swell.model.job import Phase
+from swell.model.options import Domain
 from swell.model.plan import JobPlan
 from swell.model.target import Target
+from swell.throughput.belief import FittedBelief
 
 DEVICES = tuple(f"d{number}" for number in range(8))
 
@@ -45,11 +47,11 @@ def why() -> str:
 
 def converge(records: Sequence[JobRecord], **devices: tuple[str, ...]) -> list[AnyCommand]:
     plans = {job: JobPlan(target=Target(devices=want), why=why) for job, want in devices.items()}
-    holdings = Holdings()
-    holdings.update(records)
-    by_id = {record.id: record for record in records}
-    there = frozenset(DEVICES)
-    return Converger(by_id, records, [], holdings.owner, there, now_s=10.0).run(plans)
+    state = HeadState(belief=FittedBelief(), domain=Domain())
+    state.now_s, state.devices = 10.0, frozenset(DEVICES)
+    state.records = {record.id: record for record in records}
+    state.holdings.update(records)
+    return Converger(state).run(plans)
 
 
 def test_two_gangs_that_want_each_others_devices_do_not_wait_for_ever() -> None:

@@ -7,13 +7,14 @@ the processes that held it are gone.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Mapping, Set
 
 import msgspec
 
 from swell.core.gang import SavingGang
 from swell.core.pending import launch_of
 from swell.core.record import JobRecord
+from swell.core.state import HeadState
 from swell.model.command import AnyCommand, Reconfigure, StopGang, SuspendGang
 from swell.model.job import Elasticity, Phase
 from swell.model.plan import JobPlan
@@ -24,48 +25,21 @@ class Converger:
     """One pass over the jobs to change; keeps count of free devices as it goes.
 
     Args:
-        records: all jobs, by id.
-        ailing: those of them that may have to be stopped or healed.
-        leaving: those of them that have been told to give up devices.
-        owner: device -> the job that holds it.
-        devices: that jobs may be placed on.
-        warned: that are there, and are only kept by the gangs that have them, until these have moved.
         yield_s: see `CoreSettings`.
-        unknown: as `owner`, of gangs that the journal does not explain.
-        survivors: what is left of a gang, and how it is to go on.
-        time_to_loss_s: until a job's gang on these devices loses what it has not saved; None: all intervals
-            between checkpoints are fixed.
+        chooses_intervals: workers are told what to choose their interval between checkpoints by.
     """
 
     def __init__(
-        self,
-        records: Mapping[str, JobRecord],
-        ailing: Sequence[JobRecord],
-        leaving: Sequence[JobRecord],
-        owner: Mapping[str, str],
-        devices: frozenset[str],
-        now_s: float,
-        yield_s: float = math.inf,
-        unknown: Mapping[str, str] | None = None,
-        warned: frozenset[str] = frozenset(),
-        survivors: Callable[[JobRecord], Target] = lambda record: record.gang.members,
-        time_to_loss_s: Callable[[JobRecord, tuple[str, ...]], float] | None = None,
+        self, state: HeadState, yield_s: float = math.inf, *, chooses_intervals: bool = False
     ) -> None:
-        self._records = records
-        self._yield_s = yield_s
+        self._state, self._now_s = state, state.now_s
+        self._yield_s, self._chooses_intervals = yield_s, chooses_intervals
+        self._taken: dict[str, str] = {}  #: device -> job, in this pass
+        self._plans: Mapping[str, JobPlan] = {}
         self.stopped: list[JobRecord] = []  #: that had been asked to give up devices, and took too long
-        self._ailing, self._leaving = ailing, leaving
-        self._owner = owner
-        self._unknown = unknown or {}
-        self._taken: dict[str, str] = {}  #: in this pass
-        self._devices, self._warned = devices, warned
-        self._survivors = survivors
-        self._time_to_loss_s = time_to_loss_s
-        self._now_s = now_s
         self.waiting: list[JobRecord] = []  #: for devices that others have yet to leave
         self.launched: list[JobRecord] = []  #: in this pass
         self.improvised: list[JobRecord] = []  #: that go elsewhere for now, and are to be planned again
-        self._plans: Mapping[str, JobPlan] = {}
         self.commands: list[AnyCommand] = []
 
     def run(self, plans: Mapping[str, JobPlan], is_short: bool = False) -> list[AnyCommand]:
@@ -80,7 +54,7 @@ class Converger:
         if is_short:
             self._clear_away()
         for job_id, plan in plans.items():
-            record = self._records.get(job_id)
+            record = self._state.records.get(job_id)
             if record is not None and not record.phase.is_end:
                 self._move_towards(record, plan.target)
         self._break_deadlocks()
@@ -89,13 +63,13 @@ class Converger:
     def drain(self) -> list[AnyCommand]:
         """Towards nothing running at all."""
         self._repair()
-        for record in self._records.values():
+        for record in self._state.records.values():
             self._leave(record)
         return self.commands
 
     def _clear_away(self) -> None:
         """A promise lacks devices: who does not come to give up theirs goes on from the last checkpoint."""
-        for record in self._leaving:
+        for record in self._state.watchlist("leaving"):
             if self._is_late(record) and not record.admission.is_promised:
                 self._stop(record)
                 self.stopped.append(record)
@@ -104,7 +78,7 @@ class Converger:
         return record.gang.is_leaving and self._now_s >= record.commanded.asked_s + self._yield_s
 
     def _repair(self) -> None:
-        for record in self._ailing:
+        for record in self._state.watchlist("ailing"):
             if _must_stop(record) or (record.is_cancelled and self._is_late(record)):
                 self._stop(record)
             elif record.gang.is_broken:
@@ -136,7 +110,7 @@ class Converger:
         return record.phase is Phase.RUNNING and not record.is_pinned and not is_held_back
 
     def _launch(self, record: JobRecord, target: Target) -> None:
-        if record.id in self._unknown.values() or not self._take(record, target.devices):
+        if record.id in self._state.unknown.owner.values() or not self._take(record, target.devices):
             self.waiting.append(record)
             return
         record.advance(self._now_s)  # it has held nothing so far
@@ -163,10 +137,8 @@ class Converger:
         """
         plans = [plan for job, plan in self._plans.items() if job != record.id]
         others = {device for plan in plans for device in plan.target.devices}
-        own = record.gang.members.devices
-        first = sorted(
-            own, key=lambda device: (device not in self._devices, device not in wanted, device in others)
-        )
+        own, usable = record.gang.members.devices, self._state.devices
+        first = sorted(own, key=lambda device: (device not in usable, device not in wanted, device in others))
         kept = set(first[: len(wanted)])
         return tuple(device for device in own if device in kept)
 
@@ -196,9 +168,9 @@ class Converger:
         """The target with what its workers choose their interval between checkpoints by, if they do."""
         spec = record.spec
         is_chosen = spec.checkpoint_interval_s is None and spec.elasticity is Elasticity.LIVE
-        if self._time_to_loss_s is None or not is_chosen:
+        if not (self._chooses_intervals and is_chosen):
             return target
-        time_s = self._time_to_loss_s(record, target.devices)
+        time_s = self._state.mean_time_to_loss_s(record, target.devices)
         return msgspec.structs.replace(target, mean_time_to_loss_s=time_s)
 
     def _suspend(self, record: JobRecord) -> None:
@@ -221,7 +193,7 @@ class Converger:
             self.commands.append(SuspendGang(job_id=record.id, generation=record.generation))
             return
         # `changed_s` stays: a loss is no reason to hold the job at its smaller size.
-        self._take_and_ask(record, self._survivors(record))
+        self._take_and_ask(record, self._state.survivors(record))
 
     def _take(self, record: JobRecord, devices: tuple[str, ...]) -> bool:
         """Make the devices this job's, if each is there and free or its own already."""
@@ -232,9 +204,9 @@ class Converger:
 
     def _may_take(self, record: JobRecord, devices: tuple[str, ...]) -> bool:
         new = set(devices).difference(record.gang.members.devices)  # no other can have those of its gang
-        unplaceable = set(devices).difference(self._devices)
-        is_free = self._warned.issuperset(unplaceable) and unplaceable.isdisjoint(new)
-        for others in (self._owner, self._taken, self._unknown):
+        unplaceable = set(devices).difference(self._state.devices)
+        is_free = self._state.warned_devices.issuperset(unplaceable) and unplaceable.isdisjoint(new)
+        for others in (self._state.holdings.owner, self._taken, self._state.unknown.owner):
             is_free = is_free and others.keys().isdisjoint(new)  # in this order: it looks up `new` alone
         return is_free
 
@@ -247,7 +219,7 @@ class Converger:
             record.id: self._blockers(record) for record in self.waiting if record.phase is Phase.RUNNING
         }
         while circle := _circle(waits_for):
-            record = min((self._records[job] for job in circle), key=_yields_first)
+            record = min((self._state.records[job] for job in circle), key=_yields_first)
             self._suspend(record)
             self.improvised.append(record)
             del waits_for[record.id]
@@ -256,7 +228,8 @@ class Converger:
         """Jobs whose devices it is to have."""
         plan = self._plans.get(record.id)
         devices = plan.target.devices if plan is not None else record.gang.members.devices
-        return {self._owner[device] for device in devices if device in self._owner} - {record.id}
+        owner = self._state.holdings.owner
+        return {owner[device] for device in devices if device in owner} - {record.id}
 
 
 def _must_stop(record: JobRecord) -> bool:

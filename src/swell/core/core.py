@@ -271,20 +271,8 @@ class Core:
         return self._note(self._converger().drain(), {}) + self._wake(math.inf)
 
     def _converger(self) -> Converger:
-        state = self._state
-        return Converger(
-            state.records,
-            state.watchlist("ailing"),
-            state.watchlist("leaving"),
-            state.holdings.owner,
-            state.devices,
-            state.now_s,
-            self._settings.yield_s,
-            state.unknown.owner,
-            state.warned_devices,
-            state.survivors,
-            None if self._settings.checkpoint_interval_s else state.mean_time_to_loss_s,
-        )
+        settings = self._settings
+        return Converger(self._state, settings.yield_s, chooses_intervals=not settings.checkpoint_interval_s)
 
     def _end_trials(self, ended: Sequence[JobRecord]) -> list[AnyCommand]:
         """A trial run of a job that is not wanted any more would keep the others waiting."""
@@ -479,7 +467,7 @@ class Core:
                 if not record.gang.is_given_a_share:  # what comes of that is told with others
                     state.tell(record, "decided", self._decision(record, command, plans.get(record.id)))
                 if isinstance(command, Reconfigure) and not record.gang.is_reconfigured_in_place:
-                    record.resizes.ask(expect_resize(state, record, command, plans.get(record.id)))
+                    record.resizes.under_way = expect_resize(state, record, command, plans.get(record.id))
             if not isinstance(command, WakeAt):
                 state.touch(state.records[command.job_id])
         return commands
