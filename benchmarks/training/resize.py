@@ -29,8 +29,7 @@ from benchmarks.training.table import (
 from benchmarks.training.torchrun_side import TorchrunSide
 from benchmarks.training.train import ENDLESS, GLOBAL_BATCH
 from benchmarks.training.two_hosts import ACROSS, SwellAcross, TorchrunAcross
-from swell.core import cost_curves
-from swell.core.cost_table import CostTable
+from swell.core.costs import CostTable
 from swell.core.record import JobRecord
 from swell.model.job import EndCondition, JobSpec
 from swell.model.resize import CostKind
@@ -130,7 +129,7 @@ def expecting(pause: Pause, change: Change, costs: CostTable, turn: int) -> Paus
         return pause
     kind = change.kind
     record = JobRecord(id="bench", spec=SPEC, submitted_s=0.0)
-    expected_s = cost_curves.expected_s(costs, kind, SPEC, None, change.after) if turn else None
+    expected_s = costs.expected_s(kind, SPEC, None, change.after) if turn else None
     costs.learn(kind, record, change.after, pause.pause_s, float(turn))
     return replace(pause, expected_s=expected_s)
 

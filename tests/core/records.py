@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from swell.arrays import FloatArray
-from swell.core.cost_table import CostTable
+from swell.core.costs import CostTable
 from swell.core.gang import NO_GANG, AnyGang, SteadyGang
 from swell.core.table import JobTable
 from swell.model.snapshot import Snapshot

@@ -14,12 +14,14 @@ from hypothesis import strategies as st
 from tests.core.fakes import profile, spec
 from tests.core.records import seen, steady
 
-from swell.core.cost_curves import NUM_OF_FAMILY, NUM_OF_KIND, CostCurves
-from swell.core.cost_table import (
+from swell.core.costs import (
     MEMORY_S,
     NUM_JOBS,
-    NUM_KINDS,
+    NUM_OF_FAMILY,
+    NUM_OF_KIND,
+    NUM_ROWS,
     TRIAL_SPREAD,
+    CostCurves,
     CostTable,
     family_of,
     kind_of,
@@ -127,11 +129,11 @@ def test_what_was_measured_long_ago_is_forgotten_once_something_is_measured() ->
 
 def test_kinds_that_were_measured_long_ago_make_room() -> None:
     table = CostTable()
-    for number in range(2 * NUM_KINDS):
+    for number in range(2 * NUM_ROWS):
         learn_start(table, job(number, entry=f"{number}.py"), 5.0, float(number))
         learn_start(table, job(number, entry="kept.py"), 5.0, float(number))
-    assert len(table.kinds) == NUM_KINDS
-    assert any("kept.py" in kind for kind in table.kinds)
+    assert len(table.rows) == NUM_ROWS
+    assert any("kept.py" in kind for kind in table.rows)
 
 
 # ---------------------------------------------------------------- what was not
@@ -237,7 +239,7 @@ def test_a_resize_is_taken_to_cost_a_start_until_some_jobs_were_resized_to_such_
 
 def test_restarts_and_live_resizes_are_kept_apart() -> None:
     table = CostTable()
-    for number in range(3):
+    for number in range(NUM_OF_FAMILY):
         table.learn("growth", job(number, 4), 4, 0.5, 0.0)
         table.learn("growth", job(number, 4, restarts=True), 4, 30.0, 0.0)
     assert upper(table, job(99))[1][4] == 0.5
@@ -247,7 +249,7 @@ def test_restarts_and_live_resizes_are_kept_apart() -> None:
 def test_a_larger_state_takes_longer_to_copy() -> None:
     small = job(0, 4, start_s=1.0)
     table = CostTable()
-    for number in range(3):
+    for number in range(NUM_OF_FAMILY):
         table.learn("growth", job(number, 4, start_s=1.0), 4, 0.5, 0.0)
     assert isinstance(small.profile, Profile)
     large = job(99, 4, "b.py", start_s=1.0)

@@ -9,12 +9,14 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.core.fakes import profile, spec
+from tests.core.fakes import core_of, profile, spec
+from tests.core.records import seen
 
-from swell.core.cost_curves import expected_s
-from swell.core.cost_table import RESIZE_S, CostTable
-from swell.core.hold_time import PRIOR_S, HoldTime
+from swell.core.costs import NUM_OF_FAMILY, PRIOR_HOLD_S, RESIZE_S, CostTable
+from swell.core.option_table import JobOptions
 from swell.core.record import JobRecord
+from swell.core.size_history import HoldTime
+from swell.core.table import JobTable
 from swell.model.job import Elasticity
 from swell.model.resize import CostKind
 
@@ -31,7 +33,7 @@ def job(number: int = 0, entry: str = "a.py", **fields: Any) -> JobRecord:
 
 
 def cost_s(table: CostTable, change: CostKind, record: JobRecord, num_workers: int) -> float:
-    return expected_s(table, change, record.spec, record.profile, num_workers)
+    return table.expected_s(change, record.spec, record.profile, num_workers)
 
 
 OTHERS = st.lists(st.tuples(KINDS, st.sampled_from("bc"), WORKERS, COSTS_S), max_size=20)
@@ -81,14 +83,6 @@ def test_what_the_owner_states_counts_until_it_is_measured_or_for_ever() -> None
     assert cost_s(table, "growth", kept, 2) == 7.0
 
 
-def test_joiners_are_waited_for_as_long_as_a_launch_takes_until_a_growth_was_measured() -> None:
-    table = CostTable()
-    table.learn("start", job(), 4, 9.0, 0.0)
-    assert cost_s(table, "wait", job(), 4) == pytest.approx(9.0)
-    table.learn("wait", job(), 4, 2.0, 0.0)
-    assert cost_s(table, "wait", job(), 4) == pytest.approx(2.0)
-
-
 def test_where_every_process_starts_again_a_resize_is_measured_apart() -> None:
     table = CostTable()
     table.learn("growth", job(), 4, 0.5, 0.0)
@@ -109,7 +103,7 @@ def test_expected_tenure_follows_the_latest_and_grows_while_nothing_is_taken(
         tenure.train(stay_s)
         tenure.take()
     expected_s = _hold_s(tenure)
-    assert expected_s <= max(PRIOR_S, *stays_s)
+    assert expected_s <= max(PRIOR_HOLD_S, *stays_s)
     tenure.train(quiet_s)
     assert _hold_s(tenure) >= expected_s
     if quiet_s > 100 * max(stays_s):
@@ -122,14 +116,14 @@ def _hold_s(tenure: HoldTime, costs: CostTable | None = None) -> float:
 
 def test_what_jobs_that_have_ended_went_through_is_what_a_new_one_expects() -> None:
     costs = CostTable()
-    assert _hold_s(HoldTime(), costs) == PRIOR_S
+    assert _hold_s(HoldTime(), costs) == PRIOR_HOLD_S
     for _ in range(50):
         ended = HoldTime()
         for _ in range(10):
             ended.train(4.0)
             ended.take()
         costs.tenure.add(ended)
-    assert _hold_s(HoldTime(), costs) == pytest.approx(4.0 + PRIOR_S / 20, rel=0.5)
+    assert _hold_s(HoldTime(), costs) == pytest.approx(4.0 + PRIOR_HOLD_S / 20, rel=0.5)
 
 
 def test_connecting_is_waited_for_beside_training_and_costs_it_nothing() -> None:
@@ -142,6 +136,23 @@ def test_connecting_is_waited_for_beside_training_and_costs_it_nothing() -> None
     large.profile = tried
     for num_workers, launch_s in ((2, 1.7), (4, 1.9)):
         assert cost_s(table, "growth", large, num_workers) == pytest.approx(RESIZE_S + 0.5)
-        own_s = table.profiled_s("wait", tried, spec(), num_workers)
-        assert cost_s(table, "wait", large, num_workers) == pytest.approx(own_s + launch_s)
+        own_s = table.profiled_s("start", tried, spec(), num_workers)
+        assert cost_s(table, "start", large, num_workers) == pytest.approx(own_s + launch_s)
     assert cost_s(table, "shrink", large, 2) == pytest.approx(RESIZE_S), "no state is sent"
+
+
+def test_a_restarted_platform_promises_with_the_costs_that_it_had_learnt() -> None:
+    """Three starts took 40 s: no start is promised to take less, also once the state was loaded again."""
+    core = core_of()
+    costs = core.state.costs
+    for number in range(NUM_OF_FAMILY):
+        costs.learn("start", job(number), 1, 40.0, float(number))
+    reborn = core_of()
+    reborn.load(core.save())
+    record = job(99, "b.py")
+    for known in (costs, reborn.state.costs):
+        table = JobTable()
+        sizes = np.array([1, 2])
+        table.write(record, JobOptions(sizes, 0 * sizes, 0 * sizes, sizes.astype(float), np.ones(2)))
+        starts_s = seen(table, 0.0, 2, known, np.zeros(1)).option_start_s
+        assert starts_s[0] == pytest.approx(40.0) and starts_s[1] > 40.0

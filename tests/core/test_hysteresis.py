@@ -14,8 +14,7 @@ from tests.examples import fewer_if_quick, pick
 from tests.policies.snapshots import options_of
 
 from swell.arrays import BoolArray
-from swell.core.gain import gain_s
-from swell.core.hysteresis import GAIN_OVER_COST, SteadiedSizes, steady
+from swell.core.hysteresis import GAIN_OVER_COST, SteadiedSizes, gain_s, steady
 from swell.model.plan import Allocation
 from swell.model.snapshot import BEST_EFFORT, Snapshot
 

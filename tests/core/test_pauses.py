@@ -19,7 +19,7 @@ from tests.policies.snapshots import snapshot as snapshot_of
 
 from swell.arrays import IntArray
 from swell.core.apply import apply
-from swell.core.cost_table import CostTable
+from swell.core.costs import CostTable
 from swell.core.job_progress import JobProgress
 from swell.core.option_table import JobOptions
 from swell.core.planner import Planner

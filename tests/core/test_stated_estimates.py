@@ -10,8 +10,7 @@ from tests.core.driven_world import DrivenWorld
 from tests.core.fakes import core_of, node, profile, spec
 from tests.core.head import Head
 
-from swell.core.cost_curves import expected_s as expected_cost_s
-from swell.core.cost_table import CostTable
+from swell.core.costs import CostTable
 from swell.core.planner import Planner
 from swell.core.record import JobRecord
 from swell.model.job import JobSpec, Phase
@@ -44,7 +43,7 @@ def test_a_stated_pause_counts_until_one_was_measured_or_for_good(
     if not math.isnan(measured_s):
         record = JobRecord(id="a", spec=job, submitted_s=0.0, profile=known)
         table.learn("growth", record, 2, measured_s, 0.0)
-    assert expected_cost_s(table, "growth", job, known, 2) == pytest.approx(expected_s)
+    assert table.expected_s("growth", job, known, 2) == pytest.approx(expected_s)
 
 
 def seen_of(job: JobSpec, monkeypatch: pytest.MonkeyPatch) -> Snapshot:

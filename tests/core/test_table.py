@@ -15,14 +15,13 @@ from tests.core.bench import Bench
 from tests.core.fakes import Fixed, profile, spec
 from tests.core.records import seen, steady
 
-from swell.arrays import IntArray
+from swell.arrays import FloatArray, IntArray
 from swell.core import core, table
-from swell.core.cost_curves import expected_s
-from swell.core.cost_table import CostTable
-from swell.core.hold_time import HoldTime
+from swell.core.costs import CostTable
 from swell.core.job_progress import JobProgress
 from swell.core.option_table import JobOptions, OptionTable
 from swell.core.record import Admission, CommandTimes, JobRecord
+from swell.core.size_history import HoldTime
 from swell.core.state import job_sizes
 from swell.core.table import LEAST_REMAINING_STEPS, Column, JobTable
 from swell.model.job import JobClass
@@ -149,15 +148,14 @@ def assert_row(snapshot: Snapshot, row: int, record: JobRecord, costs: CostTable
     assert snapshot.samples_per_step[row] == record.spec.global_batch
     held, largest = len(record.gang.held), int(_options(record).workers[-1])
     grown = min(2 * held, largest) or 1
-    sizes: dict[CostKind, int] = {
-        "start": largest,
-        "wait": grown,
-        "growth": grown,
-        "shrink": max(held // 2, 1),
-    }
-    columns = (snapshot.start_cost_s, snapshot.resize_wait_s, snapshot.growth_cost_s, snapshot.shrink_cost_s)
-    for (change, num_workers), column in zip(sizes.items(), columns, strict=True):
-        cost_s = expected_s(costs, change, record.spec, record.profile, num_workers)
+    expected: list[tuple[FloatArray, CostKind, int]] = [
+        (snapshot.start_cost_s, "start", largest),
+        (snapshot.resize_wait_s, "start", grown),
+        (snapshot.growth_cost_s, "growth", grown),
+        (snapshot.shrink_cost_s, "shrink", max(held // 2, 1)),
+    ]
+    for column, change, num_workers in expected:
+        cost_s = costs.expected_s(change, record.spec, record.profile, num_workers)
         assert column[row] == pytest.approx(cost_s)
     assert snapshot.expected_hold_s[row] >= record.tenure.total_s / (1 + record.tenure.num_taken)
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.core.bench import Bench
 from tests.core.fakes import Fixed
 
-from swell.core.cost_table import NUM_WAITS, CostTable
+from swell.core.costs import NUM_WAITS, CostTable
 from swell.model.command import AnyCommand, LaunchGang
 from swell.model.event import DrainRequested, Opened
 from swell.model.plan import Allocation

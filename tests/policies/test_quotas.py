@@ -12,7 +12,7 @@ from tests.examples import pick, share_of_examples
 from tests.policies.snapshots import Job, best_effort, promised, snapshot, snapshots, soft, some_jobs, strict
 
 from swell.arrays import IntArray
-from swell.core.hysteresis import as_wished, steady
+from swell.core.hysteresis import steady
 from swell.core.within_quotas import decide_within_quotas
 from swell.model.plan import Allocation
 from swell.model.quota import NO_QUOTA, Quota
@@ -111,9 +111,8 @@ def test_what_is_made_of_it_keeps_quotas_too(policy: Policy, view: Snapshot) -> 
     """A tenant that has more already, for its quota was lowered, gets no more."""
     seen, answer = decide_within_quotas(policy, view)
     assert view.quota_devices is not None
-    settle = as_wished if policy.weighs_changes else steady
     needs_owned = seen.needs_owned if policy.makes_promises and seen.num_borrowed else None
-    final = settle(seen, answer, view.is_pinned, needs_owned).workers
+    final = steady(seen, answer, view.is_pinned, needs_owned, policy.weighs_changes).workers
     must = of_tenants(seen, np.where(view.is_pinned, view.held_workers, answer.floor))
     most = np.maximum(np.maximum(view.quota_devices, must), of_tenants(seen, view.held_workers))
     assert (of_tenants(view, final) <= most).all()

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from tests.sim.worlds import head, job
 
-from swell.core.cost_table import CostTable
+from swell.core.costs import CostTable
 from swell.core.saved_kinds import read_one_kind
 from swell.model.job import Profile
 from swell.sim.job import SimJob

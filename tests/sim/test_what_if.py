@@ -13,7 +13,7 @@ from tests.examples import fewer_if_quick
 from tests.policies.guide import from_the_guide
 from tests.sim.worlds import head, job
 
-from swell.core.cost_table import CostTable
+from swell.core.costs import CostTable
 from swell.core.platform_core import PlatformCore
 from swell.core.saved_kinds import read_one_kind
 from swell.live.board import TurnNews, ViewBoard

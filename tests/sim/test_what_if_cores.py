@@ -6,7 +6,7 @@ import pytest
 from tests.sim.neighbours import lone
 from tests.sim.worlds import head
 
-from swell.core.cost_table import CostTable
+from swell.core.costs import CostTable
 from swell.core.saved_kinds import read_one_kind
 from swell.core.state import Saved
 from swell.model.view import JobView

@@ -69,6 +69,7 @@ from swell.model.failure import failure_sentence
 from swell.model.findings import JobFinding
 from swell.model.job import LOSS, Elasticity, Phase
 from swell.model.lengths import relative, span
+from swell.model.resize import Verdict
 from swell.model.sizes import format_bytes
 
 #: A trial run that took less was none: the job had been measured before.
@@ -439,7 +440,7 @@ def _(event: ResizeFailed, state: HeadState, record: JobRecord) -> None:
     gang, backoff = record.gang, record.backoff
     befall(state, record, "resize")
     record.become(gang.change_failed())
-    record.resizes.fail(event.at_s)
+    record.resizes.call_off(event.at_s)
     if state.is_ruled_out(record, gang.goal.devices):  # it is not asked again to go there
         return
     if not set(state.cluster.devices).issuperset(gang.goal.devices):  # the next plan is without
@@ -604,7 +605,7 @@ def _(event: GangEnded, state: HeadState, record: JobRecord) -> None:
         learn_stretch(state, record, event.at_s, event.steps)
     record.progress.unmeasured = None
     if event.outcome.is_of_script or event.outcome is Outcome.STOPPED:
-        record.resizes.overtake(event.at_s)
+        record.resizes.call_off(event.at_s, Verdict.OVERTAKEN)
         _note_steps(record, event)
     has_lasted = record.has_lasted(event.at_s)
     is_reclaimed = event.outcome is Outcome.LOST and not state.devices.issuperset(record.gang.held)
@@ -709,7 +710,7 @@ def _continued(record: JobRecord) -> str:
 def _release(record: JobRecord, at_s: float) -> None:
     """Its processes are gone, and it makes no progress. What becomes of the job is said next."""
     record.advance(at_s)
-    record.resizes.end(at_s)
+    record.resizes.lose(at_s)
     record.backoff.num_failed_changes = record.backoff.num_refused_shares = 0
     record.backoff.share_until_s = 0.0
     record.progress.rate_per_s = 0.0

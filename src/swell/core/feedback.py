@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from swell.core.broken_promises import note_change
-from swell.core.cost_curves import expected_s
 from swell.core.job_progress import LastReport
 from swell.core.record import JobRecord
 from swell.core.resizes import Change, Mark
@@ -112,8 +111,6 @@ def learn_resize(state: HeadState, record: JobRecord, event: GangResized) -> Non
         return
     if change.after < change.before and not change.is_repair:
         record.tenure.take()
-    if change.after > change.before and not change.is_restart:
-        state.costs.learn("wait", record, change.after, event.at_s - change.at_s, state.now_s)
     if change.pause_s is not None:
         _learn_cost(state, record, change, change.pause_s)
 
@@ -162,7 +159,7 @@ def expect_resize(state: HeadState, record: JobRecord, command: Reconfigure, pla
         base=_latest_mark(state, record),
     )
     if plan is not None and not is_forced:
-        cost_s = expected_s(state.costs, change.kind, record.spec, record.profile, after)
+        cost_s = state.costs.expected_s(change.kind, record.spec, record.profile, after)
         change.expected_cost_s = cost_s
         change.expected_gain_s = None if plan.saved_s is None else plan.saved_s - cost_s
     return change

@@ -8,7 +8,8 @@ A policy says what would be best from a clean sheet. A running gang changes only
   turn out to be, or
 * when it must give devices to somebody whose change passes these tests.
 
-And a gang that will have ended before another could have started in its place is left alone.
+And a gang that will have ended before another could have started in its place is left alone. The changes of
+a policy that has weighed them itself pass these tests.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ from typing import NamedTuple
 import numpy as np
 
 from swell.arrays import BoolArray, FloatArray, IntArray
-from swell.compiled import suited
-from swell.core.gain import gain_s
 from swell.model.plan import Allocation
 from swell.model.snapshot import Snapshot
 
 #: A change must save at least so many times what it costs: when it is taken back, that costs once more.
 GAIN_OVER_COST = 2.0
+#: A rate of 0 would have to be divided by.
+LEAST_RATE_PER_S = 1e-12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,39 +37,60 @@ class SteadiedSizes:
     wake_s: float  #: when the first change that had to wait may be made
 
 
+def gain_s(snapshot: Snapshot, workers: IntArray) -> FloatArray:
+    """(J,) seconds saved by going from what is held to `workers`, the cost of that not taken off.
+
+    Joiners take `resize_wait_s` to come, and until then the old size trains on. The new one is held until
+    the job ends, or for `expected_hold_s`. Negative for a smaller size; 0 where nothing is held.
+    """
+    held = snapshot.held_workers
+    now_per_s = np.maximum(snapshot.held_rate_per_s, LEAST_RATE_PER_S)
+    then_per_s = np.maximum(snapshot.rates_at(workers), LEAST_RATE_PER_S)
+    wait_s = np.where(workers > held, snapshot.resize_wait_s, 0.0)
+    left = np.maximum(snapshot.remaining_steps - now_per_s * wait_s, 0.0)
+    saved_s = np.minimum(left / then_per_s, snapshot.expected_hold_s) * (then_per_s / now_per_s - 1.0)
+    return np.where((held > 0) & (workers > 0) & (workers != held), saved_s, 0.0)
+
+
 def steady(
-    snapshot: Snapshot, allocation: Allocation, is_pinned: BoolArray, needs_owned: BoolArray | None = None
+    snapshot: Snapshot,
+    allocation: Allocation,
+    is_pinned: BoolArray,
+    needs_owned: BoolArray | None = None,
+    is_weighed: bool = False,
 ) -> SteadiedSizes:
     """The changes of `allocation` that are worth making now; capacity is kept.
+
+    Where jobs that keep what they hold leave less than the others want, some of these wait: for each class
+    of changes the latest submitted first. Floors are the last to give way.
 
     Args:
         is_pinned: (J,) jobs that cannot change now: they keep what they hold.
         needs_owned: (J,) jobs that may not have borrowed devices; None: none.
+        is_weighed: the policy has weighed the changes itself: all that can be made now are worth it.
     """
-    held, want, floor = snapshot.held_workers, allocation.workers, allocation.floor
+    now_s, held = snapshot.now_s, snapshot.held_workers
+    want, floor, none = allocation.workers, allocation.floor, np.zeros_like(held)
     pools = _pools(snapshot, floor, is_pinned, needs_owned, held)
     if (want == held).all() and all(_num_over(snapshot, held, pool) <= 0 for pool in pools):
         return SteadiedSizes(workers=held, gain_s=np.zeros(snapshot.num_jobs), wake_s=math.inf)
-    saved_s, final = gain_s(snapshot, want), np.empty_like(want)
-    is_free, is_running, is_fresh, is_shrink, is_ending = np.empty((5, snapshot.num_jobs), dtype=bool)
-    suited(_settle, snapshot.num_jobs)(
-        snapshot.now_s,
-        snapshot.min_hold_s,
-        held,
-        want,
-        floor,
-        is_pinned,
-        snapshot.held_rate_per_s * snapshot.start_cost_s,
-        snapshot.remaining_steps,
-        snapshot.changed_s,
-        saved_s,
-        snapshot.growth_cost_s,
-        (final, is_free, is_running, is_fresh, is_shrink, is_ending),
-    )
+    saved_s = gain_s(snapshot, want)
+    ends_soon = snapshot.remaining_steps <= snapshot.held_rate_per_s * snapshot.start_cost_s
+    ends_soon &= (held >= np.maximum(floor, 1)) & (not is_weighed)
+    is_free = ~(is_pinned | ends_soon)
+    is_running = is_free & (held > 0)
+    # The very sum that `wake_s` asks for: a head that is woken then must find the hold over.
+    may_change_s = snapshot.changed_s + snapshot.min_hold_s
+    is_fresh = is_running & (now_s < may_change_s) & (not is_weighed)
+    is_worth_it = ~is_fresh & (saved_s > GAIN_OVER_COST * snapshot.growth_cost_s) | is_weighed
+    is_optional = is_running & (held >= floor) & ~is_worth_it
+    # A shrink that saves nothing waits until somebody needs what it leaves.
+    is_shrink, is_ending = is_optional & (want < held), ends_soon & ~is_pinned & (want < held)
+    final = np.where(is_free & ~(is_optional & (want != held)), want, held)
     for pool in _pools(snapshot, floor, is_pinned, needs_owned, final):
         fit = _Fit(snapshot, final, pool)
         if fit.is_over:
-            wished, is_start, none = final.copy(), is_free & (held == 0), np.zeros_like(want)
+            wished, is_start = final.copy(), is_free & (held == 0)
             fit.lower(is_shrink & ~is_fresh, want)
             fit.lower(is_running & (final > held) & (final > floor), np.maximum(held, floor))
             fit.lower(is_start & (floor == 0), none)
@@ -79,33 +101,8 @@ def steady(
             fit.restore(~is_shrink, wished)
             fit.restore(is_shrink, wished)
     is_waiting = is_fresh & (final != want)
-    wake_s = float(np.min(snapshot.changed_s[is_waiting] + snapshot.min_hold_s, initial=math.inf))
+    wake_s = float(np.min(may_change_s[is_waiting], initial=math.inf))
     return SteadiedSizes(workers=final, gain_s=saved_s, wake_s=wake_s)
-
-
-def as_wished(
-    snapshot: Snapshot, allocation: Allocation, is_pinned: BoolArray, needs_owned: BoolArray | None = None
-) -> SteadiedSizes:
-    """The changes of a policy that has weighed them itself: all that can be made now.
-
-    Jobs that cannot change now keep what they hold; where that is more than the policy gave them, others
-    wait: starts first, then growths, the latest submitted first. Floors are the last to give way.
-
-    Args:
-        is_pinned: (J,) jobs that cannot change now.
-        needs_owned: (J,) jobs that may not have borrowed devices; None: none.
-    """
-    held, want, floor = snapshot.held_workers, allocation.workers, allocation.floor
-    final = np.where(is_pinned, held, want)
-    is_start, is_growth, none = ~is_pinned & (held == 0), ~is_pinned & (want > held), np.zeros_like(want)
-    for pool in _pools(snapshot, floor, is_pinned, needs_owned, final):
-        fit, wished = _Fit(snapshot, final, pool), final.copy()
-        fit.lower(is_start & (floor == 0), none)
-        fit.lower(is_growth, np.maximum(held, floor))
-        fit.lower(is_start, none)
-        fit.lower(is_growth, held)
-        fit.restore(~is_pinned, wished)
-    return SteadiedSizes(workers=final, gain_s=gain_s(snapshot, want), wake_s=math.inf)
 
 
 class _Pool(NamedTuple):
@@ -184,41 +181,3 @@ def _num_over(snapshot: Snapshot, workers: IntArray, pool: _Pool) -> int:
     if pool.among is not None:
         workers = workers * pool.among
     return int(workers @ snapshot.devices_per_worker) - pool.num_devices
-
-
-def _settle(
-    now_s: float,
-    min_hold_s: float,
-    held: IntArray,
-    want: IntArray,
-    floor: IntArray,
-    is_pinned: BoolArray,
-    steps_of_start: FloatArray,
-    remaining_steps: FloatArray,
-    changed_s: FloatArray,
-    saved_s: FloatArray,
-    growth_cost_s: FloatArray,
-    columns: tuple[IntArray, BoolArray, BoolArray, BoolArray, BoolArray, BoolArray],
-) -> None:
-    """Write what each would have if there were enough for all, and what it may come to if there is not.
-
-    Args:
-        steps_of_start: (J,) that each does, as it is, while another could be launched in its place.
-        columns: sizes; may change now; and runs; and has changed lately; and would only shrink for others;
-            and is about to end, and would shrink only for a promise.
-    """
-    final, is_free, is_running, is_fresh, is_shrink, is_ending = columns
-    for row in range(len(held)):
-        ends_soon = held[row] >= max(floor[row], 1) and remaining_steps[row] <= steps_of_start[row]
-        is_ending[row] = ends_soon and not is_pinned[row] and want[row] < held[row]
-        is_free[row] = not (is_pinned[row] or ends_soon)
-        is_running[row] = is_free[row] and held[row] > 0
-        # The very sum that `wake_s` asks for: a head that is woken then must find the hold over.
-        is_fresh[row] = is_running[row] and now_s < changed_s[row] + min_hold_s
-        is_optional = is_running[row] and held[row] >= floor[row]
-        is_worth_it = not is_fresh[row] and saved_s[row] > GAIN_OVER_COST * growth_cost_s[row]
-        # A shrink that saves nothing waits until somebody needs what it leaves.
-        is_shrink[row] = is_optional and want[row] < held[row] and not is_worth_it
-        is_growth = is_optional and want[row] > held[row]
-        stays = not is_free[row] or is_shrink[row] or (is_growth and not is_worth_it)
-        final[row] = held[row] if stays else want[row]

@@ -13,8 +13,7 @@ import numpy as np
 
 from swell.arrays import BoolArray, IntArray
 from swell.core.forecast import follow
-from swell.core.gain import gain_s
-from swell.core.hysteresis import SteadiedSizes, as_wished, steady
+from swell.core.hysteresis import SteadiedSizes, gain_s, steady
 from swell.core.ports import Decides, Placer
 from swell.core.reasons import PlanAccount
 from swell.core.within_quotas import is_beyond_quota
@@ -120,8 +119,8 @@ class Planner:
 
     def _settled(self, snapshot: Snapshot, allocation: Allocation, is_pinned: BoolArray) -> SteadiedSizes:
         """Return what of the policy's answer is worth doing now."""
-        settle = as_wished if self.policy.weighs_changes else steady
-        return settle(snapshot, allocation, is_pinned, self._needs_owned(snapshot))
+        needs_owned = self._needs_owned(snapshot)
+        return steady(snapshot, allocation, is_pinned, needs_owned, self.policy.weighs_changes)
 
     def _needs_owned(self, snapshot: Snapshot) -> BoolArray | None:
         """(J,) jobs that may not have borrowed devices; None: there are no such jobs, or no such devices."""

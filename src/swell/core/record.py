@@ -10,12 +10,11 @@ import msgspec
 from swell.checkpoint_interval import interval_s
 from swell.core.backoff import LONGEST_BACK_OFF_S, Backoff
 from swell.core.gang import NO_GANG, AnyGang, EndingGang, SteadyGang
-from swell.core.hold_time import HoldTime
 from swell.core.job_progress import JobProgress
 from swell.core.phases import check_transition
 from swell.core.resizes import ResizeLog
 from swell.core.setbacks import Promise
-from swell.core.size_history import SizeHistory
+from swell.core.size_history import HoldTime, SizeHistory
 from swell.model.findings import JobFinding
 from swell.model.job import Elasticity, JobClass, JobSpec, Phase, Profile
 from swell.model.usage import NO_USAGE, GangUsage, total_usage

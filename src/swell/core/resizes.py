@@ -108,10 +108,6 @@ class ResizeLog(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     num_done: int = 0
     pause_s: float = 0.0  #: that all of them together took from training
 
-    def ask(self, change: Change) -> None:
-        """This was commanded."""
-        self.under_way = change
-
     def note_steps(self, at_s: float, steps: float) -> None:
         """The size that is held is about to be given up, at so many steps; reports may have told of fewer."""
         held = self.held
@@ -120,7 +116,7 @@ class ResizeLog(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
 
     def answer(self, at_s: float) -> Change | None:
         """What was commanded is so: the size before is given up. None if it was not known here."""
-        self.give_up(at_s)
+        self._give_up(at_s)
         change, self.under_way, self.broken_from = self.under_way, None, 0
         if change is None:
             return None
@@ -129,27 +125,19 @@ class ResizeLog(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
             change.pause_s = at_s - change.at_s
         return change
 
-    def fail(self, at_s: float) -> None:
+    def call_off(self, at_s: float, verdict: Verdict = Verdict.FAILED) -> None:
         """What was commanded will never be."""
-        self._call_off(Verdict.FAILED, at_s)
+        if self.under_way is not None:
+            self._keep(self.under_way.told(verdict, at_s))
+            self.under_way = None
 
-    def overtake(self, at_s: float) -> None:
-        """The job came to its end, or was stopped, before what was commanded was done."""
-        self._call_off(Verdict.OVERTAKEN, at_s)
+    def lose(self, at_s: float, num_workers: int = 0) -> None:
+        """Some of so many workers are gone, or all, and with them the size and what was commanded."""
+        self.call_off(at_s)
+        self._give_up(at_s)
+        self.broken_from = (self.broken_from or num_workers) if num_workers else 0
 
-    def lose(self, at_s: float, num_workers: int) -> None:
-        """Some of so many workers are gone, and with them the size and what was under way."""
-        self.fail(at_s)
-        self.give_up(at_s)
-        self.broken_from = self.broken_from or num_workers
-
-    def end(self, at_s: float) -> None:
-        """The whole gang is gone."""
-        self.fail(at_s)
-        self.give_up(at_s)
-        self.broken_from = 0
-
-    def give_up(self, at_s: float) -> None:
+    def _give_up(self, at_s: float) -> None:
         """The size that was held is no more."""
         if self.held is not None:
             told = self.held.told(self.held.verdict(), at_s)
@@ -186,11 +174,6 @@ class ResizeLog(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
         """Seconds saved by all growths so far, each compared with the size before it, less what they cost."""
         held = self.held
         return self.saved_s + (0.0 if held is None else _saved_s(held.told(held.verdict(), 0.0)))
-
-    def _call_off(self, verdict: Verdict, at_s: float) -> None:
-        if self.under_way is not None:
-            self._keep(self.under_way.told(verdict, at_s))
-            self.under_way = None
 
     def _keep(self, told: Resize) -> None:
         self.past = _latest((*self.past, told))

@@ -9,8 +9,6 @@ import numpy as np
 
 from swell.arrays import BoolArray, FloatArray, IntArray, read_only
 from swell.compiled import suited
-from swell.core.cost_curves import GROWTH, SHRINK, START, WAIT, CostCurves, crowded_s
-from swell.core.cost_table import CHANGES, CostTable
 from swell.model.options import Options
 
 #: A change that is overdue is expected to take longer by this share of the time by which it is.
@@ -35,49 +33,6 @@ def advanced(now_s: float, columns: Columns, start_cost_s: FloatArray) -> dict[s
         "done_steps": read_only(done_steps),
         "attained_device_s": read_only(columns["attained_device_s"] + columns["held_devices"] * elapsed_s),
     }
-
-
-def expected_costs(
-    costs: CostTable, curves: CostCurves, columns: Columns, largest: IntArray
-) -> dict[str, FloatArray]:
-    """What the next change of each job is expected to cost.
-
-    A launch at the largest size, for that takes longest; a growth to twice what is held; a shrink to half.
-
-    Args:
-        largest: (J,) the most workers that each job may have.
-    """
-    held = columns["held_workers"]
-    workers = np.empty((len(CHANGES), len(largest)), dtype=np.int64)
-    workers[START], workers[SHRINK] = largest, np.maximum(held // 2, 1)
-    workers[GROWTH] = workers[WAIT] = np.minimum(np.maximum(2 * held, 1), largest)
-    devices = workers * columns["devices_per_worker"]
-    own_s, of_family_s = curves.medians_s(columns["kind"], columns["family"], devices)
-    is_measured = ~np.isnan(own_s)
-    beyond_s = np.where(is_measured, own_s, of_family_s)
-    launch_s, wait_s = crowded_s(columns["own_start_s"], workers[: WAIT + 1]) + beyond_s[: WAIT + 1]
-    growth_s, shrink_s = copy_s(costs, columns) + beyond_s[GROWTH], beyond_s[SHRINK]
-    for change, cost_s, stated_s in (
-        (GROWTH, growth_s, columns["stated_growth_s"]),
-        (SHRINK, shrink_s, columns["stated_shrink_s"]),
-    ):
-        is_stated = ~np.isnan(stated_s)
-        if is_stated.any():
-            is_stated &= columns["keeps_stated"] | ~is_measured[change]
-            cost_s[is_stated] = stated_s[is_stated]
-    return {
-        "growth_cost_s": read_only(np.maximum(growth_s, 0.0)),
-        "shrink_cost_s": read_only(np.maximum(shrink_s, 0.0)),
-        "resize_wait_s": read_only(np.where(columns["is_restart"], 0.0, np.maximum(wait_s, 0.0))),
-        "start_cost_s": read_only(np.maximum(launch_s, 0.0)),
-        "expected_hold_s": read_only(costs.hold_s(columns["trained_s"], columns["num_taken"])),
-    }
-
-
-def copy_s(costs: CostTable, columns: Columns) -> FloatArray:
-    """(J,) what a profile says of a growth: to send the state; nothing where every process starts again."""
-    copied_s: FloatArray = columns["copied_bytes"] * costs.state_s_per_byte
-    return np.where(columns["is_restart"], 0.0, copied_s)
 
 
 def idle_s(

@@ -12,7 +12,7 @@ import numpy as np
 
 from swell.arrays import FloatArray, IntArray
 from swell.core.checked_estimates import is_worth_telling, told_check, told_doubt
-from swell.core.cost_table import CostTable
+from swell.core.costs import CostTable
 from swell.core.equal_values import EqualValues
 from swell.core.explanations import EXPECTED_START, LatestAccounts
 from swell.core.holdings import Holdings
@@ -160,7 +160,7 @@ class HeadState(KeptState, kw_only=True):
         record.progress.advance(self.now_s, num_devices=0)
         record.end(phase)
         record.status.finished_s = self.now_s if at_s is None else min(at_s, self.now_s)
-        record.resizes.end(record.status.finished_s)
+        record.resizes.lose(record.status.finished_s)
         self.costs.tenure.add(record.tenure)
         record.progress.rate_per_s = 0.0
         record.sizes.note(record.status.finished_s, 0)

@@ -14,16 +14,21 @@ import numpy as np
 
 from swell.arrays import FloatArray, IntArray, read_only
 from swell.checkpoint_interval import DEFAULT_S
-from swell.core.cost_curves import CostCurves, stated_pause_s
-from swell.core.cost_table import CostTable, family_of, kind_of
+from swell.core.costs import (
+    CostCurves,
+    CostTable,
+    copy_s,
+    expected_costs,
+    family_of,
+    kind_of,
+    stated_pause_s,
+)
 from swell.core.option_table import JobOptions, OptionTable, PackedOptions
 from swell.core.record import JobRecord
 from swell.core.snapshot_columns import (
     WORKERS_BITS,
     Columns,
     advanced,
-    copy_s,
-    expected_costs,
     idle_s,
     with_waits,
 )

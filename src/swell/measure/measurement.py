@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from swell.core.cost_curves import expected_s
-from swell.core.cost_table import CostTable
+from swell.core.costs import CostTable
 from swell.executors.local.agent.options import AgentOptions
 from swell.executors.local.devices import LocalNode
 from swell.executors.local.link import LocalExecutor
@@ -136,7 +135,7 @@ class _MeasuredJob:
         costs.learn_trial(profile)
 
         def add(what: str, took_s: float, change: CostKind | None = None, size: int = 0) -> None:
-            expected = None if change is None else expected_s(costs, change, spec, profile, size)
+            expected = None if change is None else costs.expected_s(change, spec, profile, size)
             self.found.append(DeviceMeasure(what, took_s, expected))
 
         def add_step(size: int) -> None:
@@ -151,7 +150,7 @@ class _MeasuredJob:
             what = f"growth from 1 to {_workers(most)}"
             took_s, pids = self._resize(self._devices[:most])
             add(f"{what}: time taken from training", self._take_pause_s(), "growth", most)
-            add(f"{what}: until all train", took_s, "wait", most)
+            add(f"{what}: until all train", took_s, "start", most)
             add_step(most)
             add("kill -9 of one worker: until the others train on", self._kill(pids[-1], most))
         tell("a checkpoint, and a start from it")

@@ -7,8 +7,8 @@ from typing import Literal
 
 import msgspec
 
-#: A launch until its first step; a growth until it takes place; what a growth, or a shrink, takes from steps.
-CostKind = Literal["start", "wait", "growth", "shrink"]
+#: A launch until its first step; what a growth, or a shrink, takes from steps.
+CostKind = Literal["start", "growth", "shrink"]
 
 
 class Verdict(StrEnum):

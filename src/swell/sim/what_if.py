@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import msgspec
 
 from swell.core import loop
-from swell.core.cost_curves import family_s
-from swell.core.cost_table import CROWDING_SHARE, TRIED_FAMILY, UNTRIED_FAMILY, CostTable
+from swell.core.costs import CROWDING_SHARE, TRIED_FAMILY, UNTRIED_FAMILY, CostTable, cell_of
 from swell.core.platform_core import PlatformCore
 from swell.core.saved_kinds import SavedKind, SavedPlatform
 from swell.model.coding import encode
@@ -87,14 +86,15 @@ def _timings(nodes: Sequence[Node]) -> GangTimings:
 
 
 def as_learnt(costs: CostTable) -> AsMeasured:
-    """Changes cost what the head has learnt that they cost."""
+    """Changes cost what the head has learnt that those of small jobs cost."""
+    small = cell_of(2)
     return AsMeasured(
-        pause_s=family_s(costs, TRIED_FAMILY, "growth"),
+        pause_s=float(costs.medians_s(TRIED_FAMILY, "growth")[small]),
         state_bytes_per_s=1.0 / costs.state_s_per_byte,
         crowding_share=CROWDING_SHARE,
-        order_s=family_s(costs, TRIED_FAMILY, "start"),
-        unprofiled_start_s=family_s(costs, UNTRIED_FAMILY, "start"),
-        restart_s=family_s(costs, UNTRIED_FAMILY, "growth"),
+        order_s=float(costs.medians_s(TRIED_FAMILY, "start")[small]),
+        unprofiled_start_s=float(costs.medians_s(UNTRIED_FAMILY, "start")[small]),
+        restart_s=float(costs.medians_s(UNTRIED_FAMILY, "growth")[small]),
     )
 
 

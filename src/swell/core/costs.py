@@ -1,0 +1,421 @@
+"""What starts and resizes cost: measured, by kind of script and log2 of the number of devices.
+
+Gains are weighed with medians, promises are made with maxima. A row of the table has what was measured of
+one kind of job, beyond what the profiles of its jobs say. A row for each family of kinds has the same of all
+of them; it tells of kinds of which little was measured. Cell b of a row has changes to more than 2**(b - 1)
+devices, and up to 2**b; between cells costs are straight lines. What jobs measure replaces what trial runs
+of a machine measured, and priors.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, NamedTuple, get_args
+
+import msgspec
+import numpy as np
+
+from swell.arrays import FloatArray, IntArray, read_only
+from swell.core.record import JobRecord
+from swell.core.size_history import HoldTime
+from swell.model.job import Elasticity, JobSpec, Profile
+from swell.model.resize import CostKind
+
+CHANGES: tuple[CostKind, ...] = get_args(CostKind)
+#: Lines of a row: the median of each change; the most of starts and of resizes, and where these are known.
+START, GROWTH, SHRINK, MOST_START, MOST_RESIZE, KNOWS_START, KNOWS_RESIZE, NUM_LINES = range(8)
+#: From 1 to 2**16 devices.
+NUM_CELLS = 17
+CELLS = np.arange(NUM_CELLS)
+#: Jobs whose changes to a size are remembered, and changes of each that count for what is expected.
+NUM_JOBS, NUM_OWN = 16, 5
+#: So many jobs have to be measured at a size to know a kind there, and a family.
+NUM_OF_KIND, NUM_OF_FAMILY = 8, 3
+#: Launches whose waits for devices are remembered.
+NUM_WAITS = 8
+#: What was measured longer ago is forgotten when something is measured.
+MEMORY_S = 7 * 86_400.0
+#: Kinds and families that are remembered: those that were measured last.
+NUM_ROWS = 100
+
+#: The family of jobs that have trial runs, and that of most which have none.
+TRIED_FAMILY, UNTRIED_FAMILY = f"{Elasticity.LIVE} timed", f"{Elasticity.RESTART} untimed"
+#: Until jobs were measured, a change is taken to cost up to so many times what trial runs measured: they
+#: start the script and each group once, and the next start may meet a busier machine.
+TRIAL_SPREAD = 2.0
+#: What a resize takes beside sending the state: to meet at a step's end, and to step again in a group that
+#: has formed meanwhile.
+RESIZE_S = 0.1
+#: In a pause a worker gets the job's state, or its part of it; until a trial run has measured it, this much.
+STATE_S_PER_BYTE = 1e-9
+#: Workers of one node start side by side: each delays the first one by this share, up to so many.
+CROWDING_SHARE, CROWDED_WORKERS = 0.25, 8
+#: Below every cost. Finite, for lines between it and others are drawn.
+NO_COST_S = -1e15
+#: Until it is known better, workers are believed to be taken once in so long a time.
+PRIOR_HOLD_S = 600.0
+
+
+class JobCosts(NamedTuple):
+    """What one job's changes to one size took, beyond its profile."""
+
+    job_id: str
+    at_s: float  #: the latest
+    most_s: float
+    latest_s: tuple[float, ...]
+
+
+class CellCosts(NamedTuple):
+    """What jobs' changes to one size took, beyond their profiles."""
+
+    median_s: float  #: of the latest of all jobs
+    most_s: float
+    num_jobs: int
+
+
+class CostTable(msgspec.Struct, dict=True):
+    """What is known of the costs of changes on the devices of one kind, and how long a size is held."""
+
+    #: By kind or family, the one measured last the last; by change and cell, the job measured last the last.
+    rows: dict[str, dict[CostKind, dict[int, list[JobCosts]]]] = {}
+    trial_s: dict[int, float] = {}  #: starts of groups in trial runs, beyond the profile, by cell
+    state_s_per_byte: float = STATE_S_PER_BYTE  #: to send a job's state to a newcomer
+    #: How long each of the latest launches waited until others had left its devices.
+    waits_s: tuple[float, ...] = ()
+    tenure: HoldTime = msgspec.field(default_factory=HoldTime)  #: of jobs that have ended
+
+    def __post_init__(self) -> None:
+        #: Rows in which changes cost something else than when someone last took note of it.
+        self.changed: set[tuple[str, CostKind]] = set()
+        self._cells: dict[tuple[str, CostKind], dict[int, CellCosts]] = {}  #: of cells, as far as worked out
+
+    @property
+    def most_wait_s(self) -> float:
+        """What a launch waits at most until others have left its devices."""
+        return max(self.waits_s, default=0.0)
+
+    def learn_wait(self, wait_s: float) -> None:
+        """The next launch has waited so long."""
+        self.waits_s = (*self.waits_s, wait_s)[-NUM_WAITS:]
+
+    def learn_trial(self, profile: Profile) -> None:
+        """A trial run has measured groups of workers, or found the figures of an earlier one."""
+        self.trial_s |= {cell_of(num): cost_s for num, cost_s in profile.group_launch_s.items()}
+        self.state_s_per_byte = profile.state_s_per_byte or self.state_s_per_byte
+        self.changed.update((TRIED_FAMILY, change) for change in CHANGES)
+
+    def learn(
+        self, change: CostKind, record: JobRecord, num_workers: int, cost_s: float, at_s: float
+    ) -> None:
+        """A change of the job to so many workers took so long."""
+        spec, kind = record.spec, kind_of(record.spec, record.profile)
+        cell, since_s = cell_of(num_workers * spec.devices_per_worker), at_s - MEMORY_S
+        beyond_s = cost_s - self.profiled_s(change, record.profile, spec, num_workers)
+        for name in (kind, family_of(kind)):
+            row = self.rows[name] = self.rows.pop(name, {})
+            cells = {at: known for at, known in row.get(change, {}).items() if known[-1].at_s >= since_s}
+            known = {one.job_id: one for one in cells.get(cell, ()) if one.at_s >= since_s}
+            own = known.pop(record.id, None) or JobCosts(record.id, at_s, beyond_s, ())
+            latest_s = (*own.latest_s, beyond_s)[-NUM_OWN:]
+            latest = JobCosts(record.id, at_s, max(own.most_s, beyond_s), latest_s)
+            row[change] = {**cells, cell: [*known.values(), latest][-NUM_JOBS:]}
+            self._cells.get((name, change), {}).pop(cell, None)
+            self.changed.add((name, change))
+        while len(self.rows) > NUM_ROWS:
+            forgotten = next(iter(self.rows))
+            for one in self.rows.pop(forgotten):
+                self._cells.pop((forgotten, one), None)
+                self.changed.add((forgotten, one))
+
+    def profiled_s(self, change: CostKind, profile: Profile | None, spec: JobSpec, num_workers: int) -> float:
+        """What a job's profile says of a change, which is known before any was measured."""
+        if profile is None or change == "shrink":
+            return 0.0
+        if change == "growth":
+            is_restart = spec.elasticity is Elasticity.RESTART
+            return 0.0 if is_restart else profile.most_copied_bytes * self.state_s_per_byte
+        return profile.start_s * (1.0 + CROWDING_SHARE * (min(num_workers, CROWDED_WORKERS) - 1))
+
+    def expected_s(self, change: CostKind, spec: JobSpec, profile: Profile | None, num_workers: int) -> float:
+        """What a change of a job to so many workers should cost: measured, else stated, else as of others."""
+        kind, cell = kind_of(spec, profile), cell_of(num_workers * spec.devices_per_worker)
+        beyond_s, stated_s = float(self.medians_s(kind, change)[cell]), stated_pause_s(change, spec, profile)
+        if not math.isnan(stated_s) and (spec.keeps_estimates or math.isnan(beyond_s)):
+            return stated_s
+        if math.isnan(beyond_s):
+            beyond_s = float(self.medians_s(family_of(kind), change)[cell])
+        return max(0.0, beyond_s + self.profiled_s(change, profile, spec, num_workers))
+
+    def hold_s(self, trained_s: FloatArray, num_taken: FloatArray) -> FloatArray:
+        """(J,) time that workers given to each job now are expected to stay with it.
+
+        Its own, to which that of all jobs adds one observation.
+
+        Args:
+            trained_s, num_taken: (J,) of each job that has not ended.
+        """
+        trained_by_all_s = self.tenure.total_s + float(trained_s.sum())
+        of_all_s = (PRIOR_HOLD_S + trained_by_all_s) / (1.0 + self.tenure.num_taken + float(num_taken.sum()))
+        expected_s: FloatArray = (of_all_s + trained_s) / (1.0 + num_taken)
+        return expected_s
+
+    # ------------------------------------------------------------ lines over all cells
+    def medians_s(self, name: str, change: CostKind) -> FloatArray:
+        """(NUM_CELLS,) median of a change beyond the profile; NaN for a kind of which none was measured."""
+        cells, prior_s = self._measured(name, change), _prior(name)[CHANGES.index(change)]
+        if not cells and change != "start" and name == family_of(name):
+            cells = self._measured(name, "shrink" if change == "growth" else "growth")
+        medians_s = {cell: costs.median_s for cell, costs in cells.items()}
+        if change == "start" and name == TRIED_FAMILY:
+            medians_s = {**self.trial_s, **medians_s}
+        return _line(medians_s, prior_s)
+
+    def most_s(self, name: str, change: CostKind) -> tuple[FloatArray, FloatArray]:
+        """(NUM_CELLS,) the most that a change costs beyond the profile, and whether that is known: 1 or 0.
+
+        Growths and shrinks count together. The line rises above the largest size that was measured.
+        """
+        is_start, costs_s, nums = change == "start", dict[int, float](), dict[int, float]()
+        for one in CHANGES[:1] if is_start else CHANGES[1:]:
+            for cell, costs in self._measured(name, one).items():
+                costs_s[cell] = max(costs_s.get(cell, NO_COST_S), costs.most_s)
+                nums[cell] = max(nums.get(cell, 0), costs.num_jobs)
+        if is_start and name == TRIED_FAMILY:
+            costs_s = {**{cell: TRIAL_SPREAD * cost_s for cell, cost_s in self.trial_s.items()}, **costs_s}
+        line = _line(costs_s, _prior(name)[MOST_START if is_start else MOST_RESIZE])
+        if costs_s:
+            line += _rise_s(costs_s) * np.maximum(CELLS - max(costs_s), 0)
+        least = NUM_OF_FAMILY if name == family_of(name) else NUM_OF_KIND
+        is_known = (_line(nums, 0.0) >= least) & (max(nums, default=-1) >= CELLS)
+        return line, is_known.astype(float)
+
+    def _measured(self, name: str, change: CostKind) -> Mapping[int, CellCosts]:
+        known = self.rows.get(name, {}).get(change)
+        if not known:
+            return {}
+        cells = self._cells.setdefault((name, change), {})
+        return {cell: cells.get(cell) or cells.setdefault(cell, _sum_up(of)) for cell, of in known.items()}
+
+
+class CostCurves:
+    """The lines of those kinds that jobs of a table of jobs have, and of their families.
+
+    `lines` is (rows, NUM_LINES, NUM_CELLS).
+    """
+
+    def __init__(self) -> None:
+        self.lines: FloatArray = np.zeros((0, NUM_LINES, NUM_CELLS))
+        self._row: dict[str, int] = {}
+        self._num_jobs: dict[str, int] = {}
+        self._free: list[int] = []
+        self._table: CostTable | None = None
+        self._new: set[str] = set()  #: not drawn yet
+
+    def join(self, name: str) -> int:
+        """The row of the kind or family, which one more job has."""
+        self._num_jobs[name] = self._num_jobs.get(name, 0) + 1
+        if name not in self._row:
+            if not self._free:
+                num = len(self.lines)
+                self.lines = np.pad(self.lines, ((0, max(8, num)), (0, 0), (0, 0)))
+                self._free = list(range(num, len(self.lines)))
+            self._row[name] = self._free.pop()
+            self._new.add(name)
+        return self._row[name]
+
+    def leave(self, name: str) -> None:
+        """One job fewer has it."""
+        self._num_jobs[name] -= 1
+        if not self._num_jobs[name]:
+            del self._num_jobs[name]
+            self._free.append(self._row.pop(name))
+            self._new.discard(name)
+
+    def refresh(self, table: CostTable) -> list[int]:
+        """Draw those lines again of which something else is known now.
+
+        Returns rows in which what promises are made with is another.
+        """
+        due = {(name, change) for name in self._new for change in CHANGES} | table.changed
+        if table is not self._table:
+            due = {(name, change) for name in self._row for change in CHANGES}
+        others = {
+            self._row[name] for name, change in due if name in self._row and self._draw(table, name, change)
+        }
+        self._table = table
+        self._new.clear()
+        table.changed.clear()
+        return list(others)
+
+    def _draw(self, table: CostTable, name: str, change: CostKind) -> bool:
+        """Whether what promises are made with is another."""
+        lines = self.lines[self._row[name]]
+        for one in CHANGES[:1] if change == "start" else CHANGES[1:]:  # either resize tells of the other
+            lines[CHANGES.index(one)] = table.medians_s(name, one)
+        of_most = [MOST_START, KNOWS_START] if change == "start" else [MOST_RESIZE, KNOWS_RESIZE]
+        most = np.array(table.most_s(name, change))
+        is_other = not np.array_equal(lines[of_most], most)
+        lines[of_most] = most
+        return is_other
+
+    def most_s(
+        self,
+        workers: IntArray,
+        devices: IntArray,
+        kinds: IntArray,
+        families: IntArray,
+        alone_s: FloatArray,
+        copy_s: FloatArray,
+    ) -> tuple[FloatArray, FloatArray]:
+        """(P,) what a launch costs at most, and a resize of a running gang to that size.
+
+        Where few jobs of a kind were measured at a size, a change costs no less than its family's there; and
+        where few of the family were, a resize no less than a launch.
+
+        Args:
+            workers, devices: (P,) of each size.
+            kinds, families: (P,) rows of its job.
+            alone_s, copy_s: (P,) start of one worker, and sending the state, by the profile of its job.
+        """
+        cells = cells_of(devices)
+        own, of_family = self.lines[kinds, :, cells], self.lines[families, :, cells]
+        is_known = (own[:, KNOWS_START:] > 0.0).T
+        is_bounded = is_known | (of_family[:, KNOWS_START:] > 0.0).T
+        most_s = own[:, MOST_START : MOST_RESIZE + 1].T
+        most_s = np.where(is_known, most_s, np.maximum(most_s, of_family[:, MOST_START : MOST_RESIZE + 1].T))
+        start_s = np.where(is_bounded[0], 1.0, TRIAL_SPREAD) * crowded_s(alone_s, workers) + most_s[0]
+        start_s = np.maximum(start_s, 0.0)
+        resize_s = copy_s + most_s[1]
+        resize_s = np.where(is_bounded[1], resize_s, np.maximum(resize_s, start_s))
+        return start_s, np.maximum(resize_s, 0.0)
+
+    def medians_s(
+        self, lines: IntArray, kinds: IntArray, families: IntArray, devices: IntArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """(n, J) these (n, 1) lines at as many (n, J) sizes: of each job's kind, NaN where nothing was
+        measured, and of its family.
+        """
+        cells = cells_of(devices)
+        return self.lines[kinds, lines, cells], self.lines[families, lines, cells]
+
+
+def expected_costs(
+    costs: CostTable, curves: CostCurves, columns: Mapping[str, Any], largest: IntArray
+) -> dict[str, FloatArray]:
+    """What the next change of each job is expected to cost.
+
+    A launch at the largest size, for that takes longest; a growth to twice what is held; a shrink to half.
+
+    Joiners are waited for as long as a launch at the new size takes.
+
+    Args:
+        largest: (J,) the most workers that each job may have.
+    """
+    held = columns["held_workers"]
+    grown = np.minimum(np.maximum(2 * held, 1), largest)
+    workers = np.array([largest, grown, np.maximum(held // 2, 1), grown])
+    lines = np.array([START, GROWTH, SHRINK, START])[:, None]
+    devices = workers * columns["devices_per_worker"]
+    own_s, of_family_s = curves.medians_s(lines, columns["kind"], columns["family"], devices)
+    is_measured = ~np.isnan(own_s)
+    beyond_s = np.where(is_measured, own_s, of_family_s)
+    launch_s, _, _, wait_s = crowded_s(columns["own_start_s"], workers) + beyond_s
+    growth_s, shrink_s = copy_s(costs, columns) + beyond_s[GROWTH], beyond_s[SHRINK]
+    for change, cost_s, stated_s in (
+        (GROWTH, growth_s, columns["stated_growth_s"]),
+        (SHRINK, shrink_s, columns["stated_shrink_s"]),
+    ):
+        is_stated = ~np.isnan(stated_s)
+        if is_stated.any():
+            is_stated &= columns["keeps_stated"] | ~is_measured[change]
+            cost_s[is_stated] = stated_s[is_stated]
+    return {
+        "growth_cost_s": read_only(np.maximum(growth_s, 0.0)),
+        "shrink_cost_s": read_only(np.maximum(shrink_s, 0.0)),
+        "resize_wait_s": read_only(np.where(columns["is_restart"], 0.0, np.maximum(wait_s, 0.0))),
+        "start_cost_s": read_only(np.maximum(launch_s, 0.0)),
+        "expected_hold_s": read_only(costs.hold_s(columns["trained_s"], columns["num_taken"])),
+    }
+
+
+def copy_s(costs: CostTable, columns: Mapping[str, Any]) -> FloatArray:
+    """(J,) what a profile says of a growth: to send the state; nothing where every process starts again."""
+    copied_s: FloatArray = columns["copied_bytes"] * costs.state_s_per_byte
+    return np.where(columns["is_restart"], 0.0, copied_s)
+
+
+def crowded_s(alone_s: FloatArray, workers: IntArray) -> FloatArray:
+    """What profiles say of launches of so many workers."""
+    profiled_s: FloatArray = alone_s * (1.0 + CROWDING_SHARE * (np.minimum(workers, CROWDED_WORKERS) - 1))
+    return profiled_s
+
+
+def stated_pause_s(change: CostKind, spec: JobSpec, profile: Profile | None) -> float:
+    """What the owner, else the profile, says beforehand that a resize costs; NaN if neither does."""
+    if change == "start":
+        return math.nan
+    stated_s = spec.resize_up_s if change == "growth" else spec.resize_down_s
+    if stated_s is None and profile is not None:
+        stated_s = profile.growth_s if change == "growth" else profile.shrink_s
+    return math.nan if stated_s is None else stated_s
+
+
+def kind_of(spec: JobSpec, profile: Profile | None) -> str:
+    """Jobs of one kind change alike: the same script with the same batch on workers of the same size.
+
+    Its first line is the family: of all jobs that change in the same way.
+    """
+    timed = "timed" if profile is not None and profile.start_s > 0.0 else "untimed"
+    batches = f"{spec.global_batch} {spec.min_batch} {spec.max_batch} {spec.batch_per_worker}"
+    return f"{spec.elasticity} {timed}\n{spec.entry}\n{batches} {spec.devices_per_worker}"
+
+
+def family_of(kind: str) -> str:
+    return kind.partition("\n")[0]
+
+
+def cell_of(num_devices: int) -> int:
+    return min((num_devices - 1).bit_length(), NUM_CELLS - 1)
+
+
+def cells_of(devices: IntArray) -> IntArray:
+    """The cell of each number of devices, as `cell_of` says."""
+    cells: IntArray = np.minimum(np.frexp(devices - 1)[1], NUM_CELLS - 1)
+    return cells
+
+
+def _prior(name: str) -> tuple[float, float, float, float, float]:
+    """What changes are taken to cost where nothing was measured, by line: medians, and the most."""
+    if name != family_of(name):  # what its family does
+        return math.nan, math.nan, math.nan, NO_COST_S, NO_COST_S
+    start_s, most_start_s = (0.3, 0.3) if name.endswith(" timed") else (1.0, 20.0)
+    resize_s = 5.0 if name.startswith(Elasticity.RESTART) else RESIZE_S
+    return start_s, resize_s, resize_s, most_start_s, resize_s
+
+
+def _sum_up(measured: list[JobCosts]) -> CellCosts:
+    costs_s = sorted([cost_s for one in measured for cost_s in one.latest_s])
+    half, is_odd = divmod(len(costs_s), 2)
+    median_s = costs_s[half] if is_odd else (costs_s[half - 1] + costs_s[half]) / 2
+    return CellCosts(median_s, max([one.most_s for one in measured]), len(measured))
+
+
+def _line(knots: Mapping[int, float], prior: float) -> FloatArray:
+    """(NUM_CELLS,) straight between knots, and level outside of them."""
+    cells = sorted(knots)
+    return np.interp(CELLS, cells, [knots[cell] for cell in cells]) if cells else np.full(NUM_CELLS, prior)
+
+
+def _rise_s(knots: Mapping[int, float]) -> float:
+    """Seconds by which a cost rises with each doubling of devices above the last knot.
+
+    It is the steeper of two slopes: between the last two knots, and from the first knot to the last. With one
+    knot, the first device is taken to cost as much as each doubling up to the knot.
+    """
+    cells = sorted(knots)
+    first, last = cells[0], cells[-1]
+    if first == last:
+        return max(0.0, knots[last] / (1 + last))
+    rises_s = [(knots[last] - knots[cell]) / (last - cell) for cell in (first, cells[-2])]
+    return max(0.0, *rises_s)
