@@ -122,7 +122,7 @@ class _Plans:
     def num_groups(self) -> int:
         return int(self.group[-1]) + 1
 
-    @property
+    @cached_property
     def starts(self) -> IntArray:
         """(G,) first plan of each group."""
         return np.flatnonzero(np.diff(self.group, prepend=-1))
@@ -179,7 +179,7 @@ def _list_plans(problem: HorizonProblem) -> _Plans:
         devices_of=np.append(problem.devices, 0),
         group=np.repeat(np.arange(len(sizes)), sizes),
         row=np.repeat(rows, sizes),
-        option=np.concatenate(options),
+        option=np.asfortranarray(np.concatenate(options)),  # it is read step by step
         value=np.concatenate(values),
     )
 
@@ -235,20 +235,23 @@ def _losses(plans: _Plans, num_devices: int) -> tuple[FloatArray, float]:
     """
     is_in = np.zeros(len(plans.value), dtype=bool)
     is_in[plans.smallest] = is_in[plans.first_of_groups(plans.value)] = True
+    solver, starts, in_group = _solver(), plans.starts, plans.group
+    solver.passModel(_programme(plans.at(np.flatnonzero(is_in)), num_devices, is_whole=False))
     while True:
-        solver = _solver()
-        solver.passModel(_programme(plans.at(np.flatnonzero(is_in)), num_devices, is_whole=False))
         solver.run()
         worth, prices = np.split(-np.array(solver.getSolution().row_dual), [plans.num_groups])
         prices = np.maximum(prices, 0.0)
         net = plans.value.copy()
         for price, devices in zip(prices, plans.devices, strict=True):
             net -= price * devices
-        best = np.maximum.reduceat(net, plans.starts)
-        is_new = (net == best[plans.group]) & (net > worth[plans.group] + ROUNDING) & ~is_in
+        best = np.maximum.reduceat(net, starts)
+        is_new = (net == best[in_group]) & (net > worth[in_group] + ROUNDING) & ~is_in
         if not is_new.any():
-            return best[plans.group] - net, float(best.sum() + num_devices * prices.sum())
+            return best[in_group] - net, float(best.sum() + num_devices * prices.sum())
         is_in |= is_new
+        more = plans.at(np.flatnonzero(is_new))
+        num, matrix = len(more.value), _matrix(more, plans.num_groups)
+        solver.addCols(num, -more.value, np.zeros(num), np.ones(num), len(matrix.row), *matrix)
 
 
 def _best_of(plans: _Plans, num_devices: int) -> tuple[IntArray, bool]:
@@ -294,12 +297,25 @@ def _programme(plans: _Plans, num_devices: int, *, is_whole: bool) -> HighsLp:
     ones = np.ones(plans.num_groups)
     programme.row_lower_ = np.concatenate([ones, np.full(num_steps, -np.inf)])
     programme.row_upper_ = np.concatenate([ones, np.full(num_steps, float(num_devices))])
-    steps = np.tile(plans.num_groups + np.arange(num_steps), (num_plans, 1))
-    rows = np.column_stack([plans.group, steps])
+    starts, rows, numbers = _matrix(plans, plans.num_groups)
+    programme.a_matrix_.format_ = MatrixFormat.kColwise
+    programme.a_matrix_.start_ = np.append(starts, len(rows)).astype(np.int32)
+    programme.a_matrix_.index_, programme.a_matrix_.value_ = rows, numbers
+    return programme
+
+
+class _Matrix(NamedTuple):
+    """Columns of a programme: a row for each group, then one for each step."""
+
+    start: NDArray[np.int32]  #: (P,)
+    row: NDArray[np.int32]  #: (M,)
+    number: FloatArray  #: (M,)
+
+
+def _matrix(plans: _Plans, num_groups: int) -> _Matrix:
+    num_plans, num_steps = plans.option.shape
+    rows = np.column_stack([plans.group, np.tile(num_groups + np.arange(num_steps), (num_plans, 1))])
     numbers = np.column_stack([np.ones(num_plans), *plans.devices])
     is_there = numbers != 0
-    programme.a_matrix_.format_ = MatrixFormat.kColwise
-    programme.a_matrix_.start_ = np.concatenate([[0], np.cumsum(is_there.sum(axis=1))]).astype(np.int32)
-    programme.a_matrix_.index_ = rows[is_there].astype(np.int32)
-    programme.a_matrix_.value_ = numbers[is_there]
-    return programme
+    starts = np.concatenate([[0], np.cumsum(is_there.sum(axis=1))])[:-1]
+    return _Matrix(starts.astype(np.int32), rows[is_there].astype(np.int32), numbers[is_there])
