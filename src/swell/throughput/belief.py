@@ -26,8 +26,7 @@ from swell.throughput.estimate_margins import (
 )
 from swell.throughput.given_speed import with_given_speed
 from swell.throughput.learnt import Learnt, Measured
-from swell.throughput.points import points_of
-from swell.throughput.sources import source_of
+from swell.throughput.points import points_of, source_of
 
 #: Speed of a job without a profile: w workers do w ** 0.8 seconds of one-worker work a second.
 SCALING_EXPONENT = 0.8

@@ -6,14 +6,16 @@ References: Saxena et al., "Effective Elastic Scaling of Deep Learning Workloads
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections.abc import Collection
+
 import numpy as np
 
 from swell.arrays import FloatArray, IntArray
-from swell.model.throughput import ThroughputPoint
+from swell.model.throughput import EstimateSource, ThroughputPoint
 from swell.throughput import open_batches
 from swell.throughput.estimate_margins import class_of
 from swell.throughput.learnt import Learnt
-from swell.throughput.sources import source_of
 
 #: Batches over the range of an open batch, in equal ratios, that each number of workers is shown with.
 NUM_BATCHES = 6
@@ -75,3 +77,49 @@ def _batches(learnt: Learnt, size: int, best: int) -> list[int]:
     wanted = np.array(sorted({*even, curve.global_batch, best}), dtype=np.int64)[:, None]
     possible = open_batches.is_possible(curve, np.array([size], dtype=np.int64), wanted)
     return [int(batch) for batch in wanted[possible]]
+
+
+def source_of(learnt: Learnt, workers: int, batch: int, num_hosts: int = 1) -> EstimateSource:
+    """The weakest of what the estimate needs: the step of a worker, and the all-reduce of all."""
+    if has_run(learnt, workers, batch, num_hosts):
+        return EstimateSource.RUN
+    curve = learnt.curve
+    compute = _within(-(-batch // workers), curve.compute_s)
+    if num_hosts > 1:
+        known = workers in curve.crossing_s.get(num_hosts, {})
+        shared = EstimateSource.PARTS if known else EstimateSource.EXTRAPOLATED
+        return max(compute, shared, key=_ORDER.index)
+    if workers == 1:
+        return compute
+    is_standing = batch == curve.standing_batch(workers)
+    if workers in curve.group_sizes and is_standing:
+        return EstimateSource.TRIAL
+    sizes = curve.allreduce_s if curve.allreduce_sizes is None else curve.allreduce_sizes
+    shared = _within(workers, {1, *sizes, *curve.group_sizes})
+    return max(compute, shared, EstimateSource.PARTS, key=_ORDER.index)
+
+
+#: From the strongest to the weakest.
+_ORDER = tuple(EstimateSource)
+
+
+def has_run(learnt: Learnt, workers: int, batch: int, num_hosts: int) -> bool:
+    """Whether the job has run so, long enough that the time of a step is known well."""
+    if num_hosts > 1:
+        known = learnt.crossing.get(num_hosts, {}).get(workers)
+    elif batch == learnt.curve.standing_batch(workers):
+        known = learnt.measured.get(workers)
+    else:
+        known = learnt.at_batch.get(batch, {}).get(workers)
+    return known is not None and known.settled_s is not None
+
+
+def _within(wanted: int, measured: Collection[int]) -> EstimateSource:
+    if wanted in measured:
+        return EstimateSource.TRIAL
+    known = sorted(measured)
+    return (
+        EstimateSource.INTERPOLATED
+        if 0 < bisect_left(known, wanted) < len(known)
+        else EstimateSource.EXTRAPOLATED
+    )
