@@ -90,6 +90,13 @@ def test_with_deadlines_alone_it_decides_as_elasticflow(view: Snapshot, gains_by
     assert same(Unified(gains_by=gains_by).decide(view), ElasticFlow().decide(view))
 
 
+@given(view=snapshots())
+def test_elasticflow_is_this_policy_with_other_defaults(view: Snapshot) -> None:
+    ours = Unified(gains_by="savings", open_batches=0, share_cores=0)
+    assert ours.offered == ElasticFlow().offered
+    assert same(ours.decide(view), ElasticFlow().decide(view))
+
+
 @given(view=snapshots(), gains_by=st.sampled_from(sorted(GAINS)))
 def test_promises_are_those_of_elasticflow(view: Snapshot, gains_by: str) -> None:
     ours, others = Unified(gains_by=gains_by).decide(view), ElasticFlow().decide(view)
@@ -225,7 +232,7 @@ def test_a_job_without_a_deadline_runs_at_its_best_batch() -> None:
 
 
 def test_a_gain_that_there_is_not_is_refused_with_those_there_are() -> None:
-    with pytest.raises(InvalidParameter, match="completion, queueing, samples, throughput"):
+    with pytest.raises(InvalidParameter, match="completion, queueing, samples, savings, throughput"):
         new_policy("unified", {"gains_by": "speed"})
 
 

@@ -12,8 +12,7 @@ from swell.arrays import BoolArray, IntArray
 from swell.compiled import suited
 from swell.model.plan import Allocation, Refusal
 from swell.model.snapshot import Snapshot
-from swell.policies.elasticflow.elasticflow import next_step_s
-from swell.policies.elasticflow.promises import owned_profile
+from swell.policies.elasticflow.promises import next_step_s, owned_profile
 from swell.policies.levels import Levels, useful_levels
 from swell.policies.policy import Policy
 from swell.policies.refusing import LazyRefusals

@@ -371,3 +371,12 @@ def _weaker(promises: Promises, standing: Plans, rows: IntArray) -> BoolArray:
 def _weakness(promises: Promises) -> tuple[int, int]:
     grade = promises.grade[promises.rows]
     return int((grade == BROKEN).sum()), int((grade == JUST).sum())
+
+
+def next_step_s(level: IntArray, held: IntArray, top: IntArray, change_s: FloatArray) -> float:
+    """The first step of any plan that goes to more than its job is to have and has; inf if there is none."""
+    next_s = np.inf
+    for row in range(len(level)):
+        if top[row] > min(level[row], held[row]):
+            next_s = min(next_s, change_s[row])
+    return next_s

@@ -2,37 +2,73 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Annotated
 
 import numpy as np
 from msgspec import Meta
 
-from swell.arrays import IntArray
-from swell.model.plan import Allocation
-from swell.model.snapshot import Snapshot
+from swell.arrays import FloatArray, IntArray
+from swell.compiled import suited
+from swell.model.options import Domain
+from swell.model.plan import Allocation, Moves, Refusal
+from swell.model.snapshot import BEST_EFFORT, Memory, Snapshot
 from swell.policies.core_shares import running_slots
-from swell.policies.elasticflow.elasticflow import ElasticFlow
-from swell.policies.elasticflow.promises import Promises
-from swell.policies.elasticflow.shares import Queue, Ranking, by_savings, savings
+from swell.policies.elasticflow.account import ElasticFlowAccount
+from swell.policies.elasticflow.admission import admit
+from swell.policies.elasticflow.objective import OBJECTIVES
+from swell.policies.elasticflow.promises import PromisePlanner, Promises, give_back_ended, next_step_s
+from swell.policies.elasticflow.shares import Queue, Ranking, Shares, by_savings, savings, share
+from swell.policies.elasticflow.standing import NONE, remembered_soft, to_remember, written
 from swell.policies.flowcon_fit import FlowConFit
 from swell.policies.levels import Levels, useful_levels
+from swell.policies.policy import Policy
 from swell.policies.unified.changes import charge_changes
 from swell.policies.unified.gains import GAINS
+from swell.solvers.filling import copy_of
+from swell.solvers.profile.plans import AS_PLANNED, BROKEN, MOMENT_S
 
 #: How jobs that share too few cores divide these.
 CORES = FlowConFit()
+#: In `gains_by`: jobs without a deadline gain what they save, as those with one do.
+SAVINGS = "savings"
 
+PromisesBy = Annotated[
+    str,
+    Meta(
+        description="What is promised where not all deadlines can be: as many as possible (number), those of "
+        "large jobs too (balanced), each that can be kept, first come, first served (work), or fair shares "
+        "(tenants)."
+    ),
+]
+SurviveNodes = Annotated[
+    float,
+    Meta(
+        ge=0,
+        le=1000,
+        description="Nodes that may be lost at one time without breaking a promise. More deadlines are "
+        "refused for it.",
+    ),
+]
 GainName = Annotated[
     str,
-    Meta(description=f"What jobs without a deadline gain by: {', '.join(sorted(GAINS))}."),
+    Meta(description=f"What jobs without a deadline gain by: {', '.join(sorted([*GAINS, SAVINGS]))}."),
+]
+OpenBatches = Annotated[
+    int, Meta(ge=0, le=1, description="1: jobs that leave their batch open have the best one of each size.")
+]
+ShareCores = Annotated[
+    int, Meta(ge=0, le=1, description="1: where devices share fewer cores, these are divided among the jobs.")
 ]
 
 
-class Unified(ElasticFlow):
+class Unified(Policy):
     """Deadlines as promises; each further size, with its best batch, where it gains most for its devices.
 
-    1. Deadlines are promised, refused, planned and kept as `elasticflow` does (its steps 1 to 4 and 6).
+    1. Deadlines are promised, refused, planned and kept as `elasticflow` does (its steps 1 to 4 and 6), which
+       is this policy with gains_by=savings, open_batches=0, share_cores=0.
     2. A job that leaves its batch open has the best one of each size, as Saxena's jobs have. Where the worth
        of a sample changes as training goes on, a job with a deadline keeps its own batch: its plan counts on
        rates that last.
@@ -56,20 +92,32 @@ class Unified(ElasticFlow):
     """
 
     name = "unified"
-    domain = replace(ElasticFlow.domain, opens_batches=True, lasting_rates=True, shares_crowded_cores=True)
-
+    makes_promises = True
+    weighs_jobs = True
+    counts_quotas = True
+    domain = Domain(opens_batches=True, lasting_rates=True, shares_crowded_cores=True)
+    promises_by: PromisesBy = "number"
+    survive_nodes: SurviveNodes = 0.0
     gains_by: GainName = "completion"
+    open_batches: OpenBatches = 1
+    share_cores: ShareCores = 1
 
     def __post_init__(self) -> None:
         """Raises ValueError: there is no gain of this name, or nothing is promised by that."""
-        super().__post_init__()
-        if self.gains_by not in GAINS:
-            raise ValueError(f"gains_by={self.gains_by}: write one of {', '.join(sorted(GAINS))}")
+        if self.promises_by not in OBJECTIVES:
+            raise ValueError(f"promises_by={self.promises_by}: write one of {', '.join(OBJECTIVES)}")
+        if self.gains_by not in (*GAINS, SAVINGS):
+            raise ValueError(f"gains_by={self.gains_by}: write one of {', '.join(sorted([*GAINS, SAVINGS]))}")
+
+    @property
+    def offered(self) -> Domain:
+        is_open, shares = bool(self.open_batches), bool(self.share_cores)
+        return Domain(opens_batches=is_open, lasting_rates=is_open, shares_crowded_cores=shares)
 
     def decide(self, snapshot: Snapshot) -> Allocation:
         """Devices, and the parts of cores that each job has of those that its node lacks."""
-        answer = super().decide(snapshot)
-        if _whole_cores(snapshot) is None or answer.refusals:
+        answer = self._devices(snapshot)
+        if self._whole_cores(snapshot) is None or answer.refusals:
             return answer
         levels, order = useful_levels(snapshot), snapshot.arrival_order
         level = levels.up_to(answer.workers)
@@ -79,13 +127,38 @@ class Unified(ElasticFlow):
             divided, wake_s=min(answer.wake_s, divided.wake_s), memory={**answer.memory, **divided.memory}
         )
 
+    def _devices(self, snapshot: Snapshot) -> Allocation:
+        levels = useful_levels(snapshot)
+        planner, promises, refusals, demand = admit(
+            snapshot, levels, OBJECTIVES[self.promises_by], int(self.survive_nodes)
+        )
+        queue = _queue(snapshot, levels, planner, promises, refusals)
+        ranking = self._ranking(snapshot, levels, promises, queue)
+        shares = share(snapshot, levels, planner, promises, queue, refusals, ranking)
+        memory = {
+            **to_remember(snapshot, levels, promises.plans, promises.rows, shares.after_change, shares.level),
+            "soft": written(snapshot, levels, queue.plans, queue.soft),
+            "newcomers": demand.memory,
+        }
+        return Allocation(
+            options=snapshot.options,
+            option=levels.options_at(shares.level),
+            floor=levels.workers_at(shares.floor),
+            refusals=refusals,
+            wake_s=_wake_s(snapshot, levels, promises, queue, shares),
+            is_sated=not refusals and bool((shares.level == levels.num).all()),
+            account=ElasticFlowAccount(snapshot, levels, promises, queue, shares, ranking.told),
+            memory=memory,
+            moves=partial(_moves, planner, levels, promises, shares, memory),
+        )
+
     def _ranking(self, snapshot: Snapshot, levels: Levels, promises: Promises, queue: Queue) -> Ranking:
         rows = queue.best_effort[levels.num[queue.best_effort] > 0]
-        if len(rows):
+        if len(rows) and self.gains_by != SAVINGS:
             ranking = self._by_gain(snapshot, levels, promises, queue, rows)
         else:
             ranking = by_savings(levels, promises, queue)
-        whole = _whole_cores(snapshot)
+        whole = self._whole_cores(snapshot)
         if whole is None:
             return ranking
         # A gang with more workers than a node has cores would wait for them.
@@ -106,10 +179,92 @@ class Unified(ElasticFlow):
         first = rows if gain.starts_first else rows[priority > priority.min()]
         return Ranking(worth, first, gain.told, reach=levels.highest)
 
+    def _whole_cores(self, snapshot: Snapshot) -> IntArray | None:
+        """(N,) devices of each node that can be in use with a core each; None: all can, or it is not told."""
+        learning = snapshot.learning
+        if not self.share_cores or learning is None:
+            return None
+        return learning.num_whole if int(learning.num_whole.sum()) < snapshot.num_devices else None
 
-def _whole_cores(snapshot: Snapshot) -> IntArray | None:
-    """(N,) devices of each node that can be in use with a core each; None: all can, or it is not told."""
-    learning = snapshot.learning
-    if learning is None or int(learning.num_whole.sum()) >= snapshot.num_devices:
-        return None
-    return learning.num_whole
+
+def _queue(
+    snapshot: Snapshot,
+    levels: Levels,
+    planner: PromisePlanner,
+    promises: Promises,
+    refusals: Mapping[int, Refusal],
+) -> Queue:
+    is_other = promises.grade < 0
+    if refusals:
+        is_other[list(refusals)] = False
+    plans = remembered_soft(snapshot, levels)
+    if not is_other.any():
+        return Queue(promises.rows, NONE, NONE, NONE, plans)
+    is_best_effort = snapshot.job_class == BEST_EFFORT
+    soft = snapshot.by_key((is_other & ~is_best_effort).nonzero()[0], snapshot.deadline_s)
+    if len(soft):  # a soft deadline is met or not: one that cannot be takes nothing here
+        profile = promises.profile.raised(snapshot.num_borrowed)
+        give_back_ended(profile, snapshot)
+        profile.fill(planner.takers, plans, soft, AS_PLANNED)
+    is_on_time = plans.grade[soft] != BROKEN
+    late = soft[~is_on_time]
+    plans.top[late] = plans.now[late] = 0
+    best_effort = (is_other & is_best_effort).nonzero()[0]
+    best_effort = snapshot.by_key(best_effort, _weighted_time_s(snapshot, levels))
+    return Queue(promises.rows, soft[is_on_time], late, best_effort, plans)
+
+
+def _time_to_end_s(snapshot: Snapshot, levels: Levels) -> FloatArray:
+    """(J,) at a job's smallest size; inf for one that fits nowhere.
+
+    A waiting job has its start before it, and a running one that is stopped would have to start again:
+    so no job is stopped for one that is hardly shorter.
+    """
+    starts_s = np.where(snapshot.held_workers == 0, snapshot.start_cost_s, -snapshot.start_cost_s)
+    slowest = np.where(levels.num > 0, levels.rates[:, 0], 0.0)
+    lasts_s = np.full(snapshot.num_jobs, np.inf)
+    np.divide(snapshot.remaining_steps, slowest, out=lasts_s, where=slowest > 0)
+    time_s: FloatArray = starts_s + lasts_s
+    return time_s
+
+
+def _weighted_time_s(snapshot: Snapshot, levels: Levels) -> FloatArray:
+    """(J,) the time to the end over the weight of the job (Smith's rule); one below 0 is multiplied by it.
+
+    References: Smith, "Various optimizers for single-stage production", 1956.
+    """
+    time_s, weight = _time_to_end_s(snapshot, levels), snapshot.relative_weight
+    return np.where(time_s < 0.0, time_s * weight, time_s / weight)
+
+
+def _moves(
+    planner: PromisePlanner,
+    levels: Levels,
+    promises: Promises,
+    shares: Shares,
+    memory: Memory,
+    rows: IntArray,
+) -> Moves:
+    """When the plan of each changes, if all of these go to other devices; -inf: it cannot pay."""
+    snapshot, takers, plans = planner.snapshot, planner.takers, promises.plans
+    until_s = np.full(len(rows), np.inf)
+    is_held = (plans.grade[rows] >= 0) & (takers.held[rows] > 0)
+    held, after_move = rows[is_held], copy_of(shares.after_change)
+    is_paid = shares.left.copy().pay(takers, plans, after_move, held, takers.held[held])
+    change_s, end_s = after_move.change_s[held], after_move.end_s[held]
+    change_s = np.where(change_s < end_s, change_s, np.inf)
+    until_s[is_held] = np.where(is_paid, snapshot.now_s + np.maximum(change_s, MOMENT_S), -np.inf)
+    plans_then = to_remember(snapshot, levels, plans, promises.rows, after_move, shares.level)
+    return Moves(until_s, {**memory, **plans_then})
+
+
+def _wake_s(snapshot: Snapshot, levels: Levels, promises: Promises, queue: Queue, shares: Shares) -> float:
+    """The first step of a plan that may need more than its job has."""
+    run, held = suited(next_step_s, snapshot.num_jobs), levels.held
+    next_s = min(
+        float(run(shares.level, held, plans.top, plans.change_s))
+        for plans in (promises.plans, shares.after_change, queue.plans)
+    )
+    # A job that gets more than its plan says pushes the plan's next step away, by less each time: without a
+    # least step a run could take infinitely many before a fixed instant.
+    return snapshot.now_s + max(next_s, MOMENT_S)
