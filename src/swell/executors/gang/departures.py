@@ -58,7 +58,7 @@ def note_finished(live: GangRuntime, message: messages.Finished | None, member: 
     gang = live.gang
     heard_steps = max(gang.steps, member.heartbeat.steps if member.heartbeat is not None else 0)
     early = early_end(live.job, heard_steps, message)
-    if early and not gang.is_ending and _goes_on_without(live, member, message):
+    if early and not gang.is_ending and _is_lost(live, member, message):
         return
     is_leader = gang.formation.group[:1] == [member.number]
     if not gang.is_ending:
@@ -69,6 +69,8 @@ def note_finished(live: GangRuntime, message: messages.Finished | None, member: 
         steps = None if message is None else message.steps
         is_meant = message is not None and not message.is_early
         shutdown.note_left_early(gang.ending, is_meant, steps, gang.describe(member))
+        for other in _broken(live, member):
+            shutdown.note_broken(live, gang.ending, other)
     if message is not None and (gang.final is None or is_leader):  # the leader's word, or else the first
         gang.final, gang.steps = message, message.steps
 
@@ -91,24 +93,24 @@ def early_end(job: JobContext, steps: int, message: messages.Finished | None) ->
     return f"the script ended by itself after {about}{steps}{'' if total is None else f' of {total}'} steps"
 
 
-def _goes_on_without(live: GangRuntime, member: Member, message: messages.Finished | None) -> bool:
-    """Whether others have gone on to a step without this worker, which has left before the end: its script is
-    wrong then.
+def _is_lost(live: GangRuntime, member: Member, message: messages.Finished | None) -> bool:
+    """Whether the worker has left in a step that broke, or after one in which others broke.
 
-    One that has left in a step that broke, or after a step in which others broke, is lost to them: they make
-    that step again.
+    They make that step again without it.
     """
-    members = live.members.values()
-    broken = [m.steps for m in members if m.state is State.BROKEN and m.number != member.number]
-    if not broken:
+    broken = [other.steps for other in _broken(live, member)]
+    is_lost = member.state is State.BROKEN or (message is not None and message.steps > max(broken, default=0))
+    if not broken or not is_lost:
         return False
-    if member.state is State.BROKEN or (message is not None and message.steps > max(broken)):
-        live.kill([m for m in members if m.number == member.number])
-        regrouping.note_death(live, member, f"worker {member.number} had ended before the others")
-    else:
-        steps = max(broken) if message is None else message.steps
-        shutdown.end(live, Outcome.FAILED, shutdown.left_alone(live.gang.describe(member), steps))
+    live.kill([m for m in live.members.values() if m.number == member.number])
+    regrouping.note_death(live, member, f"worker {member.number} had ended before the others")
     return True
+
+
+def _broken(live: GangRuntime, member: Member) -> list[Member]:
+    """The others whose collective has failed."""
+    members = live.members.values()
+    return [m for m in members if m.state is State.BROKEN and m.number != member.number]
 
 
 # ---------------------------------------------------------------- its exit

@@ -64,7 +64,12 @@ def note_broken(live: GangRuntime, ending: Ending, member: Member) -> None:
     """
     steps = member.steps if ending.after_steps is None else ending.after_steps
     if ending.outcome.is_of_script and ending.left_by and member.steps >= steps:
-        end(live, Outcome.FAILED, left_alone(ending.left_by, steps))
+        why = (
+            f"{ending.left_by} left its training loop after {steps} steps, and the others went on; all "
+            "workers are to leave in the same step: decide by what is the same on all, such as the loss that "
+            "run.step returns"
+        )
+        end(live, Outcome.FAILED, why)
     else:
         live.kill(_waiting(live))
 
@@ -119,11 +124,3 @@ def close(live: GangRuntime) -> None:
             is_over_memory=gang.setback.is_over_memory and outcome is Outcome.LOST,
         )
     live.reply(gang.replies.end)
-
-
-def left_alone(who: str, steps: int) -> str:
-    """Why a job fails of which one worker has come to its end before the end condition, and no other."""
-    return (
-        f"{who} left its training loop after {steps} steps, and the others went on; all workers are to leave "
-        "in the same step: decide by what is the same on all, such as the loss that run.step returns"
-    )
