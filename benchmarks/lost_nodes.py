@@ -31,7 +31,7 @@ from swell.sim.faults import node_failures
 from swell.sim.occurrence import NodeFails, NodeReturns, Occurrence
 from swell.sim.outcome import JobOutcome
 from swell.sim.simulate import Scenario, simulate
-from swell_papers.findings import Cell, Column, Table
+from swell_papers.findings import Cell, Table, TableColumn
 from swell_papers.margins import LOGS
 from swell_papers.promise_inputs import DAY_S, PromiseInput, inputs_of
 from swell_papers.tables import markdown, write_csv
@@ -250,7 +250,9 @@ def by_policy(found: Found) -> Table:
             num_failures = sum(outcome.num_failures for outcome in outcomes)
             rows.append((failures.told, num_failures, *_row(line, outcomes)))
     names = ("failures", "losses", *COLUMNS)
-    return Table(name="lost-nodes", title="all logs", columns=tuple(map(Column, names)), rows=tuple(rows))
+    return Table(
+        name="lost-nodes", title="all logs", columns=tuple(map(TableColumn, names)), rows=tuple(rows)
+    )
 
 
 def _row(line: Line, outcomes: Sequence[Outcome]) -> tuple[Cell, ...]:
@@ -277,7 +279,9 @@ def price(found: Found) -> Table:
     names = ("log", "cluster", "failures", "losses", "promised", "met", "broken")
     survived = ("promised, survives 1", "met, survives 1", "broken, survives 1")
     title = "`elasticflow` with and without a reserve, by log"
-    return Table(name="price", title=title, columns=tuple(map(Column, (*names, *survived))), rows=tuple(rows))
+    return Table(
+        name="price", title=title, columns=tuple(map(TableColumn, (*names, *survived))), rows=tuple(rows)
+    )
 
 
 def _counts(outcomes: Sequence[Outcome]) -> tuple[int, int, int]:

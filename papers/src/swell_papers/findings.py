@@ -10,7 +10,7 @@ import msgspec
 Cell = str | int | float | None
 
 
-class Column(msgspec.Struct, frozen=True):
+class TableColumn(msgspec.Struct, frozen=True):
     name: str  #: heading, and column of the CSV
     digits: int = 3  #: of floats, where people read them; the CSV has them all
 
@@ -20,7 +20,7 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     title: str
-    columns: tuple[Column, ...]
+    columns: tuple[TableColumn, ...]
     rows: tuple[tuple[Cell, ...], ...]
 
 
@@ -48,7 +48,7 @@ Lines = Mapping[str, Values]
 
 def table(name: str, title: str, heading: Heading, rows: Iterable[Iterable[Cell]]) -> Table:
     """Make a table."""
-    columns = (Column(one) if isinstance(one, str) else Column(*one) for one in heading)
+    columns = (TableColumn(one) if isinstance(one, str) else TableColumn(*one) for one in heading)
     return Table(name=name, title=title, columns=tuple(columns), rows=tuple(map(tuple, rows)))
 
 

@@ -145,7 +145,7 @@ def _improve(choices: _Choices, chosen: IntArray, price: float, num_devices: int
 
 
 def _fill(choices: _Choices, chosen: IntArray, is_tied: BoolArray, num_devices: int, order: IntArray) -> None:
-    """In order takers have the largest of the choices that are as good (C,), as far as devices are left."""
+    """Give takers, in order, the largest of their choices that are as good (C,), as far as devices last."""
     left = num_devices - int(choices.devices[chosen].sum())
     more = np.where(is_tied, choices.devices - choices.devices[chosen][choices.row], 0)
     can_grow = np.maximum.reduceat(more, choices.starts) > 0

@@ -150,10 +150,6 @@ class Scalability:
         samples = np.array(self.max_local_batch, dtype=np.int64)
         return self.max_local_batch / float(self.processing.at(samples))
 
-    def scaling_factor(self, devices: IntArray, global_batch: IntArray) -> FloatArray:
-        """Equation (1): the rate over that of one device with a full batch."""
-        return self.rate_per_s(devices, global_batch) / self.base_rate_per_s
-
     def best_batch(self, devices: int) -> int:
         """Equation (2), b_j^opt(k), as a batch of all devices together; 0 if none is possible.
 

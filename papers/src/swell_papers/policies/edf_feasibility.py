@@ -94,7 +94,7 @@ class EdfForecast:
 
 
 def dropped(snapshot: Snapshot, levels: Levels, row: int, promised: IntArray, how: str = "") -> Refusal:
-    """As in print a job is dropped, and no deadline named that would be promised.
+    """Refuse a job as in print: it is dropped, and no deadline is named that would be promised.
 
     Args:
         promised: rows of the jobs whose promises stand.

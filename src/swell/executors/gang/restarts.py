@@ -205,7 +205,7 @@ class RestartController(GangController):
             self._tell_distributed()
 
     def _hear_again(self, known: WorkerFacts, member: Member) -> None:
-        """Of what was printed no curve is told: after which step it was is not known."""
+        """Hear what a worker said; of what was printed no curve is told, for its step is not known."""
         for said in known.standing:
             self._hear(said, member)
         for values in known.reported:

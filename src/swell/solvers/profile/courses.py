@@ -57,7 +57,7 @@ class PlanRows:
 
 
 def rows_of(takers: Takers) -> TakerRows:
-    """With room to plan them in."""
+    """Return the takers as kernels take them, with room to plan them in."""
     return TakerRows(takers, Room(takers.devices.shape[1]))
 
 
