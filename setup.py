@@ -16,18 +16,16 @@ DIRECTIVES = {
 }
 
 kernels = [file.with_suffix(".py") for file in sorted(SOURCE.rglob("*.pxd"))]
-extensions = [
-    Extension(
-        ".".join(file.relative_to(SOURCE).with_suffix("").parts),
-        [str(file)],
-        extra_compile_args=FLAGS,
-        optional=True,
-    )
-    for file in kernels
-    if file.exists()
-]
-setup(
-    ext_modules=cythonize(
-        extensions, build_dir="build/kernels", include_path=["src"], compiler_directives=DIRECTIVES
-    )
+extensions = cythonize(
+    [
+        Extension(".".join(file.relative_to(SOURCE).with_suffix("").parts), [str(file)])
+        for file in kernels
+        if file.exists()
+    ],
+    build_dir="build/kernels",
+    include_path=["src"],
+    compiler_directives=DIRECTIVES,
 )
+for extension in extensions:  # cythonize takes over no such choice
+    extension.extra_compile_args, extension.optional = FLAGS, True
+setup(ext_modules=extensions)
