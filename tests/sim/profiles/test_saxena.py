@@ -43,7 +43,7 @@ def test_what_is_printed_of_five_devices_and_of_the_second_category_comes_out() 
 def test_the_analyzer_measures_the_model() -> None:
     model = fitted()
     one = scalability(model, 0)
-    factors = one.scaling_factor(np.arange(1, 11), np.array(160))
+    factors = one.rate_per_s(np.arange(1, 11), np.array(160)) / one.base_rate_per_s
     wanted = [model.factor(0, k, 160 / k / 32) if k in (5, 8, 10) else None for k in range(1, 11)]
     for factor, expected in zip(factors.tolist(), wanted, strict=True):
         assert expected is None or factor == pytest.approx(expected)
