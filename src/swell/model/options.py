@@ -11,7 +11,8 @@ from typing import NamedTuple
 import numpy as np
 
 from swell.arrays import BoolArray, FloatArray, IntArray
-from swell.compiled import suited
+from swell.model.option_loops import NO_FASTER_SHARE as NO_FASTER_SHARE
+from swell.model.option_loops import find, list_useful, look_up
 from swell.model.target import PLAIN_CONFIGURATION, Configuration
 
 #: In place of an option: nothing at all.
@@ -81,10 +82,6 @@ class Domain:
     def is_told_learning(self, is_crowded: bool) -> bool:
         """Whether the policy is told what jobs learn, where devices share fewer cores or do not."""
         return self.shares_cores or (self.shares_crowded_cores and is_crowded)
-
-
-#: A rate that is not faster by this share is no faster: beliefs are not exact.
-NO_FASTER_SHARE = 1e-9
 
 
 class UsefulOptions(NamedTuple):
@@ -167,9 +164,7 @@ class Options:
         width = int((ends - self.starts[:-1]).max(initial=1))
         table = np.zeros((3, num_jobs, width), dtype=np.int64)
         rates, num = np.zeros((num_jobs, width)), np.zeros(num_jobs, dtype=np.int64)
-        suited(_list_useful, num_jobs)(
-            self.starts, ends, self.workers, self.devices, self.rate_per_s, table, rates, num
-        )
+        list_useful(self.starts, ends, self.workers, self.devices, self.rate_per_s, table, rates, num)
         for array in (table, rates, num):
             array.setflags(write=False)
         option, workers, devices = table
@@ -178,7 +173,7 @@ class Options:
     def at(self, workers: IntArray) -> IntArray:
         """(J,) the option of each job with the most workers that are no more than these, or NO_OPTION."""
         chosen = np.full(len(workers), NO_OPTION, dtype=np.int64)
-        suited(_find, len(workers))(self.starts, self.workers, workers, chosen)
+        find(self.starts, self.workers, workers, chosen)
         return chosen
 
     def workers_of(self, option: IntArray) -> IntArray:
@@ -190,7 +185,7 @@ class Options:
     def rates_at(self, workers: IntArray) -> FloatArray:
         """(J,) of the options of `at`; 0 where there is none."""
         rates = np.zeros(len(workers))
-        suited(_look_up, len(workers))(self.starts, self.workers, self.rate_per_s, workers, rates)
+        look_up(self.starts, self.workers, self.rate_per_s, workers, rates)
         return rates
 
     def configuration(self, option: int) -> Configuration:
@@ -222,50 +217,3 @@ class Options:
     def _taken(self, starts: IntArray, places: IntArray | BoolArray) -> Options:
         """Those at these places, of other jobs or of as many."""
         return Options(starts=starts, **{name: getattr(self, name)[places] for name in OF_OPTIONS})
-
-
-def _list_useful(
-    starts: IntArray,
-    ends: IntArray,
-    sizes: IntArray,
-    size_devices: IntArray,
-    rate_per_s: FloatArray,
-    table: IntArray,
-    rates: FloatArray,
-    num: IntArray,
-) -> None:
-    """Write the columns of `UsefulOptions`; `table` holds the first three."""
-    for row in range(len(num)):
-        best_below = 0.0
-        for at in range(starts[row], ends[row]):
-            rate = rate_per_s[at]
-            if rate <= best_below:
-                continue
-            is_useful = rate > best_below * (1.0 + NO_FASTER_SHARE)
-            best_below = rate
-            if not is_useful:
-                continue
-            level = num[row]
-            table[0, row, level], table[1, row, level], table[2, row, level] = at, sizes[at], size_devices[at]
-            rates[row, level] = rate
-            num[row] += 1
-
-
-def _find(starts: IntArray, sizes: IntArray, workers: IntArray, chosen: IntArray) -> None:
-    """Write the last option of each run that is no larger than `workers`."""
-    for row in range(len(workers)):
-        for option in range(starts[row + 1] - 1, starts[row] - 1, -1):
-            if sizes[option] <= workers[row]:
-                chosen[row] = option
-                break
-
-
-def _look_up(
-    starts: IntArray, sizes: IntArray, rate_per_s: FloatArray, workers: IntArray, rates: FloatArray
-) -> None:
-    """Write the rate of the last option of each run that is no larger than `workers`."""
-    for row in range(len(workers)):
-        for option in range(starts[row + 1] - 1, starts[row] - 1, -1):
-            if sizes[option] <= workers[row]:
-                rates[row] = rate_per_s[option]
-                break

@@ -8,7 +8,6 @@ from functools import cached_property
 import numpy as np
 
 from swell.arrays import FloatArray, IntArray
-from swell.compiled import suited
 from swell.model.options import NO_OPTION
 from swell.model.snapshot import Snapshot
 
@@ -81,9 +80,10 @@ class Levels:
 
     def prices(self, level: IntArray) -> FloatArray:
         """(J,) device-seconds a step that the last rise to each job's level costs; 0 at level 0."""
-        price = np.zeros(len(level))
-        suited(_list_prices, len(level))(self.devices, self.rates, level, price)
-        return price
+        before = np.maximum(level - 1, 0)
+        more_devices = self.devices_at(level) - self.devices_at(before)
+        more_rate = self.rates_at(level) - self.rates_at(before)
+        return np.divide(more_devices, more_rate, out=np.zeros(len(level)), where=level > 0)
 
     def worth(self, price: FloatArray) -> FloatArray:
         """(J, L + 1) what a second at levels 0, 1, 2, ... is worth, if a step is worth (J,) `price`."""
@@ -110,8 +110,8 @@ def useful_levels(snapshot: Snapshot, most_workers: IntArray | None = None) -> L
     """
     options = snapshot.options
     useful = options.useful if most_workers is None else options.useful_up_to(most_workers)
-    held = np.zeros(snapshot.num_jobs, dtype=np.int64)
-    suited(_list_held, snapshot.num_jobs)(useful.workers, useful.num, snapshot.held_workers, held)
+    is_level = np.arange(useful.workers.shape[1]) < useful.num[:, None]
+    held = (is_level & (useful.workers <= snapshot.held_workers[:, None])).sum(axis=1)
     return Levels(*useful, held, *costs_of_options(snapshot))
 
 
@@ -140,22 +140,3 @@ def all_levels(snapshot: Snapshot) -> Levels:
 def costs_of_options(snapshot: Snapshot) -> tuple[FloatArray, FloatArray, FloatArray]:
     """(O,) the last columns of `Levels`."""
     return snapshot.option_start_s, snapshot.option_resize_s, snapshot.option_margin_share
-
-
-def _list_held(workers: IntArray, num: IntArray, held_workers: IntArray, held: IntArray) -> None:
-    """Write the highest level of each job that is no larger than what it holds."""
-    for row in range(len(num)):
-        for level in range(num[row], 0, -1):
-            if workers[row, level - 1] <= held_workers[row]:
-                held[row] = level
-                break
-
-
-def _list_prices(devices: IntArray, rates: FloatArray, level: IntArray, price: FloatArray) -> None:
-    """Write what the last rise takes in devices over what it brings in speed."""
-    for row in range(len(level)):
-        top = level[row] - 1
-        if top > 0:
-            price[row] = (devices[row, top] - devices[row, top - 1]) / (rates[row, top] - rates[row, top - 1])
-        elif top == 0:
-            price[row] = devices[row, top] / rates[row, top]

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from swell.arrays import BoolArray, FloatArray, IntArray
-from swell.compiled import part, suited
 
 
 class SeparatePart(NamedTuple):
@@ -76,10 +74,23 @@ def boost(
         which fill again) in closed form: the extra work done now times its price.
     """
     level = level.copy()
-    run = suited(_boost, len(level))
     own = own or SeparatePart(left, np.zeros(len(level), dtype=bool))
     groups = groups or one_group(len(level))
-    return level, int(run(level, devices, worth, num_levels, held, rank, left, *own, *groups, reach))
+    left = _boost(
+        level,
+        devices,
+        worth,
+        num_levels,
+        held,
+        rank,
+        left,
+        own.left,
+        own.is_bound,
+        groups.left,
+        groups.of,
+        reach,
+    )
+    return level, left
 
 
 def _boost(
@@ -96,33 +107,81 @@ def _boost(
     group: IntArray,
     reach: int,
 ) -> int:
-    queue = []
+    queue = _Queue(level, held, rank)
     for row in range(len(level)):
-        if level[row] < num_levels[row]:
-            highest = min(level[row] + reach, num_levels[row])
-            less, to = _next_step(row, level[row], highest, devices, worth, left)
-            if to > level[row]:
-                queue.append((less, level[row] >= held[row], rank[row], row, to))
-    heapq.heapify(queue)
-    while left > 0 and len(queue) > 0:  # line 12
-        _, _, _, row, to = heapq.heappop(queue)  # line 14
+        if _steps_up(queue, row, devices, worth, num_levels, left, reach):
+            queue.rows[queue.num] = row
+            queue.num += 1
+    for place in range(queue.num // 2 - 1, -1, -1):
+        _sink(queue, place)
+    while left > 0 and queue.num > 0:  # line 12
+        row = queue.rows[0]  # line 14
         most = min(own_left if is_bound[row] else left, group_left[group[row]])
-        step = devices[row, to - 1] - (devices[row, level[row] - 1] if level[row] > 0 else 0)
+        step = devices[row, queue.to[row] - 1] - (devices[row, level[row] - 1] if level[row] > 0 else 0)
         if step <= most:
             left -= step  # line 18
             group_left[group[row]] -= step
             own_left = min(own_left - step, left) if is_bound[row] else min(own_left, left)
-            level[row] = to  # lines 16-17
+            level[row] = queue.to[row]  # lines 16-17
             most -= step
-        if level[row] < num_levels[row]:  # line 23: a higher level always ends sooner
-            highest = min(level[row] + reach, num_levels[row])
-            less, to = _next_step(row, level[row], highest, devices, worth, most)
-            if to > level[row]:
-                heapq.heappush(queue, (less, level[row] >= held[row], rank[row], row, to))  # lines 19-24
+        # Line 23: a higher level always ends sooner; lines 19-24.
+        if not _steps_up(queue, row, devices, worth, num_levels, most, reach):
+            queue.num -= 1
+            queue.rows[0] = queue.rows[queue.num]
+        _sink(queue, 0)
     return left
 
 
-@part
+class _Queue:
+    """A heap of takers, each with the step up that it would take next."""
+
+    def __init__(self, level: IntArray, held: IntArray, rank: IntArray) -> None:
+        self.level, self.held, self.rank = level, held, rank
+        self.rows, self.num = np.empty(len(level), dtype=np.int64), 0  #: the first `num` count
+        self.less = np.empty(len(level))  #: (J,) the return of the step, negative
+        self.to = np.empty(len(level), dtype=np.int64)  #: (J,) the level after it
+
+
+def _steps_up(
+    queue: _Queue,
+    row: int,
+    devices: IntArray,
+    worth: FloatArray,
+    num_levels: IntArray,
+    most: int,
+    reach: int,
+) -> bool:
+    """Write the taker's next step; whether there is one that takes no more than `most`."""
+    highest = min(queue.level[row] + reach, num_levels[row])
+    less, to = _next_step(row, queue.level[row], highest, devices, worth, most)
+    queue.less[row], queue.to[row] = less, to
+    return to > queue.level[row]
+
+
+def _sink(queue: _Queue, place: int) -> None:
+    """Put the taker at this place of the heap below all that come before it."""
+    row, below = queue.rows[place], 2 * place + 1
+    while below < queue.num:
+        if below + 1 < queue.num and _is_first(queue, queue.rows[below + 1], queue.rows[below]):
+            below += 1
+        if _is_first(queue, row, queue.rows[below]):
+            break
+        queue.rows[place] = queue.rows[below]
+        place, below = below, 2 * below + 1
+    queue.rows[place] = row
+
+
+def _is_first(queue: _Queue, row: int, other: int) -> bool:
+    if queue.less[row] != queue.less[other]:
+        return queue.less[row] < queue.less[other]
+    returns = queue.level[row] < queue.held[row]
+    if returns != (queue.level[other] < queue.held[other]):
+        return returns
+    if queue.rank[row] != queue.rank[other]:
+        return queue.rank[row] < queue.rank[other]
+    return row < other
+
+
 def _next_step(
     row: int, level: int, highest: int, devices: IntArray, worth: FloatArray, most: int
 ) -> tuple[float, int]:
@@ -138,7 +197,7 @@ def _next_step(
         if step > most:
             break
         saved = worth[row, to] - worth[row, level]
-        less = -float(np.floor((saved - step) / step / SAME_RETURN + 0.5))
+        less = -(((saved - step) / step / SAME_RETURN + 0.5) // 1.0)
         if saved >= 0.0 and (best == level or less < least):
             least, best = less, to
     return least, best
@@ -176,10 +235,8 @@ def raise_within(
     """`raise_in_order` where some takers may not have all of what is left; also returns what they may."""
     rows = np.asarray(rows, dtype=np.int64)
     limits = np.minimum(num_levels[rows], most)
-    run = suited(_raise, len(rows))
     groups = groups or one_group(len(level))
-    left, own_left = run(level, devices, rows, limits, left, own.left, own.is_bound, *groups)
-    return int(left), int(own_left)
+    return _raise(level, devices, rows, limits, left, own.left, own.is_bound, groups.left, groups.of)
 
 
 def _raise(
@@ -214,7 +271,7 @@ def serve_in_order(
 
     One that has no level is passed over. Changes `level` (J,), all 0, in place; returns what is left.
     """
-    return int(suited(_serve, len(rows))(level, devices, num_levels, rows, left))
+    return int(_serve(level, devices, num_levels, rows, left))
 
 
 def _serve(level: IntArray, devices: IntArray, num_levels: IntArray, rows: IntArray, left: int) -> int:

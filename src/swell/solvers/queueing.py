@@ -7,7 +7,6 @@ import heapq
 import numpy as np
 
 from swell.arrays import FloatArray, IntArray
-from swell.compiled import suited
 
 #: Stands for an end that cannot be named: no size fits. Finite, and beyond any plan (a century).
 NEVER_S = 100 * 365.25 * 86400.0
@@ -29,29 +28,16 @@ def list_schedule(
     References: Graham, "Bounds on multiprocessing timing anomalies", 1969 (list scheduling).
     """
     done_s = np.full(len(wanted), NEVER_S)
-    suited(_schedule, len(held) + len(wanted))(num_free, end_s, held, wanted, lasts_s, done_s)
-    return done_s
-
-
-def _schedule(
-    num_free: int,
-    end_s: FloatArray,
-    held: IntArray,
-    wanted: IntArray,
-    lasts_s: FloatArray,
-    done_s: FloatArray,
-) -> None:
-    """Write `done_s`, which is NEVER_S."""
-    releases = [(end_s[row], held[row]) for row in range(len(held))]
+    releases = list(zip(end_s.tolist(), held.tolist(), strict=True))
     heapq.heapify(releases)
     num_devices, now_s = num_free + held.sum(), 0.0
-    for row in range(len(wanted)):
-        devices = wanted[row]
-        if devices > num_devices or lasts_s[row] >= NEVER_S:
+    for row, (devices, takes_s) in enumerate(zip(wanted.tolist(), lasts_s.tolist(), strict=True)):
+        if devices > num_devices or takes_s >= NEVER_S:
             continue
         while num_free < devices:
             release_s, released = heapq.heappop(releases)
             now_s, num_free = max(now_s, release_s), num_free + released
         num_free -= devices
-        heapq.heappush(releases, (now_s + lasts_s[row], devices))
-        done_s[row] = min(now_s + lasts_s[row], NEVER_S)
+        heapq.heappush(releases, (now_s + takes_s, devices))
+        done_s[row] = min(now_s + takes_s, NEVER_S)
+    return done_s

@@ -375,8 +375,4 @@ def _weakness(promises: Promises) -> tuple[int, int]:
 
 def next_step_s(level: IntArray, held: IntArray, top: IntArray, change_s: FloatArray) -> float:
     """The first step of any plan that goes to more than its job is to have and has; inf if there is none."""
-    next_s = np.inf
-    for row in range(len(level)):
-        if top[row] > min(level[row], held[row]):
-            next_s = min(next_s, change_s[row])
-    return next_s
+    return float(change_s[top > np.minimum(level, held)].min(initial=np.inf))

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from swell.arrays import BoolArray, FloatArray, IntArray
-from swell.compiled import suited
 from swell.model.snapshot import Memory, RowIndex, Snapshot
 from swell.policies.levels import Levels
 from swell.solvers.filling import copy_of, no_plans
+from swell.solvers.profile.courses import PlanRows, read_plans, write_plans
 from swell.solvers.profile.plans import Plans
 
 NONE: IntArray = np.zeros(0, dtype=np.int64)
@@ -112,7 +112,7 @@ def _read_all(
     snapshot: Snapshot, levels: Levels, written: WrittenPlans, plans: Plans, is_read: BoolArray | None = None
 ) -> None:
     rows = written.rows_in(snapshot)
-    suited(_read, snapshot.num_jobs)(
+    read_plans(
         snapshot.now_s,
         rows if is_read is None else np.where(is_read, rows, -1),
         written.grade,
@@ -122,7 +122,7 @@ def _read_all(
         written.ends_s,
         levels.workers,
         levels.num,
-        plans,
+        PlanRows(plans),
     )
 
 
@@ -154,7 +154,7 @@ def written(
     segments = plans.num[rows]
     shape = len(rows), int(segments.max(initial=0))
     starts_s, workers = np.zeros(shape), np.zeros(shape, dtype=np.int64)
-    suited(_write, len(rows))(snapshot.now_s, rows, plans, levels.workers, starts_s, workers)
+    write_plans(snapshot.now_s, rows, PlanRows(plans), levels.workers, starts_s, workers)
     return WrittenPlans(
         ids=snapshot.job_ids,
         rows=rows,
@@ -172,57 +172,3 @@ def _is_segment(segments: IntArray) -> BoolArray:
     """(n, S) which of the S places of each plan are in use."""
     is_segment: BoolArray = np.arange(segments.max(initial=0)) < segments[:, None]
     return is_segment
-
-
-def _write(
-    now_s: float,
-    rows: IntArray,
-    plans: Plans,
-    workers: IntArray,
-    starts_s: FloatArray,
-    sizes: IntArray,
-) -> None:
-    """Write when each segment begins, and the workers in it."""
-    for job in range(len(rows)):
-        row = rows[job]
-        for segment in range(plans.num[row]):
-            level = plans.levels[row, segment]
-            starts_s[job, segment] = plans.starts_s[row, segment] + now_s
-            sizes[job, segment] = workers[row, level - 1] if level > 0 else 0
-
-
-def _read(
-    now_s: float,
-    rows: IntArray,
-    grade: IntArray,
-    segments: IntArray,
-    starts_s: FloatArray,
-    sizes: IntArray,
-    ends_s: FloatArray,
-    workers: IntArray,
-    num_levels: IntArray,
-    plans: Plans,
-) -> None:
-    """Write what is left of each plan."""
-    for job in range(len(rows)):
-        row = rows[job]
-        if row < 0:
-            continue
-        plans.grade[row] = grade[job]
-        if ends_s[job] <= now_s:
-            continue
-        kept = 0
-        for segment in range(segments[job]):
-            size, level = sizes[job, segment], 0
-            while level < num_levels[row] and size > 0 and workers[row, level] != size:
-                level += 1
-            if size > 0 and level == num_levels[row]:
-                kept = 0
-                break
-            start_s = max(starts_s[job, segment] - now_s, 0.0)
-            if start_s == 0.0:
-                kept = 0
-            plans.starts_s[row, kept] = start_s
-            plans.levels[row, kept] = level + 1 if size > 0 else 0
-            kept += 1
-        plans.num[row], plans.end_s[row] = kept, ends_s[job] - now_s

@@ -11,7 +11,6 @@ import numpy as np
 from msgspec import Meta
 
 from swell.arrays import FloatArray, IntArray
-from swell.compiled import suited
 from swell.model.options import Domain
 from swell.model.plan import Allocation, Moves, Refusal
 from swell.model.snapshot import BEST_EFFORT, Memory, Snapshot
@@ -260,9 +259,8 @@ def _moves(
 
 def _wake_s(snapshot: Snapshot, levels: Levels, promises: Promises, queue: Queue, shares: Shares) -> float:
     """The first step of a plan that may need more than its job has."""
-    run, held = suited(next_step_s, snapshot.num_jobs), levels.held
     next_s = min(
-        float(run(shares.level, held, plans.top, plans.change_s))
+        next_step_s(shares.level, levels.held, plans.top, plans.change_s)
         for plans in (promises.plans, shares.after_change, queue.plans)
     )
     # A job that gets more than its plan says pushes the plan's next step away, by less each time: without a

@@ -43,3 +43,10 @@ cdef void finish(TakerRows takers, PlanRows plans, long long row)
 cdef bint append(PlanRows plans, long long row, double start_s, long long level)
 cdef bint is_free(Blocks profile, TakerRows takers, PlanRows plans, long long row)
 cdef void take(Blocks profile, TakerRows takers, PlanRows plans, long long row, long long sign)
+cpdef void write_plans(
+    double now_s, Ints rows, PlanRows plans, IntTable workers, FloatTableOut starts_s, IntTableOut sizes
+)
+cpdef void read_plans(
+    double now_s, Ints rows, Ints grade, Ints segments, FloatTable starts_s, IntTable sizes, Floats ends_s,
+    IntTable workers, Ints num_levels, PlanRows plans
+)

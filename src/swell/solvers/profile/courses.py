@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from swell.arrays import FloatArray, IntArray
 from swell.solvers.profile import segments
 from swell.solvers.profile.plans import (
     INF,
@@ -215,3 +216,57 @@ def take(profile: Blocks, takers: TakerRows, plans: PlanRows, row: int, sign: in
         num, start_s = sign * takers.devices[row, level - 1], plans.starts_s[row, segment]
         end_s = plans.starts_s[row, segment + 1] if segment + 1 < plans.num[row] else plans.end_s[row]
         segments.take_between(profile, start_s, end_s, num)
+
+
+def write_plans(
+    now_s: float,
+    rows: IntArray,
+    plans: PlanRows,
+    workers: IntArray,
+    starts_s: FloatArray,
+    sizes: IntArray,
+) -> None:
+    """Write when each segment of the plans of these rows begins, and the workers in it."""
+    for job in range(len(rows)):
+        row = rows[job]
+        for segment in range(plans.num[row]):
+            level = plans.levels[row, segment]
+            starts_s[job, segment] = plans.starts_s[row, segment] + now_s
+            sizes[job, segment] = workers[row, level - 1] if level > 0 else 0
+
+
+def read_plans(
+    now_s: float,
+    rows: IntArray,
+    grade: IntArray,
+    segments: IntArray,
+    starts_s: FloatArray,
+    sizes: IntArray,
+    ends_s: FloatArray,
+    workers: IntArray,
+    num_levels: IntArray,
+    plans: PlanRows,
+) -> None:
+    """Write what is left of each plan that was remembered."""
+    for job in range(len(rows)):
+        row = rows[job]
+        if row < 0:
+            continue
+        plans.grade[row] = grade[job]
+        if ends_s[job] <= now_s:
+            continue
+        kept = 0
+        for segment in range(segments[job]):
+            size, level = sizes[job, segment], 0
+            while level < num_levels[row] and size > 0 and workers[row, level] != size:
+                level += 1
+            if size > 0 and level == num_levels[row]:
+                kept = 0
+                break
+            start_s = max(starts_s[job, segment] - now_s, 0.0)
+            if start_s == 0.0:
+                kept = 0
+            plans.starts_s[row, kept] = start_s
+            plans.levels[row, kept] = level + 1 if size > 0 else 0
+            kept += 1
+        plans.num[row], plans.end_s[row] = kept, ends_s[job] - now_s

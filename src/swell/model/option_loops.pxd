@@ -1,0 +1,11 @@
+cimport cython
+
+from swell.columns cimport Floats, FloatsOut, FloatTableOut, Ints, IntsOut
+
+@cython.locals(least_times=cython.double)
+cpdef void list_useful(
+    Ints starts, Ints ends, Ints sizes, Ints size_devices, Floats rate_per_s, long long[:, :, :] table,
+    FloatTableOut rates, IntsOut num
+)
+cpdef void find(Ints starts, Ints sizes, Ints workers, IntsOut chosen)
+cpdef void look_up(Ints starts, Ints sizes, Floats rate_per_s, Ints workers, FloatsOut rates)
