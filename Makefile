@@ -2,11 +2,11 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# What runs the demo, and what tests and measures besides: the papers, Ray, browsers, linters, the compiler of loops.
+# What runs the demo, and what tests and measures besides: the papers, Ray, browsers, linters.
 STAMP := $(VENV)/.installed
 DEV := $(VENV)/.installed-dev
 # Inner loops as machine code, built anew when a file with such a loop has changed.
-LOOPS := src/swell/_loops.abi3.so $(VENV)/.kernels
+LOOPS := $(VENV)/.kernels
 KERNELS := $(shell find src/swell -name '*.pxd')
 
 # Compiled modules are kept on disk even where the environment asks for none: hundreds of programs are started.
@@ -20,8 +20,8 @@ demo: $(STAMP)
 
 loops: $(LOOPS)
 
-# For Linux on processors of this kind, and any Python from 3.11 on.
-wheel: $(DEV) $(LOOPS)
+# For Linux on processors of this kind, and this version of Python.
+wheel: $(DEV)
 	rm -rf build
 	$(BIN)/python -m pip wheel --no-deps --no-build-isolation -w dist .
 
@@ -193,8 +193,7 @@ repro-reclaim: $(DEV) $(LOOPS)
 	$(BIN)/swell repro reclaim --docs docs $(OPTIONS)
 
 clean:
-	rm -rf $(VENV) $(LOOPS) build dist demo-out src/*.egg-info papers/build papers/src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
-	find src papers tests benchmarks docs -path '*/__pycache__/*.nb[ic]' -delete
+	rm -rf $(VENV) build dist demo-out src/*.egg-info papers/build papers/src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find src/swell -name '*.so' -delete
 
 # The stamp is taken away before anything is installed and comes back last: without it whatever lies in .venv
@@ -215,11 +214,7 @@ $(DEV): $(STAMP) papers/pyproject.toml
 	$(BIN)/python -m pip install -c constraints.txt -e '.[demo,dev]' -e papers
 	touch $@
 
-# Where it fails (no C compiler), Swell runs without, only slower with hundreds of jobs: the cause is told.
-src/swell/_loops.abi3.so: $(shell grep -rlE '^from swell.compiled import' src/swell papers/src --include=*.py) $(wildcard src/swell/loops/*.*) | $(DEV)
-	-$(BIN)/python -m swell.loops
-
 # Files that have a .pxd file beside them, in place. Where there is no C compiler, they run as they are.
-$(VENV)/.kernels: setup.py $(KERNELS) $(wildcard $(KERNELS:.pxd=.py)) | $(DEV)
+$(LOOPS): setup.py $(KERNELS) $(wildcard $(KERNELS:.pxd=.py)) | $(DEV)
 	$(BIN)/python setup.py --quiet build_ext --inplace
 	touch $@

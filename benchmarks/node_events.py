@@ -14,7 +14,6 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.crowd import Crowd, Mix, TableBelief
-from swell.compiled import compile_always
 from swell.core.core import Core
 from swell.core.core_settings import CoreSettings
 from swell.core.planner import Planner
@@ -96,7 +95,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="bench-nodes", description=__doc__)
     parser.add_argument("--events", type=int, default=100, help="turns to measure in each case")
     options = parser.parse_args(arguments)
-    compile_always()
     table = Table(box=SIMPLE_HEAD, title="CPU time of the turn in which a node leaves or joins, ms")
     for head in ("nodes", "jobs", "sizes", "number", "median", "p99", "longest"):
         table.add_column(head, justify="right")

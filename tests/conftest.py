@@ -22,8 +22,6 @@ from hypothesis.internal.conjecture import providers
 from tests.plain_kernels import stale_kernels
 from tests.workers import ProcessesFirst, give_way, is_computing, is_quick
 
-from swell import compiled
-
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
     from xdist.remote import Producer
@@ -86,14 +84,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ProcessesFirst:
     return ProcessesFirst(config, log)
-
-
-@pytest.fixture(autouse=True)
-def compiles_little(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Loops of few rows are plain Python, which notices places outside of arrays, unless a test asks."""
-    monkeypatch.setattr(compiled, "_may_compile", compiled._may_compile)  # a daemon of a test may not
-    with compiled.from_rows(compiled.NUM_ROWS_WORTH_IT):
-        yield
 
 
 @pytest.fixture(scope="module")

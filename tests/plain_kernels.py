@@ -18,12 +18,11 @@ KERNELS = [file for file in sorted(PACKAGE.rglob("*.pxd")) if file.with_suffix("
 
 def stale_kernels() -> list[Path]:
     """Machine code that is older than what it was compiled from."""
-    written_s = max((file.stat().st_mtime for file in PACKAGE.rglob("*.pxd")), default=0.0)
     return [
         built
         for file in KERNELS
         for built in file.parent.glob(f"{file.stem}.*.so")
-        if built.stat().st_mtime < max(written_s, file.with_suffix(".py").stat().st_mtime)
+        if built.stat().st_mtime < max(file.stat().st_mtime, file.with_suffix(".py").stat().st_mtime)
     ]
 
 

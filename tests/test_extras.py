@@ -15,8 +15,6 @@ from swell.model.errors import InvalidInput
 
 EXTRAS = (
     "matplotlib",
-    "numba",
-    "llvmlite",
     "optuna",
     "ray",
     "scipy",

@@ -45,7 +45,6 @@ LONG = (
     "tests/repro/test_findings_store.py",
     "tests/sim/test_segments_add_up.py",
     "tests/sim/test_bound.py",
-    "tests/sim/test_compiled_runs.py",
     "tests/sim/test_hu_runs.py",
     "tests/sim/profiles/test_pollux.py",
 )

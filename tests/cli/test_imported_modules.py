@@ -14,7 +14,7 @@ from swell.cli.commands import ADMIN_SOURCES, SECTIONS, SOURCES, load
 #: Packages that no command of a client needs, and each takes 10 to 270 ms of CPU time.
 HEAVY = frozenset(
     {
-        *("asyncio", "email", "httpx", "matplotlib", "numba", "numpy", "prometheus_client"),
+        *("asyncio", "email", "httpx", "matplotlib", "numpy", "prometheus_client"),
         *("psutil", "pydantic", "rich", "scipy", "sqlite3", "ssl", "starlette", "uvicorn"),
         *("swell.assemble", "swell.core", "swell.live.board", "swell.model.cluster", "swell.policies"),
     }
@@ -95,6 +95,6 @@ def test_the_help_has_each_command_once_and_no_more_than_a_page() -> None:
 def test_the_daemon_imports_no_agent_and_nothing_that_few_platforms_need() -> None:
     code = "import sys, swell.api.daemon; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True)
-    rare = {"cryptography", "httpx", "matplotlib", "numba", "ray", "scipy", "torch"}
+    rare = {"cryptography", "httpx", "matplotlib", "ray", "scipy", "torch"}
     agents = {"swell.executors.controller.controller", "swell.executors.local.agent.process"}
     assert not set(done.stdout.split()) & (rare | agents)

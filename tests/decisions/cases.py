@@ -157,7 +157,7 @@ def cores(policy: str, seed: int) -> Scenario:
 
 
 def crowded(policy: str, seed: int) -> Scenario:
-    """More open jobs than loops are plain Python for (`compiled.NUM_ROWS_WORTH_IT`)."""
+    """More than 64 open jobs at a time."""
     mix = Mix(num_jobs=76, span_s=50.0, median_s=900.0, tightness=(0.3, 12.0), arrival_s=10.0)
     return Scenario(
         nodes=cluster(4, 8, "gpu"),

@@ -13,14 +13,11 @@ import pytest
 from tests.decisions.cases import SCENES, Case, cases
 from tests.decisions.digests import Digest, Told, Transcript, difference, read, transcribe
 
-from swell.compiled import NUM_ROWS_WORTH_IT, from_rows
 from swell.model.command import WakeAt
 from swell.policies.registry import POLICIES
 
 CASES = cases()
 RECORDED = read()
-#: Their loops over jobs have a compiled twin.
-COMPILED = ("elasticflow", "edf elastic=1", "pollux")
 
 
 @pytest.mark.slow
@@ -28,13 +25,6 @@ COMPILED = ("elasticflow", "edf elastic=1", "pollux")
 def test_a_run_commands_what_it_did(case: Case) -> None:
     told = difference(RECORDED[case.name], transcribe(case))
     assert not told, f"{case.name}: {told}"
-
-
-@pytest.mark.parametrize("policy", COMPILED)
-def test_a_run_commands_the_same_with_compiled_loops(policy: str) -> None:
-    case = CASES[f"{policy}/mixed"]
-    with from_rows(0):
-        assert not difference(RECORDED[case.name], transcribe(case))
 
 
 def test_each_policy_has_a_run_of_each_scene_and_nothing_else_is_recorded() -> None:
@@ -56,16 +46,6 @@ def test_the_runs_have_every_kind_of_command_and_answer() -> None:
         )
         >= 3
     )
-
-
-def test_a_crowd_has_more_jobs_than_loops_are_plain_for() -> None:
-    case = CASES["fifo/crowded"]
-    core, world, most = case.core(), case.world(), 0
-    for _ in range(case.max_turns):
-        for command in core.handle(world.next_events()):
-            world.perform(command)
-        most = max(most, len(core.views()))
-    assert most > NUM_ROWS_WORTH_IT
 
 
 def test_a_difference_is_told_by_its_first_command() -> None:

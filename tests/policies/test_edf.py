@@ -21,7 +21,6 @@ from tests.policies.snapshots import (
     strict,
 )
 
-from swell import compiled
 from swell.arrays import IntArray
 from swell.model.snapshot import STRICT, Snapshot
 from swell.policies.elasticflow.elasticflow import ElasticFlow
@@ -240,7 +239,6 @@ def test_a_queue_of_late_jobs_is_planned_as_far_as_devices_go(monkeypatch: pytes
         return fill(profile, takers, plans, rows, how, is_late_served, worst)
 
     monkeypatch.setattr(FreeProfile, "fill", fill_noted)
-    monkeypatch.setattr(compiled, "NUM_ROWS_WORTH_IT", 1000)  # so few plans are made in plain Python at once
     jobs = [strict(f"late-{number}", LINEAR, 80, -5.0, held=0) for number in range(200)]
     Edf(elastic=1).decide(snapshot(jobs, 8))
     assert sum(planned) == edf.NUM_AT_ONCE

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.policies.snapshots import snapshots
 
-from swell import compiled
 from swell.arrays import IntArray
 from swell.model.snapshot import Snapshot
 from swell.policies.equal_share import EqualShare
@@ -53,11 +50,9 @@ def plain_equal_share(view: Snapshot) -> list[int]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("is_compiled", [False, True])
 @given(view=snapshots(), spread_remainder=st.integers(0, 1))
-def test_a_division_between_trainers(is_compiled: bool, view: Snapshot, spread_remainder: int) -> None:
-    with compiled.from_rows(0 if is_compiled else math.inf):
-        answer = BFTrainerEqualShare(spread_remainder=spread_remainder).decide(view)
+def test_a_division_between_trainers(view: Snapshot, spread_remainder: int) -> None:
+    answer = BFTrainerEqualShare(spread_remainder=spread_remainder).decide(view)
     assert answer.workers.tolist() == plain_division(view, spread_remainder)
 
 

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from tests.policies.snapshots import without_costs
 
-from swell.compiled import from_rows
 from swell.core.core import Core
 from swell.core.planner import Planner
 from swell.core.platform_core import PlatformCore
@@ -44,8 +43,7 @@ def run(policy: Policy, disturbed: Disturbed | None = None, cost: str = "none") 
     conditions = Conditions(nodes=NUM_NODES, devices_per_node=1, resize_cost=cost)
     planner = Planner(policy, BestFitPlacer())
     core = PlatformCore(lambda: Core(planner, FittedBelief(), make_settings(SETTINGS).core))
-    with from_rows(0):
-        return simulate(core, set_up(jobs, hu(), conditions))
+    return simulate(core, set_up(jobs, hu(), conditions))
 
 
 def quick(kind: type[HuT], **parameters: int) -> HuT:

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swell.compiled import compiled
-from swell.solvers.turns import OccupiedDevices, Tasks, _run, ends_if_in_time, ends_in_order
+from swell.solvers.turns import OccupiedDevices, Tasks, ends_if_in_time, ends_in_order
 
 DEVICES = np.array([[1, 2, 4], [1, 2, 4], [2, 4, 8]])
 RATES = np.array([[1.0, 2.0, 4.0], [1.0, 1.5, 2.0], [1.0, 2.0, 3.0]])
@@ -123,14 +122,3 @@ def test_an_end_that_is_too_late_is_found(
     latest = np.array([np.inf, latest_s, np.inf])
     found = ends_if_in_time(some, np.array(rows), num_devices, NONE, latest)
     assert (found is None) == (ends_s[1] > latest_s + 1e-6)
-
-
-@given(case=cases(), fixed_s=st.tuples(times, times, times))
-def test_compiled_or_not_it_is_the_same(
-    case: tuple[Tasks, list[int], int], fixed_s: tuple[float, float, float]
-) -> None:
-    some, rows, num_devices = case
-    some = some._replace(fixed_s=np.array(fixed_s))
-    result, latest_s = np.full(3, np.inf), np.full(3, np.inf)
-    compiled(_run)(some, np.array(rows), num_devices, NONE, latest_s, result)
-    assert result.tolist() == ends(some, rows, num_devices)

@@ -15,7 +15,6 @@ from types import FrameType
 
 import msgspec
 
-from swell import compiled
 from swell.api.errors import ApiError, InvalidOption
 from swell.api.intake import Intake
 from swell.api.job_file import load_webhooks
@@ -70,7 +69,7 @@ def serve(
     settings = options.made_settings
     webhooks = load_webhooks(folder.webhooks_file)
     _log_with_dates()
-    _use_built_loops()
+    _tell_of_plain_loops()
     _give_back_large_blocks()
     with _opened(folder, options, webhooks) as platform, ExitStack() as stack:
         listeners = _listen(stack, folder, options.share, port)
@@ -168,13 +167,13 @@ class PageDoor:
         self._port = int(listener.getsockname()[1])
 
 
-def _use_built_loops() -> None:
-    """A turn takes milliseconds, and to compile a loop would take seconds."""
-    compiled.compile_never()
-    if compiled.library is None:
+def _tell_of_plain_loops() -> None:
+    from swell.solvers.profile import fill
+
+    if fill.__file__.endswith(".py"):
         log.warning(
-            "the loops of the scheduler run as plain Python, which is slow with hundreds of open jobs: they "
-            "were not built at installation; pip install 'swell[loops]' and python -m swell.loops build them"
+            "the loops of the scheduler run as plain Python, which is slow with hundreds of open jobs: there "
+            "was no C compiler when Swell was installed"
         )
 
 

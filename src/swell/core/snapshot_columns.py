@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from swell.arrays import BoolArray, FloatArray, IntArray, read_only
-from swell.compiled import suited
+from swell.arrays import FloatArray, read_only
 from swell.model.options import Options
 
 #: A change that is overdue is expected to take longer by this share of the time by which it is.
@@ -38,20 +38,25 @@ def advanced(now_s: float, columns: Columns, start_cost_s: FloatArray) -> dict[s
 def idle_s(
     now_s: float, columns: Columns, options: Options, option_start_s: FloatArray, option_resize_s: FloatArray
 ) -> FloatArray:
-    """(J,) for which, at most, each gang does no work yet; 0 of one that trains."""
-    column = np.zeros(len(options.num))
-    suited(_idle, len(column))(
-        now_s,
-        columns["changing_since_s"],
-        columns["is_launching"],
-        options.starts,
-        options.workers,
-        columns["held_workers"],
-        columns["earlier_pauses"],
-        option_start_s,
-        option_resize_s,
-        column,
-    )
+    """(J,) for which, at most, each gang does no work yet; 0 of one that trains.
+
+    Pauses of one gang are waited out one after the other: the latest three before this one, too.
+    """
+    since_s, held, column = columns["changing_since_s"], columns["held_workers"], np.zeros(len(options.num))
+    for row in np.flatnonzero(~np.isnan(since_s)).tolist():
+        places = slice(options.starts[row], options.starts[row + 1])
+        workers, resize_s = options.workers[places].tolist(), option_resize_s[places].tolist()
+        fitting = bisect_right(workers, held[row])
+        of_change_s = option_start_s[places].tolist() if columns["is_launching"][row] else resize_s
+        cost_s = of_change_s[fitting - 1] if fitting else 0.0
+        for size, takes_s in zip(workers, resize_s, strict=True):
+            earlier = int(columns["earlier_pauses"][row])
+            while earlier > 0:
+                if size == earlier & (1 << WORKERS_BITS) - 1:
+                    cost_s += takes_s
+                earlier >>= WORKERS_BITS
+        left_s = cost_s - max(now_s - since_s[row], 0.0)
+        column[row] = left_s if left_s > 0.0 else -OVERDUE_SHARE * left_s
     return read_only(column)
 
 
@@ -64,37 +69,3 @@ def with_waits(
     waited_s = np.nan_to_num(now_s - columns["waits_since_s"])
     left_s = np.maximum(most_wait_s - waited_s, 0.0)
     return read_only(option_start_s + np.repeat(left_s, options.num))
-
-
-def _idle(
-    now_s: float,
-    since_s: FloatArray,
-    is_launching: BoolArray,
-    starts: IntArray,
-    workers: IntArray,
-    held: IntArray,
-    earlier_pauses: IntArray,
-    start_s: FloatArray,
-    resize_s: FloatArray,
-    idle_s: FloatArray,
-) -> None:
-    """Write for how long, at most, each gang that starts or pauses does no work yet.
-
-    Pauses of one gang are waited out one after the other: the latest three before this one, too.
-    """
-    for row in range(len(idle_s)):
-        if since_s[row] != since_s[row]:  # NaN: nothing is under way
-            continue
-        cost_s = 0.0
-        for option in range(starts[row], starts[row + 1]):
-            if workers[option] <= held[row]:
-                cost_s = start_s[option] if is_launching[row] else resize_s[option]
-        for option in range(starts[row], starts[row + 1]):
-            earlier = earlier_pauses[row]
-            while earlier > 0:
-                if workers[option] == earlier & (1 << WORKERS_BITS) - 1:
-                    cost_s += resize_s[option]
-                earlier >>= WORKERS_BITS
-        elapsed_s = max(now_s - since_s[row], 0.0)
-        left_s = cost_s - elapsed_s
-        idle_s[row] = left_s if left_s > 0.0 else -OVERDUE_SHARE * left_s

@@ -83,7 +83,8 @@ class Levels:
         before = np.maximum(level - 1, 0)
         more_devices = self.devices_at(level) - self.devices_at(before)
         more_rate = self.rates_at(level) - self.rates_at(before)
-        return np.divide(more_devices, more_rate, out=np.zeros(len(level)), where=level > 0)
+        price: FloatArray = np.divide(more_devices, more_rate, out=np.zeros(len(level)), where=level > 0)
+        return price
 
     def worth(self, price: FloatArray) -> FloatArray:
         """(J, L + 1) what a second at levels 0, 1, 2, ... is worth, if a step is worth (J,) `price`."""

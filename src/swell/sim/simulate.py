@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from swell.compiled import compile_always
 from swell.core import loop
 from swell.core.kinds import named_kinds
 from swell.core.platform_core import PlatformCore
@@ -28,9 +27,6 @@ from swell.sim.recorder import TurnRecorder
 from swell.sim.segments import UNLOGGED, SegmentLog, Unlogged
 from swell.sim.shared_cores import BY_WEIGHT, CoreDivision
 from swell.sim.world import SimulatedWorld
-
-#: So many jobs make so many plans that machine code for the loops of a policy is worth its import.
-NUM_JOBS_WORTH_COMPILING = 100
 
 #: Each is a thing that the head knows by name: ten times what decisions are measured on is as far as it goes.
 MAX_DEVICES = 100_000
@@ -93,8 +89,6 @@ def simulate(
         with_offers: also work out which deadlines those who were refused could have been promised.
         log: a fresh one, to keep with each outcome what the job's gangs did (`JobOutcome.segments`).
     """
-    if len(scenario.jobs) >= NUM_JOBS_WORTH_COMPILING:
-        compile_always()
     pool = scenario.pool
     ledger = JobLedger(scenario.jobs, scenario.most_devices, log)
     num_told = 0

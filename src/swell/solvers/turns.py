@@ -10,7 +10,6 @@ from typing import NamedTuple
 import numpy as np
 
 from swell.arrays import FloatArray, IntArray
-from swell.compiled import part, suited
 
 #: An end that is later by less is not later: sums are not exact.
 NO_LATER_S = 1e-6
@@ -47,7 +46,7 @@ def ends_in_order(tasks: Tasks, rows: IntArray, num_devices: int, occupied: Occu
     Complexity: O(n (m + k) L) for n rows, of which m run at a time and k do not fit on what these leave.
     """
     ends_s = np.full(len(rows), np.inf)
-    suited(_run, len(rows))(tasks, rows, num_devices, occupied, ends_s.copy(), ends_s)
+    _run(tasks, rows, num_devices, occupied, ends_s.copy(), ends_s)
     return ends_s
 
 
@@ -56,7 +55,7 @@ def ends_if_in_time(
 ) -> FloatArray | None:
     """`ends_in_order`; None, and sooner, if one of `rows` ends later than its `latest_s` (n,)."""
     ends_s = np.full(len(rows), np.inf)
-    is_in_time = suited(_run, len(rows))(tasks, rows, num_devices, occupied, latest_s, ends_s)
+    is_in_time = _run(tasks, rows, num_devices, occupied, latest_s, ends_s)
     return ends_s if is_in_time else None
 
 
@@ -99,7 +98,6 @@ def _run(
     return bool((ends_s <= latest_s + NO_LATER_S).all())
 
 
-@part
 def _first_turn(tasks: Tasks, rows: IntArray) -> _Turn:
     num = len(rows)
     after, before = np.arange(1, num + 2), np.arange(-1, num)
@@ -123,7 +121,6 @@ def _first_turn(tasks: Tasks, rows: IntArray) -> _Turn:
     )
 
 
-@part
 def _list_held(turn: _Turn) -> int:
     """Write the places that have a level; returns how many."""
     num_running = 0
@@ -134,7 +131,6 @@ def _list_held(turn: _Turn) -> int:
     return num_running
 
 
-@part
 def _num_occupied(occupied: OccupiedDevices, clock_s: float) -> int:
     num = 0
     for at in range(len(occupied.devices)):
@@ -143,7 +139,6 @@ def _num_occupied(occupied: OccupiedDevices, clock_s: float) -> int:
     return num
 
 
-@part
 def _list_due(tasks: Tasks, rows: IntArray, turn: _Turn, num_running: int, left: int) -> int:
     """Write what is due: in order, to each the highest level that fits; returns to how many."""
     for place in turn.running[:num_running]:
@@ -162,7 +157,6 @@ def _list_due(tasks: Tasks, rows: IntArray, turn: _Turn, num_running: int, left:
     return num_due
 
 
-@part
 def _deal(
     tasks: Tasks, rows: IntArray, turn: _Turn, num_running: int, num_due: int, free: int, clock_s: float
 ) -> int:
@@ -192,7 +186,6 @@ def _deal(
     return num_on
 
 
-@part
 def _change(tasks: Tasks, rows: IntArray, turn: _Turn, place: int, level: int) -> None:
     if turn.level[place] == 0:
         turn.pause_s[place] = tasks.start_s[rows[place], level - 1]
@@ -201,7 +194,6 @@ def _change(tasks: Tasks, rows: IntArray, turn: _Turn, place: int, level: int) -
     turn.level[place] = level
 
 
-@part
 def _next_event_s(
     tasks: Tasks, rows: IntArray, turn: _Turn, num_running: int, occupied: OccupiedDevices, clock_s: float
 ) -> float:
@@ -218,7 +210,6 @@ def _next_event_s(
     return next_s
 
 
-@part
 def _train(
     tasks: Tasks,
     rows: IntArray,

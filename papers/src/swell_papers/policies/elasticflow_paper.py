@@ -9,7 +9,6 @@ from functools import partial
 import numpy as np
 
 from swell.arrays import BoolArray, IntArray
-from swell.compiled import suited
 from swell.model.plan import Allocation, Refusal
 from swell.model.snapshot import Snapshot
 from swell.policies.elasticflow.promises import next_step_s, owned_profile
@@ -70,7 +69,7 @@ class ElasticFlowPaper(Policy):
             lambda row: "its minimum satisfactory share, plus free devices that help it most",
             "the shares of other jobs come first, and its own is not needed yet",
         )
-        next_s = float(suited(next_step_s, snapshot.num_jobs)(level, levels.held, plans.top, plans.change_s))
+        next_s = next_step_s(level, levels.held, plans.top, plans.change_s)
         floor = np.minimum(levels.workers_at(plans.now), answer.workers)
         wake_s = snapshot.now_s + max(next_s, MOMENT_S)
         return replace(answer, floor=floor, refusals=refusals, wake_s=wake_s)

@@ -9,7 +9,6 @@ from functools import cached_property
 import numpy as np
 
 from swell.arrays import IntArray
-from swell.compiled import suited
 from swell.model.lengths import span
 from swell.model.plan import PlanForecast
 from swell.model.snapshot import Snapshot
@@ -37,8 +36,10 @@ class ElasticFlowAccount:
     @cached_property
     def codes(self) -> Sequence[str]:
         """(J,) codes of the reasons."""
-        level, number = self.shares.level, np.zeros(len(self.shares.level), dtype=np.int64)
-        suited(_list_codes, len(level))(level, self.shares.floor, self.promises.grade, number)
+        level, grade = self.shares.level, self.promises.grade
+        is_kept = (grade >= 0) & ((level == self.shares.floor) | (grade == JUST))
+        is_first = (grade < 0) & (level == 1)
+        number = np.select([grade == BROKEN, level == 0, is_kept, is_first], [4, 0, 3, 1], 2)
         return [CODES[one] for one in number.tolist()]
 
     def text(self, row: int) -> str:
@@ -107,16 +108,3 @@ class ElasticFlowAccount:
             np.where(is_planned, np.fmin(start_s, now_s + plans.change_s), start_s),
             np.where(is_planned, np.minimum(finish_s, now_s + plans.end_s), finish_s),
         )
-
-
-def _list_codes(level: IntArray, floor: IntArray, grade: IntArray, number: IntArray) -> None:
-    """Write which of CODES each job has."""
-    for row in range(len(level)):
-        if grade[row] == BROKEN:
-            number[row] = 4
-        elif level[row] == 0:
-            number[row] = 0
-        elif grade[row] >= 0 and (level[row] == floor[row] or grade[row] == JUST):
-            number[row] = 3
-        else:
-            number[row] = 1 if grade[row] < 0 and level[row] == 1 else 2

@@ -1,1 +1,0 @@
-"""How inner loops become machine code, once at installation: `python -m swell.loops`."""
