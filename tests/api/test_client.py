@@ -92,7 +92,7 @@ def test_what_was_submitted_tells_whether_it_is_promised(
 ) -> None:
     """The answer is the id as before, and an offer with which the job is taken."""
     fields: dict[str, Any] = {"script": script, "global_batch": 8, "steps": 1}
-    refused = client.submit(**fields, deadline="now+5s")
+    refused = client.submit(**fields, deadline="now+5s", or_nothing=True)
     assert refused == control.job(refused).id == f"{refused}" == json.loads(json.dumps(refused))
     assert (refused.promised, refused.offer) == (False, "now+1m1s")
     taken = client.submit(**fields, deadline=refused.offer)

@@ -418,7 +418,9 @@ def test_a_refused_job_is_submitted_again_with_what_was_offered(served: Served, 
     spec = {"name": "digits", "script": __file__, "workdir": "/", "global_batch": 64, "steps": 10}
     with served.opened() as client:
         headers = {"Authorization": f"Bearer {'t' * 40}"}
-        job_id = client.post("/v1/jobs", json={**spec, "deadline": "now+5s"}, headers=headers).json()["id"]
+        job_id = client.post(
+            "/v1/jobs", json={**spec, "deadline": "now+5s", "or_nothing": True}, headers=headers
+        ).json()["id"]
     assert served.control.job(job_id).phase is Phase.REJECTED
     page = browser.new_context().new_page()
     page.set_default_timeout(SOON_MS)
