@@ -77,9 +77,16 @@ def told_to(digest: Any, handle: Callable[..., Any]) -> Callable[..., Any]:
     return told
 
 
+def simulated(log: str) -> list[str]:
+    """The command with which refused jobs end, as they always did in commits that have no option for it."""
+    described = subprocess.run([*PROGRAM, "simulate", "--help"], check=True, capture_output=True, text=True)
+    end = ["--refused", "end"] if "--refused" in described.stdout else []
+    return ["simulate", log, *end, "--cluster", CLUSTER]
+
+
 def simulation(log: str) -> Rounds:
     """A whole command."""
-    command = [*PROGRAM, "simulate", log, "--refused", "end", "--cluster", CLUSTER]
+    command = [*PROGRAM, *simulated(log)]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)  # compiles
     yield {}
     while True:
@@ -168,7 +175,7 @@ def commands(log: str) -> Rounds:
         run = counted_commands(counters, figures)
         run("help", "--help")
         for _ in range(2):  # the first one may compile
-            run("simulate", "simulate", log, "--refused", "end", "--cluster", CLUSTER)
+            run("simulate", *simulated(log))
         with platform(folder / "state", run) as pid:
             told = run("jobs", "jobs", "--state", str(folder / "state"))
             figures["jobs_bytes"] = told[1] + told[2]
