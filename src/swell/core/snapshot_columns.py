@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from swell.arrays import FloatArray, read_only
+from swell.core.idle_times import write_idle_times
 from swell.model.options import Options
-
-#: A change that is overdue is expected to take longer by this share of the time by which it is.
-OVERDUE_SHARE = 0.1
-
-#: Of a number of workers, where some are packed into one number.
-WORKERS_BITS = 17
 
 #: (J,) columns of the table by name, read-only.
 Columns = Mapping[str, Any]
@@ -42,21 +36,19 @@ def idle_s(
 
     Pauses of one gang are waited out one after the other: the latest three before this one, too.
     """
-    since_s, held, column = columns["changing_since_s"], columns["held_workers"], np.zeros(len(options.num))
-    for row in np.flatnonzero(~np.isnan(since_s)).tolist():
-        places = slice(options.starts[row], options.starts[row + 1])
-        workers, resize_s = options.workers[places].tolist(), option_resize_s[places].tolist()
-        fitting = bisect_right(workers, held[row])
-        of_change_s = option_start_s[places].tolist() if columns["is_launching"][row] else resize_s
-        cost_s = of_change_s[fitting - 1] if fitting else 0.0
-        for size, takes_s in zip(workers, resize_s, strict=True):
-            earlier = int(columns["earlier_pauses"][row])
-            while earlier > 0:
-                if size == earlier & (1 << WORKERS_BITS) - 1:
-                    cost_s += takes_s
-                earlier >>= WORKERS_BITS
-        left_s = cost_s - max(now_s - since_s[row], 0.0)
-        column[row] = left_s if left_s > 0.0 else -OVERDUE_SHARE * left_s
+    column = np.zeros(len(options.num))
+    write_idle_times(
+        now_s,
+        columns["changing_since_s"],
+        columns["is_launching"].view(np.uint8),
+        columns["held_workers"],
+        columns["earlier_pauses"],
+        options.starts,
+        options.workers,
+        option_start_s,
+        option_resize_s,
+        column,
+    )
     return read_only(column)
 
 
