@@ -48,9 +48,8 @@ class BuddyAllocation:
         self._leaving = np.zeros_like(reality.free)  #: (L,) of the free ones those that jobs really hold
         self.shares: dict[str, dict[int, int]] = {}  #: of jobs that were looked at
         self.evicted: set[str] = set()
-        self._steps: list[
-            tuple[str, int, int]
-        ] = []  #: jobs, leaves, and by how much the job's number changed
+        #: Jobs, leaves, and by how much the job's number changed.
+        self._steps: list[tuple[str, int, int]] = []
 
     def share(self, job: str) -> Share:
         """Devices that the job has by now."""
@@ -177,7 +176,7 @@ class BuddyAllocation:
 
     def _fit(self, job: str, num: int, home: BoolArray, times: int = 1) -> bool:
         """Give it so many free devices of one of the smallest groups that are large enough, or of so many of
-        them each: no job has to move."""
+        them each: no job has to move. If it fails for one, nothing has changed."""
         for group in self._ranked(job, num, self._large_enough(num, home), home):
             times -= self._attempt(self._fill, job, num, group, home)
             if not times:
@@ -212,8 +211,9 @@ class BuddyAllocation:
     def _large_enough(self, num: int, home: BoolArray, may_be_island: bool = True) -> BoolArray:
         """(G,) the smallest groups that have so many devices at home, free or not."""
         tree, widths = self._tree, self._widths(home)
-        is_one = tree.is_node | ~tree.is_on_node
-        return tree.smallest(widths if may_be_island else widths * is_one, num)
+        if not may_be_island:
+            widths = widths * (tree.is_node | ~tree.is_on_node)
+        return tree.smallest(widths, num)
 
     def _pieces(self, num: int, groups: IntArray, home: BoolArray) -> Mapping[int, int]:
         """Number of devices -> of how many of the groups it is to have so many: of few, the largest first."""
@@ -231,19 +231,19 @@ class BuddyAllocation:
         groups = (is_one & (free >= num)).nonzero()[0]
         if len(groups) < 2:
             return list(groups.tolist())
-        really = self._really(job)
-        own = tree.sums(np.maximum(self._by_leaf(really) - self._by_leaf(self.share(job)), 0))
-        own_there = np.minimum(own[groups], num)
-        at_once = free[groups] - self._sums(self._leaving, home)[groups] + own_there
+        at_once, by_own = free[groups] - self._sums(self._leaving, home)[groups], list[IntArray]()
+        if really := self._really(job):
+            own = tree.sums(np.maximum(self._by_leaf(really) - self._by_leaf(self.share(job)), 0))
+            own_there = np.minimum(own[groups], num)
+            at_once += own_there
+            by_own = [-own[tree.ancestors[tree.node_level, groups]], -own_there]
         keys = [*free[tree.around[:, groups]]]
         if tree.cores is not None:
             node = tree.ancestors[tree.node_level, groups]
             workers = tree.sums(tree.widths - self._free)[node] + num
             keys.append(np.maximum(workers / tree.cores[groups], 1.0))
         waits = (num - np.minimum(at_once, num)) * tree.is_on_node[groups]
-        keys += [waits, tree.has_owned[groups]]
-        if really:
-            keys += [-own[tree.ancestors[tree.node_level, groups]], -own_there]
+        keys += [waits, tree.has_owned[groups], *by_own]
         return list(groups[np.lexsort(keys)].tolist())
 
     # Room made by moving others
@@ -260,7 +260,7 @@ class BuddyAllocation:
         Args:
             node: (L,) leaves of the node on which all of this happens; None: jobs leave nodes, not islands.
         """
-        if self._attempt(self._fit, job, num, home) or (node is None and self._fit_on_node(job, num, home)):
+        if self._fit(job, num, home) or (node is None and self._fit_on_node(job, num, home)):
             return True
         place = self._cheapest(job, num, home, node is not None)
         if place is None:

@@ -29,9 +29,8 @@ class DeviceTree:
     devices: Sequence[tuple[str, ...]]  #: (L,) of each leaf
     widths: IntArray  #: (L,) number of devices
     nodes: Sequence[Node]  #: (L,) of which each leaf is a part
-    levels: (
-        IntArray  #: (V, L) the group of each leaf at each level: islands from the inside, node, rack, cluster
-    )
+    #: (V, L) the group of each leaf at each level: islands from the inside, node, rack, cluster.
+    levels: IntArray
     node_level: int
 
     @cached_property
