@@ -19,7 +19,7 @@ class MovablePart(NamedTuple):
     """What a job has of one group of devices, and may have elsewhere instead. The smallest comes first."""
 
     num: int
-    dearness: int  #: of moving it: 0 if it does not run yet, 1, or 2 if it may not go to borrowed nodes
+    moving_cost: int  #: 0 if it does not run yet, 1, or 2 if it may not go to borrowed nodes
     job: str
 
 
@@ -332,7 +332,7 @@ class BuddyAllocation:
         if lacking <= 0:
             return ()
         parts = self._parts(np.where(is_owned, 0, -1)).get(0, ())
-        return _fewest([part for part in parts if part.dearness < 2], lacking)
+        return _fewest([part for part in parts if part.moving_cost < 2], lacking)
 
     def _parts(self, group_of: IntArray) -> Mapping[int, Sequence[MovablePart]]:
         """What jobs have of each group, by (L,) groups of leaves, -1 of those that do not matter: jobs that
@@ -347,27 +347,27 @@ class BuddyAllocation:
                 if group_of[leaf] >= 0 and job not in self._pinned:
                     nums[int(group_of[leaf])][job] += num
         return {
-            group: [MovablePart(num, self._dearness(job), job) for job, num in there.items()]
+            group: [MovablePart(num, self._moving_cost(job), job) for job, num in there.items()]
             for group, there in nums.items()
         }
 
-    def _dearness(self, job: str) -> int:
+    def _moving_cost(self, job: str) -> int:
         return 2 if job in self._owned_only else int(job in self._reality.held)
 
 
 def _cost(leaving: Sequence[MovablePart]) -> tuple[int, int]:
-    """The highest dearness of these, and how many run."""
-    dearness = [part.dearness for part in leaving]
-    return max(dearness, default=0), sum(dear > 0 for dear in dearness)
+    """The highest moving cost of these, and how many run."""
+    costs = [part.moving_cost for part in leaving]
+    return max(costs, default=0), sum(cost > 0 for cost in costs)
 
 
 def _fewest(parts: Iterable[MovablePart], num: int) -> Sequence[MovablePart] | None:
-    """Fewest parts that have `num` devices together, of the lowest dearness possible; None: too few.
+    """Fewest parts that have `num` devices together, of the lowest moving cost possible; None: too few.
 
     The last part is the smallest that suffices.
     """
-    for dearness in range(3):
-        left = sorted(part for part in parts if part.dearness <= dearness)
+    for cost in range(3):
+        left = sorted(part for part in parts if part.moving_cost <= cost)
         if sum(part.num for part in left) >= num:
             break
     else:
