@@ -191,7 +191,7 @@ POLLUX = Study(
 
 # The mixed queue
 
-#: Their labels; those that refuse also with refused jobs that end.
+#: Their labels; the default and the one before it also with refused jobs that end.
 MIXED_LINES = (
     *(UNIFIED, DEFAULT, "edf_admission", "saxena", "pollux", "bftrainer"),
     *(f"{policy}{REFUSED_END}" for policy in (UNIFIED, DEFAULT)),

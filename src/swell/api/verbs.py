@@ -242,9 +242,10 @@ class SubmittedJob(str):
 
     @property
     def offer(self) -> str:
-        """The deadline with which a refused job can be submitted again, as `now+12m`; empty if there is none.
+        """The deadline that could be promised when that of the job was refused, as `now+12m`; else empty.
 
-        Waits as `promised` does. Why it was refused is the `reason` of `wait_for_verdict(job)`.
+        Waits as `promised` does. Why it was refused is the `refusal` of `wait_for_verdict(job)`; if the job
+        ended, its `reason`.
         """
         from swell.api.words import offer  # words for people, which other calls need not wait for
 

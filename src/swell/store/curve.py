@@ -48,7 +48,7 @@ class CurvePoint(msgspec.Struct, frozen=True, array_like=True, gc=False):
 def absorb(points: list[CurvePoint], new: CurvePoint) -> None:
     """Append a point. What it tells again goes: the same report, and steps that are repeated.
 
-    A point that may have been told before is left out up to the newest step.
+    A point that may have been told before is left out, unless it goes beyond the newest step.
     """
     if new.is_again and points and new.last_step <= points[-1].last_step:
         return
