@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from swell.wire.environ import EXIT_STOPPED
 from swell.wire.messages import (
+    CALIBRATED_BYTES,
     Abort,
     Alive,
     Bound,
@@ -105,7 +106,7 @@ class EmulatedWorker:
         yield Joined(generation=order.generation, steps=self.steps)
         if self.welcome is not None and self.welcome.mode == "calibrate":
             if order.rank == 0:
-                yield Calibrated(allreduce_s=dict.fromkeys(self.welcome.allreduce_bytes, ALLREDUCE_S))
+                yield Calibrated(allreduce_s=dict.fromkeys(CALIBRATED_BYTES, ALLREDUCE_S))
             yield Exit(0)
 
     def _suspend(self, generation: int, now_s: float) -> Iterator[Act]:

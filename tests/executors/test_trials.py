@@ -29,7 +29,6 @@ from swell.store.code_store import CodeStore
 from swell.wire.findings import ScriptFinding
 from swell.wire.messages import (
     CALIBRATED_BYTES,
-    Calibrated,
     Failed,
     GroupStepped,
     Hello,
@@ -250,37 +249,6 @@ def test_a_script_that_fails_with_a_part_of_a_batch_is_measured_with_all_of_it(
     assert told.event.message == "take sizes from the batch\nExpected hidden size 32"
 
 
-def test_large_gradients_are_summed_at_their_own_size_once() -> None:
-    """Saxena, section III-B: t_comm(p, k) is measured with as many parameters as the job has."""
-    job, num_bytes = make_stage(), 400_000_000
-    command = ProfileJob(job_id="digits-1", spec=job.spec, sizes=(1, 2, 4), device_kind="cpu")
-    times = times_of(2, 4)
-    trial = Trial(job, command, 4, times, GangSettings())
-    said = Profiled(compute_s={64: 0.1}, grad_bytes=num_bytes, state_bytes=8, samples_per_epoch=512)
-    trial.begin(ALONE, ["node0/0"], 0.0)
-    trial.said(0, said, 1.0)
-    assert trial.exited(0, 0, "", 2.0) == [] and trial.left == [sum_of(2), sum_of(4)], (
-        "it is not answered yet"
-    )
-    for size, first in ((2, 1), (4, 3)):
-        trial.begin(sum_of(size), [f"node0/{place}" for place in range(size)], 3.0)
-        welcome = welcome_of(trial.said(first, Hello(token="", worker=first, pid=1), 3.0))
-        assert welcome.allreduce_bytes == (num_bytes,)
-        trial.said(first, Calibrated(allreduce_s={num_bytes: 0.1 * size}), 4.0)
-        ends = [trial.exited(first + rank, 0, "", 5.0) for rank in range(size)]
-    [told] = ends[-1]
-    assert isinstance(told, Report) and isinstance(told.event, JobProfiled)
-    profile = told.event.profile
-    assert profile.allreduce_s[2] == pytest.approx(0.2) and profile.allreduce_s[4] == pytest.approx(0.4)
-    assert profile.allreduce_sizes == (2, 4)
-    assert times.allreduce_s[2][1000] == 0.001 and times.launch_s[2] == 0.5, "what was known stays"
-    again = Trial(job, command, 4, times, GangSettings())
-    again.begin(ALONE, ["node0/0"], 0.0)
-    again.said(0, said, 1.0)
-    [told] = again.exited(0, 0, "", 2.0)
-    assert isinstance(told, Report) and isinstance(told.event, JobProfiled)
-
-
 def times_of(*sizes: int) -> GroupTimes:
     usual = dict.fromkeys(CALIBRATED_BYTES, 0.001)
     return GroupTimes(allreduce_s=dict.fromkeys(sizes, usual), launch_s=dict.fromkeys(sizes, 0.5))
@@ -370,20 +338,19 @@ def test_no_group_has_more_workers_than_its_host_has_devices() -> None:
     assert isinstance(told, Report) and isinstance(told.event, JobProfiled)
 
 
-def test_large_gradients_for_which_there_is_no_memory_are_extrapolated() -> None:
+def test_sums_of_large_gradients_take_in_proportion_to_their_bytes() -> None:
+    """Saxena, section III-B: t_comm(p, k) grows with the number of parameters."""
     job = make_stage()
     command = ProfileJob(job_id="digits-1", spec=job.spec, sizes=(1, 2), device_kind="cpu")
     times = GroupTimes(allreduce_s={2: {1000: 0.001, 30_000_000: 0.03}})
     trial = Trial(job, command, 2, times, GangSettings())
-    said = Profiled(compute_s={64: 0.1}, grad_bytes=400_000_000, state_bytes=8, samples_per_epoch=512)
+    said = Profiled(compute_s={64: 0.1}, grad_bytes=300_000_000, state_bytes=8, samples_per_epoch=512)
     trial.begin(ALONE, ["node0/0"], 0.0)
     trial.said(0, said, 1.0)
-    trial.exited(0, 0, "", 2.0)
-    trial.begin(sum_of(2), ["node0/0", "node0/1"], 3.0)
-    trial.exited(1, -9, "", 4.0)
-    [told] = trial.exited(2, -9, "", 4.0)
+    [told] = trial.exited(0, 0, "", 2.0)
     assert isinstance(told, Report) and isinstance(told.event, JobProfiled)
-    assert told.event.profile.allreduce_sizes == () and told.event.profile.allreduce_s[2] > 0.03
+    profile = told.event.profile
+    assert profile.allreduce_s[2] == pytest.approx(0.3) and profile.allreduce_sizes == ()
 
 
 def welcome_of(effects: Sequence[Effect]) -> Welcome:

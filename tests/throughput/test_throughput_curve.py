@@ -9,11 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.throughput.test_open_batches import CACHED, OWN, believed, job, profile
 
-from swell.executors.gang.allreduce import is_measured
 from swell.model.job import Profile
 from swell.model.throughput import EstimateSource, ThroughputPoint
 from swell.throughput.belief import FittedBelief
-from swell.wire.messages import CALIBRATED_BYTES
 
 SIZES = np.array([1, 2, 4, 8, 16], dtype=np.int64)
 ONE_NODE = np.ones_like(SIZES)
@@ -93,17 +91,3 @@ def test_an_estimate_is_checked_once_when_the_size_has_run_for_long_enough() -> 
 def test_a_profile_that_does_not_tell_is_not_checked() -> None:
     belief = believed(job(is_open=False), SUMMED)
     assert not any(belief.learn_rate("j", 8, 0.1, 50) for _ in range(20))
-
-
-BEYOND = max(CALIBRATED_BYTES)
-
-
-@given(st.lists(st.integers(1, 20 * BEYOND), max_size=5), st.integers(1, 20 * BEYOND))
-def test_large_gradients_are_measured_at_their_own_size(others: list[int], num_bytes: int) -> None:
-    usual = dict.fromkeys(CALIBRATED_BYTES, 0.1)
-    known = usual | dict.fromkeys(others, 0.1)
-    assert not is_measured({}, num_bytes)
-    assert is_measured(known, num_bytes) or num_bytes > BEYOND
-    assert is_measured(known | {num_bytes: 0.1}, num_bytes)
-    if num_bytes > max(known):
-        assert not is_measured(known, num_bytes)

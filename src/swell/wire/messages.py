@@ -396,7 +396,6 @@ class Welcome(Message, frozen=True, kw_only=True):
     compares: bool = False  #: mode `profile`: first compare one worker with two
     resumes: bool = False  #: mode `profile`: then see whether the script can go on from a checkpoint
     least_workers: int = 1  #: mode `profile`: among so many a state that can be divided is divided
-    allreduce_bytes: tuple[int, ...] = CALIBRATED_BYTES  #: mode `calibrate`: measure these
     max_local_batch: int | None = None  #: samples that a pass may have at most; None: no limit is known
     measures_noise: bool = False  #: mode `train`: tell the noise scale of the gradients
 

@@ -7,13 +7,8 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from swell.wire.messages import CALIBRATED_BYTES
-
 #: Groups larger than this are not measured, but extrapolated.
 MAX_MEASURED = 8
-
-#: Two measured numbers of bytes tell of those between them, if the larger is at most so many times the other.
-NEAR_RATIO = 2.0
 
 
 class GroupTimes(msgspec.Struct, kw_only=True):
@@ -38,21 +33,7 @@ class GroupTimes(msgspec.Struct, kw_only=True):
         if not self.crossing_s:
             return {}
         within_s = allreduce_s(self.allreduce_s, 2, num_bytes)
-        return {2: {2: max(0.0, _interpolate(self.crossing_s, num_bytes) - within_s)}}
-
-
-def is_measured(points: Mapping[int, float], num_bytes: int) -> bool:
-    """Whether the time for gradients of so many bytes follows from what was measured.
-
-    Up to the largest of `CALIBRATED_BYTES` it does. Beyond that, sums are measured at the sizes of the
-    jobs that need them: a job's own size counts, or two sizes around it that are near.
-    """
-    known = sorted(points)
-    if not known or num_bytes <= max(CALIBRATED_BYTES):
-        return bool(known)
-    above = next((each for each in known if each >= num_bytes), None)
-    below = max((each for each in known if each <= num_bytes), default=None)
-    return above is not None and below is not None and above <= NEAR_RATIO * below
+        return {2: {2: max(0.0, sum_s(self.crossing_s, num_bytes) - within_s)}}
 
 
 def sizes_to_measure(sizes: Sequence[int], num_devices: int) -> list[int]:
@@ -69,8 +50,17 @@ def allreduce_s(table: Mapping[int, Mapping[int, float]], num_workers: int, num_
     """
     if num_workers == 1 or not table:
         return 0.0
-    by_size = {size: _interpolate(points, num_bytes) for size, points in table.items()}
+    by_size = {size: sum_s(points, num_bytes) for size, points in table.items()}
     return _interpolate(by_size, num_workers)
+
+
+def sum_s(points: Mapping[int, float], num_bytes: int) -> float:
+    """Seconds for so many bytes; beyond the largest measured number they grow as the bytes do.
+
+    That is no less than a sum takes whose time is a latency and a time per byte.
+    """
+    most = max(points)
+    return _interpolate(points, min(num_bytes, most)) * max(1.0, num_bytes / most)
 
 
 def _interpolate(points: Mapping[int, float], at: float) -> float:

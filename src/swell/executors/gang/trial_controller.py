@@ -187,7 +187,7 @@ class Trial(GangRuntime):
         plan, script, size = self.plan, self.plan.script, part.num_workers
         match part.kind:
             case PartKind.SUM | PartKind.CROSSING:
-                return self.job.welcome(slot, "calibrate", allreduce_bytes=plan.summed_bytes(part))
+                return self.job.welcome(slot, "calibrate")
             case PartKind.ALONE:
                 return self.job.welcome(
                     slot,

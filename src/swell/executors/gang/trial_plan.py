@@ -4,7 +4,6 @@
 |---|---|---|---|
 | `SUM` | time all-reduces, 2, 4 and 8 of them | first, once for a kind of device | the trial run is lost |
 | `ALONE` | one runs the script, with each local batch | once | the trial run fails; in less memory, or without a comparison, it is repeated |
-| `SUM` of own bytes | time all-reduces as large as the job's | if its gradients are larger than all before | they are extrapolated |
 | `CROSSING` | two on two hosts time all-reduces | then, once for a kind of device, if both have idle ones | it is left out |
 | `GROUP` | run the script, and make steps together | last, if there is time and devices are idle | no larger one follows |
 """  # noqa: E501 - a table
@@ -16,7 +15,7 @@ from enum import Enum, auto
 
 import msgspec
 
-from swell.executors.gang.allreduce import GroupTimes, allreduce_s, is_measured, sizes_to_measure
+from swell.executors.gang.allreduce import GroupTimes, allreduce_s, sizes_to_measure
 from swell.executors.gang.gang_settings import GangSettings
 from swell.executors.gang.script_conditions import ScriptConditions
 from swell.model.command import ProfileJob
@@ -80,7 +79,6 @@ class TrialPlan:
         self._command, self._settings = command, settings
         self._sizes = sizes_to_measure(command.sizes, num_devices)
         self._most_workers = num_devices // spec.devices_per_worker
-        self._measures_own = True  #: all-reduces of the job's own gradients, if they are large
         self._groups: list[int] = []  #: numbers of workers that are to make steps, ascending
         self._groups_until_s = 0.0
 
@@ -89,19 +87,12 @@ class TrialPlan:
         """Parts of which any may be the next one, the first that should; empty: all is measured."""
         known = self.times.allreduce_s
         alone = [] if self.measured is not None else [ALONE]
-        sums = [Part(PartKind.SUM, size) for size in self._sizes if size not in known or self.sums_own(size)]
+        sums = [Part(PartKind.SUM, size) for size in self._sizes if size not in known]
         if sums or alone:
             return [*sums, *alone]
         if self.crosses and not self.times.crossing_s:
             return [CROSSING]
         return [Part(PartKind.GROUP, size) for size in self._groups[:1] if not self.is_late(now_s)]
-
-    def sums_own(self, size: int) -> bool:
-        """Whether so many workers have yet to sum gradients that are as large as the job's."""
-        points = self.times.allreduce_s.get(size)
-        if self.measured is None or points is None or not self._measures_own:
-            return False
-        return not is_measured(points, self.measured.grad_bytes)
 
     def is_late(self, now_s: float) -> bool:
         """Whether the time for groups that make steps is over."""
@@ -113,19 +104,11 @@ class TrialPlan:
             self._groups = []
         elif part.kind is PartKind.CROSSING:  # reports will show what a gang over several hosts takes
             self.crosses = False
-        elif part.kind is PartKind.SUM and self.sums_own(part.num_workers):
-            self._measures_own = False
         else:
             return False
         return True
 
     # ------------------------------------------------------------ what workers are told
-    def summed_bytes(self, part: Part) -> tuple[int, ...]:
-        """What a group is to sum: the usual sizes, or only the job's own, if it has summed those before."""
-        if self.measured is None or part == CROSSING or not self.sums_own(part.num_workers):
-            return CALIBRATED_BYTES
-        return (self.measured.grad_bytes,)
-
     def group_batch(self, size: int) -> int:
         """The local batch of one of so many workers."""
         spec = self._command.spec
@@ -146,8 +129,7 @@ class TrialPlan:
         if part == CROSSING:
             times.crossing_s = said.allreduce_s
         else:
-            times.allreduce_s[size] = times.allreduce_s.get(size, {}) | said.allreduce_s
-            times.launch_s.setdefault(size, launch_s)
+            times.allreduce_s[size], times.launch_s[size] = said.allreduce_s, launch_s
 
     def note_script(self, said: Profiled, now_s: float) -> None:
         """What the script's own run tells. It may tell more of the same later."""
@@ -201,7 +183,7 @@ class TrialPlan:
             num_shards=measured.num_shards,
             between=self._between(measured),
             findings=self._findings(measured),
-            allreduce_sizes=tuple(size for size in sorted(table) if is_measured(table[size], num_bytes)),
+            allreduce_sizes=tuple(sorted(table)) if num_bytes <= max(CALIBRATED_BYTES) else (),
             group_step_s=dict(self.group_step_s),
             least_workers=script.least_workers if script.is_raised else 1,
         )

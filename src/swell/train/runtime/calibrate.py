@@ -16,8 +16,8 @@ from swell.wire import environ, messages
 
 T = TypeVar("T")
 
-#: Sums that are timed, and how many of those that are larger than the usual ones: they take long.
-NUM_TIMED, NUM_TIMED_LARGE = 5, 3
+#: Sums that are timed.
+NUM_TIMED = 5
 
 
 def main() -> None:
@@ -25,7 +25,7 @@ def main() -> None:
     link = open_link()
     group = Group(torch.device(link.welcome.device), link)
     link.send(messages.Ready())
-    sizes = link.welcome.allreduce_bytes
+    sizes = messages.CALIBRATED_BYTES
     seconds = in_group(link, group, lambda: {size: _allreduce_s(group, size) for size in sizes})
     if group.rank == 0:
         link.send(messages.Calibrated(allreduce_s=seconds))
@@ -56,8 +56,7 @@ def in_group(link: Link, group: Group, do: Callable[[], T]) -> T:
 def _allreduce_s(group: Group, num_bytes: int) -> float:
     """Median of a few, after one that is not timed; the same number on all workers, in step."""
     tensor = torch.zeros(max(1, num_bytes // 4), device=group.device)
-    num_timed = NUM_TIMED if num_bytes <= max(messages.CALIBRATED_BYTES) else NUM_TIMED_LARGE
-    timed = [_sum_s(group, tensor) for _ in range(1 + num_timed)]
+    timed = [_sum_s(group, tensor) for _ in range(1 + NUM_TIMED)]
     return statistics.median(timed[1:])
 
 
