@@ -17,7 +17,7 @@ from tests.executors.puppets import PuppetWorld, make_spec, make_stage, target
 
 from swell.executors.controller.outbox import Outbox
 from swell.executors.controller.protocol import EventTold
-from swell.executors.gang.allreduce import allreduce_s, sizes_to_measure
+from swell.executors.gang.allreduce import GroupTimes, allreduce_s
 from swell.executors.gang.gang_controller import GangController
 from swell.executors.gang.gang_record import GangRecord
 from swell.executors.gang.job_context import DeviceBinding
@@ -317,10 +317,10 @@ def test_an_all_reduce_never_takes_no_time(
 
 
 def test_only_sizes_that_are_wanted_and_there_are_measured() -> None:
-    assert sizes_to_measure((1,), 8) == []
-    assert sizes_to_measure((1, 3), 8) == [2]
-    assert sizes_to_measure((1, 2, 4, 8, 16), 32) == [2, 4, 8]
-    assert sizes_to_measure((8,), 2) == [2]
+    assert GroupTimes().unmeasured((1,), 8) == []
+    assert GroupTimes().unmeasured((1, 3), 8) == [2]
+    assert GroupTimes().unmeasured((1, 2, 4, 8, 16), 32) == [2, 4, 8]
+    assert GroupTimes().unmeasured((8,), 2) == [2]
 
 
 @pytest.mark.parametrize(

@@ -254,10 +254,6 @@ def times_of(*sizes: int) -> GroupTimes:
     return GroupTimes(allreduce_s=dict.fromkeys(sizes, usual), launch_s=dict.fromkeys(sizes, 0.5))
 
 
-def sum_of(size: int) -> Part:
-    return Part(PartKind.SUM, size)
-
-
 def group_of(size: int) -> Part:
     return Part(PartKind.GROUP, size)
 
@@ -279,7 +275,8 @@ def stepping_trial(hold: bool, pre_run_s: float = 0.0, num_devices: int = 8) -> 
 
 def step_group(trial: Trial, first: int, step_s: float, at_s: float) -> list[Effect]:
     """Its next group makes steps of this length; what follows."""
-    [part] = trial.left
+    part = trial.next_part
+    assert part is not None
     size = part.num_workers
     trial.begin(part, [f"node0/{place}" for place in range(size)], at_s)
     assert trial.part == group_of(size)
@@ -294,8 +291,8 @@ def step_group(trial: Trial, first: int, step_s: float, at_s: float) -> list[Eff
 def test_groups_make_steps_until_more_workers_are_no_faster() -> None:
     """ElasticFlow, sections 5 and 6.6: a pre-run on several numbers of devices that ends at the peak."""
     trial = stepping_trial(hold=True)
-    assert trial.left == [group_of(2)]
-    assert step_group(trial, 1, 0.06, 3.0) == [] and trial.left == [group_of(4)]
+    assert trial.next_part == group_of(2)
+    assert step_group(trial, 1, 0.06, 3.0) == [] and trial.next_part == group_of(4)
     [told] = step_group(trial, 3, 0.07, 4.0)
     assert isinstance(told, Report) and isinstance(told.event, JobProfiled)
     assert told.event.profile.group_step_s == {2: 0.06, 4: 0.07}, "eight are not tried"
@@ -304,7 +301,7 @@ def test_groups_make_steps_until_more_workers_are_no_faster() -> None:
 def test_groups_make_steps_only_if_it_is_wanted_and_for_as_long() -> None:
     assert stepping_trial(hold=False).is_over, "a trial run takes no longer by default"
     trial = stepping_trial(hold=False, pre_run_s=10.0)
-    assert trial.left == [group_of(2)]
+    assert trial.next_part == group_of(2)
     assert step_group(trial, 1, 0.06, 10.5) == []
     [told] = trial.tick(11.5)
     assert isinstance(told, Report) and isinstance(told.event, JobProfiled)

@@ -1,13 +1,13 @@
 """Trial runs: which come when, on which host and devices.
 
-Those that do not measure each other run at once (`trial_devices`), the others in order of arrival. A run that
-hangs, or takes long, holds the next one up for `LONGEST_WAIT_S`: then it shares devices with it.
+A trial run begins once there are devices for its script on which it measures no other one, and is measured by
+none (`trial_devices`). It keeps these to its end. Those for one kind of device begin in order of arrival.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -26,35 +26,42 @@ from swell.model.command import ProfileJob
 from swell.model.event import AnyEvent, GangEnded, JobProfiled, Outcome, ProfilingFailed, StepsReported
 from swell.model.job import BetweenSteps, Elasticity
 
-#: The first in line for devices to itself waits so long, then it shares some. Most trial runs take less.
-LONGEST_WAIT_S = 10.0
-#: So many trial runs at most wait for a host, or for its devices; the others are with none.
-MOST_OF_HOST = 4
-
 log = logging.getLogger("swell.agent")
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingTrial:
+    """A trial run that has no host yet."""
+
+    command: ProfileJob
+    refused_by: frozenset[str] = frozenset()  #: hosts that were asked, and did not make ready
+    why_refused: str = ""  #: by the last of them
 
 
 @dataclass(slots=True)
 class TrialRun:
     """A trial run on one host. It begins once that is ready."""
 
-    command: ProfileJob
+    asked: WaitingTrial
     host: str
+    devices: tuple[str, ...]  #: of its script
     trial: Trial
     run: DirectedRun
-    refused_by: frozenset[str]  #: hosts that were asked before
     other_host: str = ""  #: where the second of two workers on two hosts would be; empty: nowhere
-    waits_since_s: float | None = None  #: since when it is the first in line for devices
 
     @property
-    def is_open(self) -> bool:
-        """Whether its host is ready, so that it may have processes."""
-        return self.host in self.run.hosts
+    def command(self) -> ProfileJob:
+        """What the head has asked for."""
+        return self.asked.command
 
     @property
-    def is_waiting(self) -> bool:
-        """Whether nothing of it runs, and something is left."""
-        return self.is_open and bool(self.trial.left)
+    def kind(self) -> str:
+        """Of the devices that it measures."""
+        return self.command.device_kind
+
+    def measures(self, host: str) -> bool:
+        """Whether it has, or is about to have, processes on this host."""
+        return host == self.host or (host == self.other_host and self.trial.part == CROSSING)
 
 
 class Trials:
@@ -73,9 +80,9 @@ class Trials:
         self._hosts, self._openings, self._runner, self._later = hosts, openings, runs, later
         self._gang_settings = gang_settings
         self._cache = ProfileCache(state_dir)
-        self._queue: dict[str, ProfileJob] = {}  #: by job
-        self._runs: dict[str, TrialRun] = {}  #: by key, in order of arrival
-        self._apart: set[frozenset[str]] = set()  #: hosts whose workers did not find each other
+        self._queue: dict[str, WaitingTrial] = {}  #: by job
+        self._runs: dict[str, TrialRun] = {}  #: by key, in the order in which they got devices
+        self._apart: set[str] = set()  #: kinds of which workers on two hosts did not find each other
         self._is_to_go_on = False  #: `advance` will be called after what is being handled now
 
     @property
@@ -93,7 +100,7 @@ class Trials:
             why = "a job with elasticity 'restart' has no steps to measure; give an estimate_s"
             self._fail(command, why, Outcome.FAILED)
         elif not self._is_known(command):
-            self._queue[command.job_id] = command
+            self._queue[command.job_id] = WaitingTrial(command)
             self.make_way()
             self._go_on()
 
@@ -132,22 +139,28 @@ class Trials:
             if one.trial.why_not_crossed:
                 pair, why = (one.host, one.other_host), one.trial.why_not_crossed
                 log.warning("all-reduces over %s and %s were not measured: %s", *pair, why)
-                if one.other_host in self._hosts:
-                    self._apart.add(frozenset(pair))
-            self._cache.keep_times(one.command.device_kind)
+                self._apart.add(one.kind)
+            self._cache.keep_times(one.kind)
             if one.trial.profile is not None:
                 self._cache.keep_profile(one.command, one.trial.profile)
+        self._go_on()
+
+    def lose_host(self, host: str, why: str) -> None:
+        """It is gone: what it has not finished is lost. To be told before the ends of its processes."""
+        for one in list(self._runs.values()):
+            if host == one.host and host in one.run.hosts:
+                self._give_up(one.command, Outcome.LOST, why)
+                self._stop(one)
+        self._apart.clear()
         self._go_on()
 
     # ------------------------------------------------------------ in line
     def advance(self) -> None:
         """Begin what can begin. To be called from time to time."""
         self._is_to_go_on = False
-        line = [one for one in self._runs.values() if one.is_waiting]
-        if line and line[0].waits_since_s is None:
-            line[0].waits_since_s = self._runner.now_s()
-        for one in line:
-            self._begin(one)
+        for one in list(self._runs.values()):
+            if one.host in one.run.hosts and (part := one.trial.next_part) is not None:
+                self._begin(one, part)
         self._admit()
 
     def _go_on(self) -> None:
@@ -156,126 +169,96 @@ class Trials:
             self._is_to_go_on = True
             self._later(self.advance)
 
-    def _begin(self, one: TrialRun) -> None:
-        """Begin a part of it if there are devices, or leave out what the answer does not need."""
-        kind, left, machine = one.command.device_kind, one.trial.left, self._machine(one, one.host)
-        if not left:
-            return
-        if not machine.num_of(kind):  # its host is kept, and has none for now
-            why = f"host {one.host!r} has no device of kind {kind!r} any more"
+    def _begin(self, one: TrialRun, part: Part) -> None:
+        """Begin a part of it, or leave out what the answer does not need if its devices are not idle."""
+        if part.is_needed:
+            others = [other for other in self._runs.values() if other is not one]
+            machine = self._machine(one.command, one.host, others)
+            devices = machine.idlest(one.kind, part.num_workers) if part.sums else one.devices
+        else:
+            devices = self._idle(one, part)
+        if devices:
+            self._runner.do(one.run, one.trial.begin(part, devices, self._runner.now_s()))
+        elif not part.is_needed:
+            self._leave_out(one, part, "its devices are not idle")
+        else:  # its host is kept
+            why = f"host {one.host!r} has no device of kind {one.kind!r} any more"
             self._give_up(one.command, Outcome.LOST, why, is_taken=True)
             self._stop(one)
-        elif left[0].is_needed:
-            self._begin_needed(one, machine, left)
-        elif left[0] == CROSSING and CROSSING in self._under_way(one):
-            pass  # its result is waited for
-        elif devices := self._idle(one, left[0]):
-            self._begin_part(one, left[0], devices)
-        else:
-            self._leave_out(one, left[0], "its devices are not idle")
-
-    def _begin_needed(self, one: TrialRun, machine: Machine, left: Sequence[Part]) -> None:
-        """Begin one of these parts on devices of its own or, after a long wait, on such that others use."""
-        kind, waits_s = one.command.device_kind, one.waits_since_s
-        shares = waits_s is not None and self._runner.now_s() - waits_s >= LONGEST_WAIT_S
-        here = [
-            other.trial.part
-            for other in self._others(one)
-            if other.trial.part is not None and not machine.bindings.keys().isdisjoint(other.trial.devices)
-        ]
-        under_way = self._under_way(one)
-        for part in sorted(left, key=lambda part: part in under_way):
-            if part in under_way and part.sums and not shares:
-                continue  # its result is waited for
-            num = part.num_workers * (1 if part.sums else one.command.spec.devices_per_worker)
-            devices = machine.allot(kind, num, part.sums, here)
-            if devices is None and shares:
-                devices = machine.idlest(kind, num)
-            if devices is None:
-                continue
-            if not part.sums and self._is_known(one.command):
-                self._stop(one)
-            else:
-                self._begin_part(one, part, devices)
-            return
-
-    def _under_way(self, one: TrialRun) -> set[Part | None]:
-        """Parts of other runs on such devices."""
-        kind = one.command.device_kind
-        return {other.trial.part for other in self._others(one) if other.command.device_kind == kind}
-
-    def _begin_part(self, one: TrialRun, part: Part, devices: tuple[str, ...]) -> None:
-        one.waits_since_s = None
-        self._runner.do(one.run, one.trial.begin(part, devices, self._runner.now_s()))
 
     def _idle(self, one: TrialRun, part: Part) -> tuple[str, ...]:
         """Devices for a part for which no job waits; empty: they are not idle, or their host is not ready."""
+        others = [other for other in self._runs.values() if other is not one]
         if part == CROSSING:
             needs = {one.host: 1, one.other_host: 1}
-        elif self._queue or len(self._runs) > 1:
+        elif self._queue or others:
             return ()
         else:
             needs = {one.host: part.num_workers * one.command.spec.devices_per_worker}
-        if frozenset(needs) in self._apart:
-            return ()
-        taken = {device for other in self._others(one) for device in other.trial.devices}
         idle: list[str] = []
         for host, num in needs.items():
-            machine = self._machine(one, host)
-            devices = machine.idlest(one.command.device_kind, num)
-            is_ready = host in one.run.hosts and taken.isdisjoint(machine.bindings)
-            if not is_ready or not devices or not machine.is_idle(devices):
+            machine = self._machine(one.command, host, others)
+            devices = machine.idlest(one.kind, num)
+            is_alone = host in one.run.hosts and not any(other.measures(host) for other in others)
+            if not is_alone or not devices or not machine.is_idle(devices):
                 return ()
             idle += devices
         return tuple(idle)
 
-    def _others(self, one: TrialRun) -> list[TrialRun]:
-        """All other runs."""
-        return [other for other in self._runs.values() if other is not one]
-
-    def _machine(self, one: TrialRun, host: str) -> Machine:
-        return self._hosts.machine(host, self._runner.busy(host), one.command.avoid)
+    def _machine(self, command: ProfileJob, host: str, others: Iterable[TrialRun]) -> Machine:
+        """A host. Its devices that other trial runs are to have count as in use."""
+        kept = [device for other in others if other.trial.part is None for device in other.devices]
+        return self._hosts.machine(host, [*self._runner.busy(host), *kept], command.avoid)
 
     # ------------------------------------------------------------ hosts make ready
     def _admit(self) -> None:
-        """Have hosts make ready for the next ones of the queue, but for no more than they can soon begin."""
-        full: set[str] = set()  # kinds of devices whose hosts have enough to do
-        for command in list(self._queue.values()):
-            key = trial_run(command.job_id)
-            if command.device_kind in full or key in self._runs or key in self._openings:
+        """Have hosts make ready for those that can begin; of each kind of device none overtakes another."""
+        full: set[str] = set()
+        for waiting in list(self._queue.values()):
+            command = waiting.command
+            job_id, kind = command.job_id, command.device_kind
+            if kind in full or trial_run(job_id) in self._runs or trial_run(job_id) in self._openings:
                 continue
-            host = self._choose(command)
-            if self._is_full(host):
-                full.add(command.device_kind)
+            hosts = [h for h in self._hosts.num_of(kind, command.avoid) if h not in waiting.refused_by]
+            allotted = next(((h, found) for h in hosts if (found := self._allot(command, h))), None)
+            if hosts and allotted is None:
+                full.add(kind)
                 continue
-            del self._queue[command.job_id]
+            del self._queue[job_id]
             if self._is_known(command):
                 continue
-            if host:
-                self._open(command, host)
+            if allotted is not None:
+                self._open(waiting, *allotted)
+            elif waiting.refused_by:
+                self._give_up(command, Outcome.LOST, waiting.why_refused)
             else:
-                why = f"no device of kind {command.device_kind!r} is on any machine that is there"
-                self._give_up(command, Outcome.LOST, f"{why}; see `swell nodes`", is_taken=True)
+                why = f"no device of kind {kind!r} is on any machine that is there; see `swell nodes`"
+                self._give_up(command, Outcome.LOST, why, is_taken=True)
 
-    def _choose(self, command: ProfileJob, but: Collection[str] = ()) -> str:
-        """The host with the most devices of the kind, one with enough to do last; empty: none is left."""
-        nums = self._hosts.num_of(command.device_kind, command.avoid)
-        return min((host for host in nums if host not in but), key=self._is_full, default="")
+    def _allot(self, command: ProfileJob, host: str) -> tuple[str, ...]:
+        """Devices for its script, if it can begin on this host. Empty: it has to wait.
 
-    def _is_full(self, host: str) -> bool:
-        """Whether as many trial runs as it may have wait for this host, or for its devices."""
-        idle = (one for one in self._runs.values() if one.host == host and one.trial.part is None)
-        return sum(1 for _ in idle) >= MOST_OF_HOST
+        Where no other trial run is it can, be the devices busy with gangs.
+        """
+        others = [other for other in self._runs.values() if other.measures(host)]
+        machine = self._machine(command, host, self._runs.values())
+        devices = machine.idlest(command.device_kind, command.spec.devices_per_worker)
+        times, num = self._cache.times(command.device_kind), len(machine.of(command.device_kind))
+        is_calibrating = times.unmeasured(command.sizes, num) or any(
+            one.trial.is_calibrating for one in others
+        )
+        is_apart = machine.is_idle(devices) and machine.has_cores(devices) and not is_calibrating
+        return devices if is_apart or not others else ()
 
-    def _open(self, command: ProfileJob, host: str, refused_by: frozenset[str] = frozenset()) -> None:
+    def _open(self, waiting: WaitingTrial, host: str, devices: tuple[str, ...]) -> None:
         """Begin the run on this host, once that is ready."""
-        spec, kind = command.spec, command.device_kind
-        total_steps = spec.end.total_steps(spec.global_batch, None)
-        job = self._runner.job_context(command.job_id, spec, total_steps)
-        num_devices, times = self._hosts.num_of(kind, command.avoid)[host], self._cache.times(kind)
-        trial = Trial(job, command, num_devices, times, self._gang_settings)
+        command, kind = waiting.command, waiting.command.device_kind
+        total_steps = command.spec.end.total_steps(command.spec.global_batch, None)
+        job = self._runner.job_context(command.job_id, command.spec, total_steps)
+        nums, times = self._hosts.num_of(kind, command.avoid), self._cache.times(kind)
+        trial = Trial(job, command, nums[host], times, self._gang_settings)
         run = DirectedRun(trial_run(command.job_id), trial)
-        self._runs[run.key] = one = TrialRun(command, host, trial, run, refused_by)
+        self._runs[run.key] = one = TrialRun(waiting, host, devices, trial, run)
         self._ask(one, host)
 
     def _ask(self, one: TrialRun, host: str) -> None:
@@ -301,34 +284,22 @@ class Trials:
 
     def _ask_other(self, one: TrialRun) -> None:
         """Have one host more make ready, if all-reduces across hosts have yet to be measured."""
-        kind, plan = one.command.device_kind, one.trial.plan
-        if max(one.command.sizes) > 1 and not plan.times.crossing_s:
-            nums = self._hosts.num_of(kind, one.command.avoid)
-            others = (host for host in nums if host != one.host and {host, one.host} not in self._apart)
-            if other := next(others, ""):
-                one.other_host, plan.crosses = other, True
-                self._ask(one, other)
+        plan, nums = one.trial.plan, self._hosts.num_of(one.kind, one.command.avoid)
+        is_wanted = max(one.command.sizes) > 1 and not plan.times.crossing_s and one.kind not in self._apart
+        if is_wanted and (other := next((host for host in nums if host != one.host), "")):
+            one.other_host, plan.crosses = other, True
+            self._ask(one, other)
 
     def _look_elsewhere(self, one: TrialRun, outcome: Outcome, why: str) -> None:
         """Its host does not make ready. FAILED: the job makes it impossible; LOST: the host does for now, and
         another one is asked.
         """
         del self._runs[one.run.key]
-        refused_by = one.refused_by | {one.host}
-        other = self._choose(one.command, refused_by)
-        if other and outcome is not Outcome.FAILED:
-            self._open(one.command, other, refused_by)
-        else:
+        if outcome is Outcome.FAILED:
             self._give_up(one.command, outcome, why)
-
-    def lose_host(self, host: str, why: str) -> None:
-        """It is gone: what it has not finished is lost. To be told before the ends of its processes."""
-        for one in list(self._runs.values()):
-            if host == one.host and one.is_open:
-                self._give_up(one.command, Outcome.LOST, why)
-                self._stop(one)
-        self._apart = {hosts for hosts in self._apart if host not in hosts}
-        self._go_on()
+        else:
+            waiting = WaitingTrial(one.command, one.asked.refused_by | {one.host}, why)
+            self._queue = {one.command.job_id: waiting, **self._queue}
 
     # ------------------------------------------------------------ answers
     def _leave_out(self, one: TrialRun, part: Part, why: str) -> None:

@@ -28,18 +28,17 @@ class GroupTimes(msgspec.Struct, kw_only=True):
         points = self.allreduce_s.get(2)
         return points[max(points)] / max(points) if points else None
 
+    def unmeasured(self, sizes: Sequence[int], num_devices: int) -> list[int]:
+        """Powers of two up to what is asked for, what there is, and `MAX_MEASURED`, less those known."""
+        most = min(MAX_MEASURED, max(sizes), num_devices)
+        return [size for size in (2, 4, 8) if size <= most and size not in self.allreduce_s]
+
     def extra_s(self, num_bytes: int) -> dict[int, dict[int, float]]:
         """Hosts -> workers -> seconds that gradients of `num_bytes` take longer there than on one host."""
         if not self.crossing_s:
             return {}
         within_s = allreduce_s(self.allreduce_s, 2, num_bytes)
         return {2: {2: max(0.0, sum_s(self.crossing_s, num_bytes) - within_s)}}
-
-
-def sizes_to_measure(sizes: Sequence[int], num_devices: int) -> list[int]:
-    """Powers of two from 2 up to what is asked for, what there is, and `MAX_MEASURED`."""
-    most = min(MAX_MEASURED, max(sizes), num_devices)
-    return [size for size in (2, 4, 8) if size <= most]
 
 
 def allreduce_s(table: Mapping[int, Mapping[int, float]], num_workers: int, num_bytes: int) -> float:

@@ -90,9 +90,14 @@ class Trial(GangRuntime):
         return self._running.part if self._running else None
 
     @property
-    def left(self) -> list[Part]:
-        """Parts of which any may begin now, the first that should; empty while one has processes."""
-        return [] if self._running or self.is_over else self.plan.left(self.now_s)
+    def next_part(self) -> Part | None:
+        """The part that may begin now; None while one has processes."""
+        return None if self._running or self.is_over else self.plan.next_part(self.now_s)
+
+    @property
+    def is_calibrating(self) -> bool:
+        """Whether it times all-reduces, or has yet to time them on one host."""
+        return bool(self.plan.sums) or (self.part is not None and self.part.sums)
 
     # ------------------------------------------------------------ what happens
     def begin(self, part: Part, devices: Sequence[str], now_s: float) -> list[Effect]:
@@ -301,7 +306,7 @@ class Trial(GangRuntime):
                 self._note_failure(running)
         if self._running is None and self.is_called_off:
             self.is_over = True
-        elif self._running is None and not self.is_over and not self.left:
+        elif self._running is None and not self.is_over and self.next_part is None:
             self.profile, self.is_over = self.plan.profile(), True
             event = JobProfiled(
                 at_s=self.now_s,

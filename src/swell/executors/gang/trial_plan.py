@@ -15,7 +15,7 @@ from enum import Enum, auto
 
 import msgspec
 
-from swell.executors.gang.allreduce import GroupTimes, allreduce_s, sizes_to_measure
+from swell.executors.gang.allreduce import GroupTimes, allreduce_s
 from swell.executors.gang.gang_settings import GangSettings
 from swell.executors.gang.script_conditions import ScriptConditions
 from swell.model.command import ProfileJob
@@ -77,22 +77,27 @@ class TrialPlan:
         self.group_step_s: dict[int, float] = {}
         self.crosses = False  #: whether there is another host, so that two workers can be on two
         self._command, self._settings = command, settings
-        self._sizes = sizes_to_measure(command.sizes, num_devices)
+        self._num_devices = num_devices
         self._most_workers = num_devices // spec.devices_per_worker
         self._groups: list[int] = []  #: numbers of workers that are to make steps, ascending
         self._groups_until_s = 0.0
 
     # ------------------------------------------------------------ what is left
-    def left(self, now_s: float) -> list[Part]:
-        """Parts of which any may be the next one, the first that should; empty: all is measured."""
-        known = self.times.allreduce_s
-        alone = [] if self.measured is not None else [ALONE]
-        sums = [Part(PartKind.SUM, size) for size in self._sizes if size not in known]
-        if sums or alone:
-            return [*sums, *alone]
+    @property
+    def sums(self) -> list[Part]:
+        """Parts that time all-reduces on one host, and come first."""
+        sizes = self.times.unmeasured(self._command.sizes, self._num_devices)
+        return [Part(PartKind.SUM, size) for size in sizes]
+
+    def next_part(self, now_s: float) -> Part | None:
+        """None: all is measured."""
+        if sums := self.sums:
+            return sums[0]
+        if self.measured is None:
+            return ALONE
         if self.crosses and not self.times.crossing_s:
-            return [CROSSING]
-        return [Part(PartKind.GROUP, size) for size in self._groups[:1] if not self.is_late(now_s)]
+            return CROSSING
+        return Part(PartKind.GROUP, self._groups[0]) if self._groups and not self.is_late(now_s) else None
 
     def is_late(self, now_s: float) -> bool:
         """Whether the time for groups that make steps is over."""
