@@ -18,7 +18,6 @@ from tests.store.views import with_all
 
 from swell.executors.hosts import messages as h
 from swell.live.head_thread import fold_reports
-from swell.model.coding import encode
 from swell.model.command import LaunchGang, ProfileJob, Reconfigure, StopGang, SuspendGang
 from swell.model.event import (
     AnyEvent,
@@ -38,7 +37,6 @@ from swell.model.target import Target
 from swell.store.curves import taken_off
 from swell.tally import tally_of
 from swell.wire import messages as m
-from swell.wire.numbers import Number
 
 JOB = "job-1"
 Wanted = TypeVar("Wanted", bound=AnyEvent)
@@ -143,27 +141,6 @@ def test_an_end_that_was_not_told_is_told(fleet: Fleet) -> None:
     fleet.replace_controller()
     (end,) = of_kind(fleet, GangEnded)
     assert (end.generation, end.outcome) == (2, Outcome.STOPPED)
-
-
-def test_a_value_that_a_script_has_reported_once_is_told(fleet: Fleet) -> None:
-    fleet.perform(launch("a/0", "b/0"))
-    fleet.line.is_open = False
-    leader = fleet.workers(JOB)[0]
-    leader.say(m.Reported(values={"accuracy": 0.75}))
-    leader.say(m.Progress(generation=1, steps=2, num_workers=2, metrics={"f1": 0.5}))
-    leader.say(m.Reported(values={"recall": 0.25}))
-    fleet.replace_controller()
-    fleet.pass_time(1.0)
-    told = {name: value for event in of_kind(fleet, StepsReported) for name, value in event.metrics.items()}
-    assert told == {"accuracy": 0.75, "f1": 0.5, "recall": 0.25}
-
-
-def test_what_is_kept_of_values_is_bounded(fleet: Fleet) -> None:
-    fleet.perform(launch("a/0"))
-    leader = fleet.workers(JOB)[0]
-    values: dict[str, Number] = {"x" * 1_000_000: 1.0, **{f"v{i}": 1.0 for i in range(1000)}}
-    leader.say(m.Reported(values=values))
-    assert max(len(encode(message)) for message in fleet.hosts["a"]._kept.kept()) < 100_000
 
 
 # ---------------------------------------------------------------- hosts that do not come
@@ -475,41 +452,9 @@ def live_through(folder: Path, moves: list[tuple[str, str, tuple[str, ...]]]) ->
     ends_well(scene)
 
 
-def test_losses_that_no_controller_has_heard_are_told_by_the_next_one(fleet: Fleet) -> None:
-    fleet.perform(launch("a/0", "b/0"))
-    fleet.line.is_open = False
-    leader = fleet.workers(JOB)[0]
-    for step in range(1, 8):
-        tally = tally_of([(step, 1.0)], num_workers=2)
-        assert tally is not None
-        leader.say(m.Progress(generation=1, steps=step, num_workers=2, curves={"loss": tally}))
-    fleet.replace_controller()
-    fleet.pass_time(1.0)
-    told = [event.curves["loss"] for event in of_kind(fleet, StepsReported) if event.curves]
-    assert sum(tally.count for tally in told) == 7 and told[-1].last_step == 7
-
-
-def test_losses_that_were_heard_are_told_again_and_count_once(fleet: Fleet) -> None:
-    fleet.perform(launch("a/0", "b/0"))
-    leader = fleet.workers(JOB)[0]
-    for step in range(1, 8):
-        tally = tally_of([(step, 1.0)], num_workers=2)
-        assert tally is not None
-        leader.say(m.Progress(generation=1, steps=step, num_workers=2, curves={"loss": tally}))
-        fleet.pass_time(1.0)
-    fleet.replace_controller()
-    fleet.pass_time(1.0)
-    _, told = taken_off(of_kind(fleet, StepsReported))
-    curve = with_all([], [point for one in told for _, point in one.points()])
-    assert [one.is_again for one in told] == [False] * 7 + [True] * 7
-    assert sum(point.tally.count for point in curve) == 7
-
-
 @pytest.mark.parametrize("num_values", [1, 3, 120 + 20])
 @pytest.mark.parametrize("at_step", [0, 4])
-def test_values_of_one_step_that_were_told_are_told_again_and_count_once(
-    fleet: Fleet, num_values: int, at_step: int
-) -> None:
+def test_each_value_of_one_step_counts_once(fleet: Fleet, num_values: int, at_step: int) -> None:
     """As of a script that reports before its first step, or that names the same step each time."""
     fleet.perform(launch("a/0", "b/0"))
     leader = fleet.workers(JOB)[0]
@@ -525,7 +470,6 @@ def test_values_of_one_step_that_were_told_are_told_again_and_count_once(
     reports = of_kind(fleet, StepsReported)
     for events in (reports, fold_reports(reports)):  # as they come one by one, and all at once
         _, told = taken_off(events)
-        assert any(one.is_again for one in told)
         curve = with_all([], [point for one in told for _, point in one.points()])
         assert sum(point.tally.count for point in curve) == num_values + 2
 

@@ -63,7 +63,7 @@ SAID = {
 
 
 def test_what_only_the_first_report_says_is_kept_whatever_it_is() -> None:
-    whose = {"job_id", "at_s", "generation", "steps", "num_workers", "global_batch", "is_again"}
+    whose = {"job_id", "at_s", "generation", "steps", "num_workers", "global_batch"}
     assert SAID.keys() == set(StepsReported.__struct_fields__) - whose, "each field that a fold may lose"
     for name, value in SAID.items():
         [folded] = fold_reports([report("a", 1, 4, **{name: value}), report("a", 1, 8)])

@@ -139,24 +139,6 @@ def test_a_step_that_a_later_gang_reports_again_is_replaced_unless_no_steps_are_
     assert count(without_steps) == 2
 
 
-@given(st.integers(1, 20), st.integers(0, 20), st.integers(0, 20))
-def test_what_the_next_controller_tells_again_counts_once(num: int, num_told: int, num_again: int) -> None:
-    """Of a script's reports, one a step, the head has heard the first ones, and a host has kept the last."""
-    points = [point(step, step, mark=step) for step in range(1, num + 1)]
-    again = [msgspec.structs.replace(one, mark=100 + one.first_step, is_again=True) for one in points]
-    heard, begun = min(num_told, num), max(0, num - num_again)
-    whole = with_all([], [*points[:heard], *again[begun:]])
-    told = [*range(1, heard + 1), *range(max(heard, begun) + 1, num + 1)]
-    assert [(one.first_step, one.tally.count) for one in whole] == [(step, 1) for step in told]
-
-
-def test_values_of_a_step_that_is_known_are_not_told_again() -> None:
-    curve = with_all([], [point(0, 0, mark=1)])
-    again = msgspec.structs.replace(point(0, 0, 2.0, mark=2), is_again=True)
-    assert with_all(curve, [again]) == curve
-    assert with_all([], [again]) == [again]
-
-
 @given(st.lists(st.tuples(st.integers(1, 60), st.integers(0, 20)), max_size=40))
 def test_a_curve_is_in_order_and_has_each_step_once(moves: list[tuple[int, int]]) -> None:
     """A gang reports some steps, then the next one goes on from some steps before."""

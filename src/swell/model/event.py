@@ -157,7 +157,6 @@ class StepsReported(GangEvent, frozen=True, kw_only=True):
     curves: dict[str, Tally] = {}
     #: Of the first report that this one stands for. Each later one of the same generation has a higher mark.
     mark: int = 0
-    is_again: bool = False  #: a former controller may have told of its curves
 
     @property
     def brings_steps(self) -> bool:

@@ -9,12 +9,7 @@ from swell.tally import plus
 
 
 def can_fold(older: StepsReported, newer: StepsReported) -> bool:
-    """Whether one report can stand for both: same job, same generation, and for steps same size and batch.
-
-    One that tells curves again stands for itself: it is left out where it was told before.
-    """
-    if older.is_again or newer.is_again:
-        return False
+    """Whether one report can stand for both: same job, same generation, and for steps same size and batch."""
     if older.brings_steps and newer.brings_steps:
         return _made_by(older) == _made_by(newer)
     return (older.job_id, older.generation) == (newer.job_id, newer.generation)

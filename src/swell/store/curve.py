@@ -21,7 +21,6 @@ class CurvePoint(msgspec.Struct, frozen=True, array_like=True, gc=False):
     generation: int  #: of the gang that told it, and the mark of the report: see `StepsReported`
     mark: int
     tally: Tally
-    is_again: bool = False  #: see `StepsReported`
 
     @property
     def first_step(self) -> int:
@@ -46,12 +45,7 @@ class CurvePoint(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 def absorb(points: list[CurvePoint], new: CurvePoint) -> None:
-    """Append a point. What it tells again goes: the same report, and steps that are repeated.
-
-    A point that may have been told before is left out, unless it goes beyond the newest step.
-    """
-    if new.is_again and points and new.last_step <= points[-1].last_step:
-        return
+    """Append a point. What it tells again goes: the same report, and steps that are repeated."""
     while points and not points[-1].is_before(new):
         last = points.pop()
         is_same_report = (last.generation, last.mark) >= (new.generation, new.mark)

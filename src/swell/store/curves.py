@@ -39,12 +39,11 @@ class ToldCurves(msgspec.Struct, frozen=True, array_like=True, gc=False):
     generation: int
     mark: int
     curves: dict[str, Tally]
-    is_again: bool = False
 
     def points(self) -> Iterator[tuple[str, CurvePoint]]:
         """The next point of each curve, by its name."""
         for name, tally in self.curves.items():
-            yield name, CurvePoint(self.at_s, self.generation, self.mark, tally, self.is_again)
+            yield name, CurvePoint(self.at_s, self.generation, self.mark, tally)
 
 
 _decode_told: Callable[[bytes], list[ToldCurves]] = msgspec.msgpack.Decoder(list[ToldCurves]).decode
@@ -55,7 +54,7 @@ _encode: Callable[[Any], bytes] = msgspec.msgpack.Encoder().encode
 def taken_off(batch: Sequence[AnyEvent]) -> tuple[list[AnyEvent], list[ToldCurves]]:
     """The batch as the journal keeps it, and what it tells of curves."""
     told = [
-        ToldCurves(event.job_id, event.at_s, event.generation, event.mark, event.curves, event.is_again)
+        ToldCurves(event.job_id, event.at_s, event.generation, event.mark, event.curves)
         for event in batch
         if isinstance(event, StepsReported) and event.curves
     ]
@@ -66,7 +65,7 @@ def taken_off(batch: Sequence[AnyEvent]) -> tuple[list[AnyEvent], list[ToldCurve
 
 def _without_curves(event: AnyEvent) -> AnyEvent:
     if isinstance(event, StepsReported) and event.curves:
-        return msgspec.structs.replace(event, curves={}, mark=0, is_again=False)
+        return msgspec.structs.replace(event, curves={}, mark=0)
     return event
 
 

@@ -107,7 +107,8 @@ class GangController(GangRuntime):
         self._revive([facts[number] for number in gang.workers if number in facts])
         self._tell_again()
         for number in sorted(facts):
-            self._hear_again(facts[number], self.members[number])
+            for said in facts[number].standing:
+                self._hear(said, self.members[number])
         lost = [WorkerExit(number, HOST_LOST, LOST_TOGETHER) for number in gang.workers.keys() - facts.keys()]
         return self.exited_together([*lost, *(one.exit for one in facts.values() if one.exit)], now_s)
 
@@ -149,12 +150,6 @@ class GangController(GangRuntime):
         self.reply(done(**self.facts(), steps=gang.steps, pids=self.pids))
         for about, message in gang.warnings.items():
             self.report(JobWarned(job_id=self.job.job_id, at_s=self.now_s, message=message, about=about))
-
-    def _hear_again(self, known: WorkerFacts, member: Member) -> None:
-        for said in known.standing:
-            self._hear(said, member)
-        for values in known.reported:
-            training_progress.note_values(self, values, member, is_again=True)
 
     # ------------------------------------------------------------ what workers say
     def _hear(self, message: messages.FromWorker, member: Member) -> None:

@@ -22,7 +22,7 @@ from swell.executors.gang.training_progress import report
 from swell.executors.gang.worker_facts import WorkerFacts
 from swell.model.counted import told_workers
 from swell.model.event import Outcome, ScriptDistributed
-from swell.tally import Tally, tally_of
+from swell.tally import tally_of
 from swell.wire import environ, messages
 from swell.wire.findings import WHOLE
 from swell.wire.metric_names import LOSS
@@ -176,19 +176,12 @@ class RestartController(GangController):
         values = {name: value_of(value) for name, value in message.values.items()}
         printed = {name: tally_of([(step, value)], len(self.members)) for name, value in values.items()}
         curves = {name: tally for name, tally in printed.items() if tally is not None}
-        self._tell_values(message, curves | self._curves_of(message))
-
-    def _curves_of(self, message: messages.Reported) -> dict[str, Tally]:
         before, relative = self.restarts.tally.num_before, message.relative
-        return {name: one.moved(before) if name in relative else one for name, one in message.curves.items()}
-
-    def _tell_values(
-        self, message: messages.Reported, curves: dict[str, Tally], is_again: bool = False
-    ) -> None:
-        values = {name: value for name, value in message.values.items() if name != LOSS}
-        loss = value_of(message.values[LOSS]) if LOSS in message.values else None
+        for name, tally in message.curves.items():
+            curves[name] = tally.moved(before) if name in relative else tally
+        loss = values.pop(LOSS, None)
         if message.values or curves:
-            report(self, loss=loss, names_loss=True, metrics=values, curves=curves, is_again=is_again)
+            report(self, loss=loss, names_loss=True, metrics=values, curves=curves)
 
     # ------------------------------------------------------------ from one controller to the next
     def _revive(self, known: Sequence[WorkerFacts]) -> None:
@@ -203,13 +196,6 @@ class RestartController(GangController):
         super()._tell_again()
         if self.restarts.is_distributed:
             self._tell_distributed()
-
-    def _hear_again(self, known: WorkerFacts, member: Member) -> None:
-        """Hear what a worker said; of what was printed no curve is told, for its step is not known."""
-        for said in known.standing:
-            self._hear(said, member)
-        for values in known.reported:
-            self._tell_values(values, self._curves_of(values), is_again=True)
 
 
 def _step_of(values: Mapping[str, Number], steps: int) -> int:

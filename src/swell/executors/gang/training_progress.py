@@ -34,17 +34,13 @@ def note_steps(live: GangRuntime, said: messages.Progress, member: Member) -> No
     _report_steps(live, said)
 
 
-def note_values(live: GangRuntime, said: messages.Reported, member: Member, is_again: bool = False) -> None:
-    """The script has measured something, and made no step since it last said how far it is.
-
-    Args:
-        is_again: a former controller may have told of it.
-    """
+def note_values(live: GangRuntime, said: messages.Reported, member: Member) -> None:
+    """The script has measured something, and made no step since it last said how far it is."""
     live.reductions.note(member.number, live.names.admitted(said.shares), said.steps)
     if said.refusal:
         live.warn(said.refusal)
     if said.values or said.curves:
-        report(live, metrics=said.values, curves=said.curves, is_again=is_again)
+        report(live, metrics=said.values, curves=said.curves)
     reduce_values(live)
 
 
@@ -57,7 +53,6 @@ def report(
     names_loss: bool = False,
     metrics: Mapping[str, Number] | None = None,
     curves: Mapping[str, Tally] | None = None,
-    is_again: bool = False,
     **facts: Any,
 ) -> None:
     """Tell the head how far the gang is.
@@ -81,7 +76,6 @@ def report(
         metrics=live.names.admitted({name: value_of(value) for name, value in (metrics or {}).items()}),
         curves=live.names.admitted({name: each for name, each in (curves or {}).items() if each.is_sound}),
         mark=(live.gang.num_takeovers << REPORT_BITS) + live.num_reports,
-        is_again=is_again and bool(curves),
         **facts,
     )
     if refusal := live.names.take_refusal():

@@ -24,15 +24,11 @@ from swell.wire.messages import (
     OutOfMemory,
     Progress,
     Regroup,
-    Reported,
     SaveFailed,
     ScriptFound,
     Stepped,
 )
-from swell.wire.metric_names import MetricNames
 
-#: Values and curves of a worker that are kept: the latest ones.
-MOST_VALUES = 2000
 #: Of these kinds the latest message stands, and may be heard twice.
 STANDING = (
     Stepped
@@ -61,7 +57,6 @@ class WorkerFacts(msgspec.Struct, kw_only=True):
     joined: int | None = None  #: the group that it was in last
     is_broken: bool = False  #: that has failed
     standing: list[STANDING] = []  #: the latest of each kind
-    reported: list[Reported] = []  #: what it has measured lately, told to anybody or not
     exit: WorkerExit | None = None
 
     def enters(self, round: int) -> bool:
@@ -87,19 +82,6 @@ class WorkerFacts(msgspec.Struct, kw_only=True):
                     self.is_broken = isinstance(said, Broken)
             case Alive() | Progress():
                 self.steps = max(self.steps, said.steps)
-                if isinstance(said, Progress):
-                    self._keep(Reported(values=said.metrics, curves=said.curves))
-            case Reported():
-                self._keep(msgspec.structs.replace(said, shares={}))
             case _ if isinstance(said, STANDING):
                 others = [each for each in self.standing if type(each) is not type(said)]
                 self.standing = [*others, said]
-
-    def _keep(self, said: Reported) -> None:
-        """What waits for other workers' values is lost with the controller: half of it may have been told."""
-        names = MetricNames()
-        values, curves = names.admitted(said.values), names.admitted(said.curves)
-        if values or curves or said.refusal:
-            self.reported.append(msgspec.structs.replace(said, values=values, curves=curves))
-        while sum(len(each.values) + len(each.curves) for each in self.reported) > MOST_VALUES:
-            del self.reported[0]
