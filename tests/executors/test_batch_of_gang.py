@@ -6,9 +6,8 @@ import pytest
 from tests.executors.puppets import JOB, PuppetWorld, devices, make_spec, make_stage
 
 from swell.executors.gang.gang_controller import GangController
-from swell.executors.gang.gang_record import GangRecord
+from swell.executors.gang.gang_record import GangRecord, Restarts
 from swell.executors.gang.job_context import check_configuration
-from swell.executors.gang.restart_state import Restarts
 from swell.executors.gang.restarts import RestartController
 from swell.model.command import LaunchGang, Reconfigure
 from swell.model.event import (

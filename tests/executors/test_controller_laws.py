@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.executors.fake_hosts import FakeWorker, Fleet
 from tests.executors.puppets import make_spec
 
-from swell.executors.controller.run import DirectedRun
+from swell.executors.controller.directed_runs import DirectedRun
 from swell.executors.gang.gang_controller import GangController
 from swell.model.command import GangCommand, LaunchGang, ProfileJob, Reconfigure, StopGang, SuspendGang
 from swell.model.event import GangEnded, GangSuspended

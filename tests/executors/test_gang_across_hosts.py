@@ -11,10 +11,8 @@ from tests.executors.puppets import JOB, PuppetWorld, devices, make_stage, targe
 from swell.executors.exit_status import HOST_LOST
 from swell.executors.gang.effects import Report, Send, Spawn, WorkerExit
 from swell.executors.gang.gang_controller import GangController
-from swell.executors.gang.gang_record import GangRecord
-from swell.executors.gang.job_context import JobContext
-from swell.executors.gang.local_ranks import local_ranks
-from swell.executors.gang.restart_state import Restarts
+from swell.executors.gang.gang_record import GangRecord, Restarts
+from swell.executors.gang.job_context import JobContext, local_ranks
 from swell.executors.gang.restarts import RestartController
 from swell.model.command import LaunchGang, Reconfigure
 from swell.model.event import GangEnded, GangResized, Outcome, StepsReported, WorkersLost

@@ -25,8 +25,7 @@ from tests.executors.puppets import (
 from swell.executors.exit_status import OUT_OF_MEMORY, OVER_MEMORY
 from swell.executors.gang.effects import Effect, Report
 from swell.executors.gang.gang_controller import GangController
-from swell.executors.gang.gang_record import GangRecord
-from swell.executors.gang.restart_state import Restarts
+from swell.executors.gang.gang_record import GangRecord, Restarts
 from swell.executors.gang.restarts import RestartController
 from swell.executors.local.agent.address import read_address
 from swell.executors.local.agent.gang_limits import FORGET_EVERY_S, READ_EVERY_S, GangLimits

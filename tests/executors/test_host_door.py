@@ -23,8 +23,7 @@ from swell.executors.controller.controller import Controller
 from swell.executors.hosts import messages as h
 from swell.executors.hosts.messages import SaidInTerm
 from swell.executors.leases.granted_leases import UNRECORDED
-from swell.executors.leases.lease_times import LeaseTimes
-from swell.executors.leases.messages import LeaseAsked
+from swell.executors.leases.lease_times import LeaseAsked, LeaseTimes
 from swell.executors.local.agent.door import DoorError
 from swell.executors.node.terms import HostTerms, TermHost
 from swell.executors.remote.host_door import SILENT, HostDoor, why_not_reached

@@ -13,8 +13,15 @@ from hypothesis import strategies as st
 
 from swell.executors.leases.granted_leases import GrantedLeases, HostTerm
 from swell.executors.leases.held_lease import HeldLease, TermPhase
-from swell.executors.leases.lease_times import CLOCK_ERROR_SHARE, InvalidLeaseTimes, LeaseTimes
-from swell.executors.leases.messages import FromController, LeaseAsked, LeaseGranted, TermOver
+from swell.executors.leases.lease_times import (
+    CLOCK_ERROR_SHARE,
+    FromController,
+    InvalidLeaseTimes,
+    LeaseAsked,
+    LeaseGranted,
+    LeaseTimes,
+    TermOver,
+)
 
 HOST, MACHINE = "h", "m"
 TICK_S = 0.1

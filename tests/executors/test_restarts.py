@@ -17,8 +17,7 @@ from tests.executors.puppets import make_spec, make_stage, target
 
 from swell.executors.exit_status import OVER_MEMORY
 from swell.executors.gang.effects import Kill, Report, Send, Spawn, WorkerExit
-from swell.executors.gang.gang_record import GangRecord
-from swell.executors.gang.restart_state import Restarts
+from swell.executors.gang.gang_record import GangRecord, Restarts
 from swell.executors.gang.restarts import RestartController
 from swell.executors.gang.worker_facts import WorkerFacts
 from swell.executors.local.link import LocalExecutor

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swell.executors.gang.restart_state import StepTally
+from swell.executors.gang.gang_record import StepTally
 from swell.wire.messages import Stepped
 
 counts = st.integers(1, 1000)

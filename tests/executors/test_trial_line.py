@@ -18,10 +18,9 @@ from tests.executors.puppets import make_spec
 from tests.executors.test_profile_cache import snapshot
 
 from swell.executors.controller.controller import Inputs
-from swell.executors.controller.directed_runs import DirectedRuns
+from swell.executors.controller.directed_runs import DirectedRun, DirectedRuns
 from swell.executors.controller.known_hosts import KnownHosts
 from swell.executors.controller.openings import Openings
-from swell.executors.controller.run import DirectedRun
 from swell.executors.controller.trials import Trials
 from swell.executors.exit_status import NOT_STARTED
 from swell.executors.gang.effects import Effect, Kill, Report, Spawn

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from tests.executors.puppets import JOB, make_stage, target
 
 from swell.executors.gang.effects import Send
-from swell.executors.gang.gang_record import GangRecord
-from swell.executors.gang.restart_state import Restarts
+from swell.executors.gang.gang_record import GangRecord, Restarts
 from swell.executors.gang.restarts import RestartController
 from swell.model.command import LaunchGang
 from swell.model.job import Elasticity

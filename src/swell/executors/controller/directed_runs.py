@@ -8,23 +8,25 @@ from __future__ import annotations
 import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 
 import msgspec
 
 from swell.executors.controller.known_hosts import KnownHosts
 from swell.executors.controller.outbox import Outbox
-from swell.executors.controller.run import DirectedRun
 from swell.executors.exit_status import HOST_LOST, NOT_STARTED
 from swell.executors.gang.effects import Effect, Kill, Report, Send, Spawn, WorkerExit
 from swell.executors.gang.gang_controller import GangController
-from swell.executors.gang.gang_record import GangRecord
+from swell.executors.gang.gang_record import GangRecord, SettledGang
 from swell.executors.gang.gang_settings import GangSettings
 from swell.executors.gang.job_context import JobContext
 from swell.executors.gang.restarts import RestartController
+from swell.executors.gang.trial_controller import Trial
 from swell.executors.hosts import messages
 from swell.model.event import AnyEvent, GangFound, GangResized, GangStarted, StepsReported
 from swell.model.job import JobSpec
+from swell.model.usage import NO_USAGE, GangUsage, total_usage
 from swell.wire.messages import Alive, Finished
 
 #: The usage of a gang which has told of nothing else for so long is told by itself.
@@ -36,6 +38,62 @@ MOST_AT_ONCE = 100
 NUM_REMEMBERED = 1000
 
 OfWorker = messages.WorkerForked | messages.WorkerSaid | messages.WorkerHalted | messages.WorkerExited
+
+
+@dataclass(slots=True)
+class DirectedRun:
+    """A directed run, gang or trial: its director, the hosts on which it is open, where its workers are."""
+
+    key: str
+    director: GangController | Trial
+    hosts: set[str] = field(default_factory=set)  #: on which it is open
+    coming: set[str] = field(default_factory=set)  #: hosts of a change for which some make ready
+    workers: dict[int, str] = field(default_factory=dict)  #: host of each one that has not ended
+    settled: SettledGang | None = None  #: that its hosts were told last; None: none, or it is a trial run
+    has_shown_epoch: bool = False  #: what follows an epoch of it was told
+    usage: dict[str, GangUsage] = field(default_factory=dict)  #: by host, as it said last
+    left_usage: GangUsage = NO_USAGE  #: on hosts that it has no more
+    reported_s: float | None = None  #: when it told last how far it is; None: it has not started
+    finished_s: float | None = None  #: when the first of its workers met the end condition
+
+    @property
+    def job(self) -> JobContext:
+        """The job of which these are the workers."""
+        return self.director.job
+
+    @property
+    def job_id(self) -> str:
+        return self.job.job_id
+
+    @property
+    def gang(self) -> GangController | None:
+        """Its director; None: it is a trial run."""
+        return None if isinstance(self.director, Trial) else self.director
+
+    @property
+    def total_usage(self) -> GangUsage | None:
+        """What it has used on all its hosts; None: nothing is known of it."""
+        if not self.usage and self.left_usage == NO_USAGE:
+            return None
+        return total_usage([self.left_usage, *self.usage.values()])
+
+    def note_opened(self, opened: Mapping[str, messages.RunOpened]) -> None:
+        """It is open on these hosts."""
+        self.hosts.update(opened)
+        for host, answer in opened.items():
+            if answer.meeting_point is not None:
+                self.job.meeting_points[host] = answer.meeting_point
+
+    def leave(self, host: str) -> None:
+        """Nothing of it is there any more: what was used stays used, and its memory is free."""
+        self.hosts.discard(host)
+        self.job.meeting_points.pop(host, None)
+        if (last := self.usage.pop(host, None)) is not None:
+            self.left_usage = total_usage([self.left_usage, last.without_memory])
+
+    def is_on(self, host: str) -> bool:
+        """Whether it is open there, or has workers there."""
+        return host in self.hosts or host in self.workers.values()
 
 
 class DirectedRuns:

@@ -14,8 +14,7 @@ from swell.executors.controller.protocol import ExecutorCommand
 from swell.executors.controller.trials import Trials
 from swell.executors.gang.effects import Report
 from swell.executors.gang.gang_controller import GangController
-from swell.executors.gang.gang_record import GangRecord
-from swell.executors.gang.restart_state import Restarts
+from swell.executors.gang.gang_record import GangRecord, Restarts
 from swell.executors.hosts.messages import CloseRun, OpenRun
 from swell.model.command import GangCommand, LaunchGang, ProfileJob, Reconfigure, StopGang, SuspendGang
 from swell.model.event import GangEnded, Outcome, ResizeFailed

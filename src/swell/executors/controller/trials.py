@@ -12,11 +12,10 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from swell.executors.controller.directed_runs import DirectedRuns
+from swell.executors.controller.directed_runs import DirectedRun, DirectedRuns
 from swell.executors.controller.known_hosts import KnownHosts
 from swell.executors.controller.openings import Opening, Openings
 from swell.executors.controller.profile_cache import ProfileCache
-from swell.executors.controller.run import DirectedRun
 from swell.executors.controller.trial_devices import Machine
 from swell.executors.gang.gang_settings import GangSettings
 from swell.executors.gang.trial_controller import Trial

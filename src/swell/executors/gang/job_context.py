@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, cast
 
@@ -108,3 +109,26 @@ def check_configuration(configuration: Configuration, spec: JobSpec) -> None:
         raise ValueError(f"its batch of {spec.global_batch} is its own, and not open")
     elif not spec.least_batch <= batch <= spec.max_batch:
         raise ValueError(f"its batch may be from {spec.least_batch} to {spec.max_batch}, and not {batch}")
+
+
+@dataclass(frozen=True, slots=True)
+class LocalRank:
+    """Where one rank of a group stands among those of its host, as torchrun numbers them."""
+
+    local_rank: int = 0
+    local_world_size: int = 1
+    group_rank: int = 0  #: of its host, counted by first appearance
+
+
+def local_ranks(hosts: Sequence[str]) -> list[LocalRank]:
+    """
+    Args:
+        hosts: by rank.
+    """
+    sizes, seen = Counter(hosts), Counter[str]()
+    order = {host: number for number, host in enumerate(dict.fromkeys(hosts))}
+    ranks = []
+    for host in hosts:
+        ranks.append(LocalRank(seen[host], sizes[host], order[host]))
+        seen[host] += 1
+    return ranks

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from swell.executors.gang import shutdown, transition
 from swell.executors.gang.effects import Send
 from swell.executors.gang.gang_record import Formation
-from swell.executors.gang.local_ranks import LocalRank, local_ranks
+from swell.executors.gang.job_context import LocalRank, local_ranks
 from swell.executors.gang.member import IN_STEP, Member, State, best_source
 from swell.executors.gang.runtime import GangRuntime
 from swell.model.event import Outcome

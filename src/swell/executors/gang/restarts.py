@@ -14,9 +14,9 @@ from swell.executors.exit_status import OVER_MEMORY
 from swell.executors.gang import shutdown, transition
 from swell.executors.gang.effects import Effect, Kill, Send, WorkerExit
 from swell.executors.gang.gang_controller import GangController
-from swell.executors.gang.local_ranks import local_ranks
+from swell.executors.gang.gang_record import Restarts
+from swell.executors.gang.job_context import local_ranks
 from swell.executors.gang.member import Member, Slot, State, flatten
-from swell.executors.gang.restart_state import Restarts
 from swell.executors.gang.timeouts import describe_exit, is_fault_of_script
 from swell.executors.gang.training_progress import report
 from swell.executors.gang.worker_facts import WorkerFacts

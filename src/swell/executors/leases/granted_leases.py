@@ -8,8 +8,14 @@ from dataclasses import dataclass
 
 import msgspec
 
-from swell.executors.leases.lease_times import ASKS_IN_LEASE, LeaseTimes
-from swell.executors.leases.messages import FromController, LeaseAsked, LeaseGranted, TermOver
+from swell.executors.leases.lease_times import (
+    ASKS_IN_LEASE,
+    FromController,
+    LeaseAsked,
+    LeaseGranted,
+    LeaseTimes,
+    TermOver,
+)
 from swell.executors.rate_limited_log import RateLimitedLog
 
 #: Stands for all hosts of an earlier controller of which the records are lost. No host can be called so.

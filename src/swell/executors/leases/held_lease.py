@@ -10,8 +10,7 @@ from __future__ import annotations
 import math
 from enum import Enum, auto
 
-from swell.executors.leases.lease_times import ASKS_IN_LEASE
-from swell.executors.leases.messages import FromController, LeaseAsked, LeaseGranted
+from swell.executors.leases.lease_times import ASKS_IN_LEASE, FromController, LeaseAsked, LeaseGranted
 
 #: Until the first grant says how long leases are.
 FIRST_ASK_EVERY_S = 1.0

@@ -1,4 +1,4 @@
-"""How long a lease is, and how long after its grant nothing can run under it."""
+"""How long a lease is, after which time nothing can run under it, and the messages that grant one."""
 
 from __future__ import annotations
 
@@ -48,3 +48,34 @@ class LeaseTimes(msgspec.Struct, frozen=True, kw_only=True):
     def wait_after_s(self, lease_s: float) -> float:
         """The same for a lease of another length."""
         return (lease_s / (1 - CLOCK_ERROR_SHARE) + self.margin_s) * (1 + CLOCK_ERROR_SHARE)
+
+
+# ---------------------------------------------------------------- what a host and the controller say
+# A message may be lost, late, doubled or overtaken by others: each says all that it depends on. They are sent
+# as they arise, and never again.
+class LeaseMessage(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """A message between a host and the controller."""
+
+
+class LeaseAsked(LeaseMessage, frozen=True, kw_only=True):
+    """A host asks for its lease, or for a longer one. No worker of an earlier term is left there."""
+
+    term: int
+    asked_s: float  #: by the host's clock; the answer says it again
+
+
+class LeaseGranted(LeaseMessage, frozen=True, kw_only=True):
+    """The lease lasts this long *from when the host asked*."""
+
+    term: int
+    asked_s: float  #: as in the question
+    lease_s: float
+
+
+class TermOver(LeaseMessage, frozen=True, kw_only=True):
+    """There will be no lease in this term or an earlier one: what its workers held may be with others."""
+
+    term: int
+
+
+FromController = LeaseGranted | TermOver

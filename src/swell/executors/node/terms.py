@@ -24,7 +24,7 @@ from swell.executors.hosts.messages import (
     WorkersAlive,
 )
 from swell.executors.leases.held_lease import HeldLease, TermPhase
-from swell.executors.leases.messages import FromController, LeaseGranted
+from swell.executors.leases.lease_times import FromController, LeaseGranted
 from swell.executors.local.agent.host import LocalHost
 from swell.executors.local.agent.options import AgentOptions
 from swell.executors.local.devices import LocalNode
