@@ -15,9 +15,9 @@ from swell.sim.profiles.saxena import (
     SPEED_UP_OF_CATEGORY_1,
     SPEED_UP_ON_5,
     TABLE_II,
+    CategoryTimes,
     fitted,
     saxena,
-    scalability,
 )
 
 
@@ -40,14 +40,29 @@ def test_what_is_printed_of_five_devices_and_of_the_second_category_comes_out() 
     assert min(first, second) <= third <= max(first, second)
 
 
-def test_the_analyzer_measures_the_model() -> None:
+def test_a_step_takes_the_fullest_devices_time_and_the_all_reduces() -> None:
+    """Section III-B, t_j^iter(b, k) and T_j(b, k), with b/k rounded up."""
     model = fitted()
-    one = scalability(model, 0)
-    factors = one.rate_per_s(np.arange(1, 11), np.array(160)) / one.base_rate_per_s
-    wanted = [model.factor(0, k, 160 / k / 32) if k in (5, 8, 10) else None for k in range(1, 11)]
-    for factor, expected in zip(factors.tolist(), wanted, strict=True):
-        assert expected is None or factor == pytest.approx(expected)
-    assert factors[:4].tolist() == [0.0] * 4  # 160 samples do not fit on 4 devices
+    times = CategoryTimes(model, 0)
+    wanted = FULL_STEP_S * (model.processing(20 / 32) + model.allreduce(0, 2))
+    assert times.step_s(2, np.array(39)) == pytest.approx(wanted)
+    assert times.rate_per_s(2, np.array(39)) == pytest.approx(39 / wanted)
+
+
+@pytest.mark.parametrize(("devices", "batch"), [(1, 33), (1, 31), (10, 257), (11, 64), (4, 160)], ids=str)
+def test_what_does_not_fit_takes_for_ever(devices: int, batch: int) -> None:
+    """Memory, the range of batches and the largest number of devices are limits."""
+    assert CategoryTimes(fitted(), 0).rate_per_s(devices, np.array(batch)) == 0.0
+
+
+@pytest.mark.parametrize("at", range(len(CATEGORIES)))
+def test_the_best_batch_is_the_best_of_all(at: int) -> None:
+    """Equation (2), against every batch of the range."""
+    times = CategoryTimes(fitted(), at)
+    every = np.arange(times.job.min_batch, times.job.max_batch + 1)
+    for devices in range(1, K_MAX + 1):
+        best, most = times.best_batch(devices), times.rate_per_s(devices, every).max()
+        assert best == 0 if most == 0.0 else times.rate_per_s(devices, np.array(best)) == pytest.approx(most)
 
 
 @pytest.mark.parametrize("at", range(len(CATEGORIES)))
@@ -64,7 +79,7 @@ def test_a_sample_counts_alike_in_any_batch() -> None:
     assert truth is not None and (truth.least_batch, truth.most_batch, truth.own_batch) == (32, 256, 32)
     assert truth.noise_scale(64, 0.0) == math.inf
     own = truth.rate_per_s(8, 256, 0.0)
-    assert own == pytest.approx(scalability(fitted(), 0).rate_per_s(np.array(8), np.array(256)) / 32)
+    assert own == pytest.approx(CategoryTimes(fitted(), 0).rate_per_s(8, np.array(256)) / 32)
     profile = truth.profile()
     assert profile.noise_scale == math.inf and {32, 256} <= set(profile.step_s)
     assert set(profile.step_s[256]) == {8, 9, 10}

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
-from swell.arrays import FloatArray
+from swell.arrays import FloatArray, IntArray
 from swell.sim.profiles.batch_truth import BatchTruth
 from swell.sim.profiles.curve import ThroughputCurve
 from swell.sim.profiles.profile_set import Curves
 from swell.sim.profiles.statistics import GradientStatistics, Validation
-from swell.throughput.scalability import AllReduceTime, ProcessingTime, Scalability
 
 #: Table II: samples of each of 2 devices -> scaling factor of a job of category 1.
 TABLE_II = {8: 0.86, 11: 1.06, 16: 1.3, 22: 1.45, 32: 1.66}
@@ -28,6 +28,8 @@ K_MAX = 10
 FULL_STEP_S = 0.1
 #: Batches in equal steps that a trial run tries.
 NUM_TRIED = 33
+
+Number = TypeVar("Number", float, FloatArray)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,17 +71,18 @@ class ScalingModel:
     pair_shares: tuple[float, ...]  #: by category: the all-reduce of two devices
     network: float
 
-    def processing(self, share: float) -> float:
+    def processing(self, share: Number) -> Number:
         """Time of processing this share of a full batch, in steps of one device with a full batch."""
         return self.overhead_share + (1.0 - self.overhead_share) * share
 
-    def allreduce(self, category: int, devices: int) -> float:
+    def allreduce(self, category: int, devices: int | IntArray) -> FloatArray:
+        """Time of an all-reduce, in the same unit."""
         ring = self.pair_shares[category] * 2.0 * (devices - 1) / devices
-        return ring * (self.network if devices > DEVICES_PER_NODE else 1.0)
+        return np.where(np.asarray(devices) > DEVICES_PER_NODE, ring * self.network, ring)
 
     def factor(self, category: int, devices: int, share: float) -> float:
         """Equation (1): devices with a share of a full batch each, over one device with a full one."""
-        return devices * share / (self.processing(share) + self.allreduce(category, devices))
+        return devices * share / (self.processing(share) + float(self.allreduce(category, devices)))
 
 
 def fitted() -> ScalingModel:
@@ -90,7 +93,7 @@ def fitted() -> ScalingModel:
     overhead, first = _fit_table_2()
     unknown = ScalingModel(overhead_share=overhead, pair_shares=(first,) * 4, network=1.0)
     wanted = SPEED_UP_ON_5 * unknown.factor(0, 2, 0.5)
-    network = (5.0 / wanted - 1.0) / unknown.allreduce(0, 5)
+    network = (5.0 / wanted - 1.0) / float(unknown.allreduce(0, 5))
     best = max(1.0, unknown.factor(0, 2, 0.5))  # of category 1 at its smallest batch, on one or two devices
     smallest = CATEGORIES[1].min_batch / CATEGORIES[1].local_batch
     second = smallest * SPEED_UP_OF_CATEGORY_1 / best - unknown.processing(smallest / 2)
@@ -110,34 +113,59 @@ def _fit_table_2() -> tuple[float, float]:
     return 1.0 - float(slope), float(constant + slope) - 1.0
 
 
-class _Times:
-    """Implements `batch_truth.BatchTimes`."""
+@dataclass(frozen=True, slots=True)
+class CategoryTimes:
+    """What is true of a job of one category: implements `batch_truth.BatchTimes`.
 
-    def __init__(self, job: Scalability) -> None:
-        self._job = job
+    References: Saxena et al., MASCOTS 2020, sections III-B and III-C.
+    Deviates: a way to run that is not possible takes for ever and has rate 0; the paper gives it "a large
+        negative number", which sums over jobs can outweigh. A batch has a sample for each device at least.
+    """
 
-    def step_s(self, workers: int, global_batch: FloatArray) -> FloatArray:
-        return self._job.step_s(np.array(workers, dtype=np.int64), global_batch.astype(np.int64))
+    model: ScalingModel
+    category: int
+    k_max: int = K_MAX
+
+    @property
+    def job(self) -> Category:
+        return CATEGORIES[self.category]
+
+    def step_s(self, workers: int | IntArray, global_batch: IntArray | FloatArray) -> FloatArray:
+        """Seconds a step, t_j^iter(b, k), of shapes that broadcast; inf where it is not possible."""
+        job, batch, devices = self.job, np.asarray(global_batch), np.asarray(workers)
+        local_batch = -(-batch // devices)
+        time_s = FULL_STEP_S * self.model.processing(local_batch / job.local_batch)
+        time_s = time_s + FULL_STEP_S * self.model.allreduce(self.category, devices)
+        is_allowed = (batch >= job.min_batch) & (batch <= job.max_batch) & (devices <= self.k_max)
+        return np.where(is_allowed & (local_batch <= job.local_batch) & (batch >= devices), time_s, np.inf)
+
+    def rate_per_s(self, workers: int | IntArray, global_batch: IntArray | FloatArray) -> FloatArray:
+        """Samples a second, T_j(b, k); 0 where it is not possible."""
+        rate: FloatArray = global_batch / self.step_s(workers, global_batch)
+        return rate
 
     def most_workers(self, global_batch: int) -> int:
-        return min(self._job.max_devices, global_batch)
+        return min(self.k_max, global_batch)
 
+    def best_batch(self, devices: int) -> int:
+        """Equation (2), b_j^opt(k), as a batch of all devices together; 0 if none is possible.
 
-def scalability(model: ScalingModel, category: int, k_max: int = K_MAX) -> Scalability:
-    """What the analyzer measures of a job of this category."""
-    job = CATEGORIES[category]
-    samples = range(1, job.local_batch + 1)
-    parameters = {size: FULL_STEP_S * model.allreduce(category, size) for size in range(2, k_max + 1)}
-    return Scalability(
-        processing=ProcessingTime.of(
-            {each: FULL_STEP_S * model.processing(each / job.local_batch) for each in samples}
-        ),
-        allreduce=AllReduceTime.of({job.parameters: parameters}),
-        num_parameters=job.parameters,
-        min_batch=job.min_batch,
-        max_batch=job.max_batch,
-        max_local_batch=job.local_batch,
-    )
+        Of batches with equal samples on the fullest device the largest is the fastest, so only full ones are
+        compared, and the largest that is allowed.
+        """
+        most = min(self.job.max_batch, self.job.local_batch * devices)
+        least = max(self.job.min_batch, devices)
+        if most < least:
+            return 0
+        full = np.arange(-(-least // devices), most // devices + 1, dtype=np.int64) * devices
+        batches = np.append(full, most)
+        return int(batches[np.argmax(self.rate_per_s(devices, batches))])
+
+    def tried_batches(self) -> IntArray:
+        """(B,) ascending: the best one of each number of devices, and `NUM_TRIED` in equal steps."""
+        even = np.linspace(self.job.min_batch, self.job.max_batch, NUM_TRIED).round().astype(np.int64)
+        best = np.array([self.best_batch(size) for size in range(1, self.k_max + 1)], dtype=np.int64)
+        return np.unique(np.concatenate([even, best[best > 0]]))
 
 
 def saxena(model: ScalingModel | None = None, k_max: int = K_MAX) -> Curves:
@@ -146,7 +174,7 @@ def saxena(model: ScalingModel | None = None, k_max: int = K_MAX) -> Curves:
     References: Saxena et al., MASCOTS 2020, Tables I and II, sections IV-A, IV-D, IV-E and IV-G.
     """
     model = model or fitted()
-    curves = [_curve(job, scalability(model, at, k_max)) for at, job in enumerate(CATEGORIES)]
+    curves = [_curve(CategoryTimes(model, at, k_max)) for at in range(len(CATEGORIES))]
     return Curves(
         name="saxena",
         source="Saxena et al., Tables I and II: a model that is fitted to them, not a measurement",
@@ -155,25 +183,26 @@ def saxena(model: ScalingModel | None = None, k_max: int = K_MAX) -> Curves:
     )
 
 
-def _curve(job: Category, analyzed: Scalability) -> ThroughputCurve:
-    sizes = np.arange(1, (analyzed.max_devices if job.is_elastic else 1) + 1, dtype=np.int64)
-    rates = analyzed.rate_per_s(sizes, np.full_like(sizes, job.local_batch)) / job.local_batch
+def _curve(times: CategoryTimes) -> ThroughputCurve:
+    job = times.job
+    sizes = np.arange(1, (times.k_max if job.is_elastic else 1) + 1, dtype=np.int64)
+    rates = times.rate_per_s(sizes, np.full_like(sizes, job.local_batch)) / job.local_batch
     return ThroughputCurve(
         model=job.name,
         global_batch=job.local_batch,
         sizes=sizes,
         rate_per_s=rates,
         num_steps=round(60.0 * job.minutes / FULL_STEP_S),
-        batches=_truth(job, analyzed) if job.is_elastic else None,
+        batches=_truth(times) if job.is_elastic else None,
     )
 
 
-def _truth(job: Category, analyzed: Scalability) -> BatchTruth:
+def _truth(times: CategoryTimes) -> BatchTruth:
     """Gradients are noise alone: twice the samples get training twice as far."""
+    job = times.job
     steps = 60.0 * job.minutes / FULL_STEP_S * job.local_batch / job.min_batch
     runs = [
         Validation(global_batch=batch, progress=np.array([steps]), grad_sqr=np.zeros(1), grad_var=np.ones(1))
         for batch in (job.min_batch, job.max_batch)
     ]
-    statistics = GradientStatistics(runs)
-    return BatchTruth(_Times(analyzed), statistics, job.local_batch, analyzed.known_batches(NUM_TRIED))
+    return BatchTruth(times, GradientStatistics(runs), job.local_batch, times.tried_batches())
