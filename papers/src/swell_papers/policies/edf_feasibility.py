@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from copy import copy
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -14,7 +17,110 @@ from swell.model.snapshot import Snapshot
 from swell.policies import wording
 from swell.policies.levels import Levels
 from swell.policies.refusing import LazyRefusals, obstacles
-from swell.solvers.turns import OccupiedDevices, Tasks, ends_if_in_time, ends_in_order
+
+#: An end that is later by less is not later: sums are not exact.
+NO_LATER_S = 1e-6
+
+
+@dataclass(slots=True)
+class ServedJob:
+    """A job while it is served. Levels are numbered from 1 by ascending size; level 0 is nothing."""
+
+    devices: list[int]  #: of levels 1, 2, ...
+    rates: list[float]  #: of steps per second
+    start_s: list[float]  #: for which it does no work from a start at each level on
+    change_s: list[float]  #: for which it does no work from a change to each level on
+    left: float  #: steps
+    level: int
+    pause_s: float  #: for which it does no work from now on, if it keeps its level
+    fixed_s: float  #: for which its level cannot change
+    latest_s: float = math.inf  #: its end is looked for no further
+    due: int = 0  #: level that it is to have
+    end_s: float = math.inf
+
+    @property
+    def num_devices(self) -> int:
+        return self.devices[self.level - 1] if self.level else 0
+
+    def change(self, level: int) -> None:
+        """Start, change or stop."""
+        if level:
+            self.pause_s = self.pause_s + self.change_s[level - 1] if self.level else self.start_s[level - 1]
+        self.level = level
+
+    def ends_at_s(self, clock_s: float) -> float:
+        """When a job with a level ends, if it keeps that."""
+        return clock_s + self.pause_s + self.left / self.rates[self.level - 1]
+
+    def train(self, elapsed_s: float) -> None:
+        """Let time pass."""
+        self.left -= self.rates[self.level - 1] * max(elapsed_s - self.pause_s, 0.0)
+        self.pause_s = max(self.pause_s - elapsed_s, 0.0)
+
+
+def serve_in_order(
+    jobs: Sequence[ServedJob], num_devices: int, occupied: Sequence[tuple[int, float]]
+) -> bool:
+    """Serve jobs in this order, each at the highest of its levels that fits; writes when each ends, from now.
+
+    Levels are dealt out again whenever a job ends. What is due to one but still held by another, whose level
+    cannot change yet, is waited for. So no job delays one before it, save by its present level. One that
+    fits nowhere ends at infinity.
+
+    Args:
+        occupied: devices that no job can have before some time from now.
+
+    Returns:
+        Whether each ends by its `latest_s`; False as soon as one does not.
+    """
+    clock_s, waiting = 0.0, list(jobs)
+    least = min((job.devices[0] for job in jobs if job.devices), default=0)
+    while waiting and clock_s <= waiting[0].latest_s + NO_LATER_S:
+        served = _due(waiting, num_devices, least)
+        num_occupied = sum(num for num, until_s in occupied if until_s > clock_s)
+        _deal(waiting, served, num_devices - num_occupied, clock_s)
+        running = [job for job in waiting if job.level]
+        waits_s = [job.fixed_s for job in running] + [until_s for _, until_s in occupied]
+        events_s = [job.ends_at_s(clock_s) for job in running] + [at_s for at_s in waits_s if at_s > clock_s]
+        next_s = min(events_s, default=math.inf)
+        if next_s == math.inf:
+            break
+        for job in running:
+            if job.ends_at_s(clock_s) <= next_s:
+                job.end_s = next_s
+            else:
+                job.train(next_s - clock_s)
+        clock_s, waiting = next_s, [job for job in waiting if job.end_s == math.inf]
+    return all(job.end_s <= job.latest_s + NO_LATER_S for job in jobs)
+
+
+def _due(waiting: Sequence[ServedJob], left: int, least: int) -> list[ServedJob]:
+    """Jobs to which a level is due: in order, to each the highest one that fits."""
+    for job in waiting:
+        job.due = 0
+    served = []
+    for job in waiting:
+        if left < least:
+            break
+        job.due = sum(size <= left for size in job.devices)
+        if job.due:
+            served.append(job)
+            left -= job.devices[job.due - 1]
+    return served
+
+
+def _deal(waiting: Sequence[ServedJob], served: Sequence[ServedJob], free: int, clock_s: float) -> None:
+    """Give what is due as far as it can be had, growths before starts."""
+    for job in waiting:
+        if job.due < job.level and job.fixed_s <= clock_s:
+            job.change(job.due)
+    free -= sum(job.num_devices for job in waiting)
+    growing = [job for job in served if 0 < job.level < job.due and job.fixed_s <= clock_s]
+    for job in growing + [job for job in served if not job.level]:
+        more = job.devices[job.due - 1] - job.num_devices
+        if more <= free:
+            job.change(job.due)
+            free -= more
 
 
 class EdfForecast:
@@ -31,8 +137,8 @@ class EdfForecast:
         self._snapshot, self._levels = snapshot, levels
         self._until_s = snapshot.deadline_s - snapshot.now_s
         self._wait_s = np.where(snapshot.held_workers == 0, wait_s, 0.0)
-        self._tasks = _tasks(snapshot, levels)
-        self._is_occupying = (snapshot.held_workers > 0) & (self._tasks.fixed_s > 0.0)
+        self._jobs = _served_jobs(snapshot, levels)
+        self._is_occupying = np.array([job.level > 0 and job.fixed_s > 0.0 for job in self._jobs], dtype=bool)
         self.kept = snapshot.by_deadline(np.flatnonzero(snapshot.is_promised))
         self.refusals = LazyRefusals()
 
@@ -40,7 +146,9 @@ class EdfForecast:
         """Promise or refuse each undecided job, by priority and arrival; each counts for the next."""
         snapshot = self._snapshot
         newcomers = snapshot.in_order(np.flatnonzero(snapshot.is_undecided)).tolist()
-        kept_ends_s = self._ends_s(self.kept) if newcomers else np.zeros(0)
+        if not newcomers:
+            return
+        kept_ends_s, _ = self._ends_s(self.kept, np.full(len(self.kept), math.inf), self._until_s[self.kept])
         how = " when jobs run in order of deadline"
         for row in newcomers:
             trial = snapshot.by_deadline(np.append(self.kept, row))
@@ -50,20 +158,27 @@ class EdfForecast:
             else:
                 self.refusals.add(row, partial(dropped, snapshot, self._levels, row, self.kept, how))
 
-    def _ends_s(self, rows: IntArray) -> FloatArray:
-        num_devices = self._snapshot.num_owned_until(self._latest_s(self._until_s[rows]))
-        return ends_in_order(self._tasks, rows, num_devices, self._occupied(rows)) + self._wait_s[rows]
+    def _ends_s(self, rows: IntArray, latest_s: FloatArray, until_s: FloatArray) -> tuple[FloatArray, bool]:
+        """(n,) ends of these jobs from now, and whether each is in time; if not, they are of no use.
 
-    def _latest_s(self, latest_s: FloatArray) -> float:
-        """The latest finite one of these times from now, in head time."""
-        return self._snapshot.now_s + float(latest_s[np.isfinite(latest_s)].max(initial=0.0))
+        Args:
+            latest_s: (n,) that each may end.
+            until_s: (n,) devices count that are there until the last of these finite times.
+        """
+        jobs, wait_s = [copy(self._jobs[row]) for row in rows.tolist()], self._wait_s[rows]
+        for job, its_latest_s in zip(jobs, (latest_s - wait_s).tolist(), strict=True):
+            job.latest_s = its_latest_s
+        last_s = self._snapshot.now_s + float(until_s[np.isfinite(until_s)].max(initial=0.0))
+        num_devices = self._snapshot.num_owned_until(last_s)
+        is_in_time = serve_in_order(jobs, num_devices, self._occupied(rows))
+        return np.array([job.end_s for job in jobs]) + wait_s, is_in_time
 
-    def _occupied(self, rows: IntArray) -> OccupiedDevices:
+    def _occupied(self, rows: IntArray) -> list[tuple[int, float]]:
         """Devices that other jobs hold, and for how long no promise can take them away."""
         others = self._is_occupying.copy()
         others[rows] = False
-        devices = self._snapshot.held_workers * self._snapshot.devices_per_worker
-        return OccupiedDevices(devices[others], self._tasks.fixed_s[others])
+        devices = (self._snapshot.held_workers * self._snapshot.devices_per_worker).tolist()
+        return [(devices[row], self._jobs[row].fixed_s) for row in np.flatnonzero(others).tolist()]
 
     def _sound_ends_s(self, trial: IntArray, newcomer: int, kept_ends_s: FloatArray) -> FloatArray | None:
         """Ends of `trial`; None unless the newcomer ends in time, and no other becomes late.
@@ -79,18 +194,16 @@ class EdfForecast:
         latest_s = np.full(len(trial), until_s)
         others = trial != newcomer
         latest_s[others] = np.maximum(self._until_s[trial[others]], kept_ends_s)
-        num_devices = self._snapshot.num_owned_until(self._latest_s(latest_s))
-        occupied, wait_s = self._occupied(trial), self._wait_s[trial]
-        ends_s = ends_if_in_time(self._tasks, trial, num_devices, occupied, latest_s - wait_s)
-        return None if ends_s is None else ends_s + wait_s
+        ends_s, is_in_time = self._ends_s(trial, latest_s, latest_s)
+        return ends_s if is_in_time else None
 
     def _least_s(self, row: int) -> float:
         """What it takes from a start on, with as many devices as it can use."""
-        tasks, num = self._tasks, self._levels.num[row]
-        if num == 0:
+        job = self._jobs[row]
+        if not job.devices:
             return math.inf
-        starts_s = self._wait_s[row] + (tasks.start_s[row, :num].min() if tasks.held[row] == 0 else 0.0)
-        return float(starts_s + tasks.work[row] / tasks.rates[row, :num].max())
+        starts_s = 0.0 if job.level else min(job.start_s)
+        return float(self._wait_s[row]) + starts_s + job.left / max(job.rates)
 
 
 def dropped(snapshot: Snapshot, levels: Levels, row: int, promised: IntArray, how: str = "") -> Refusal:
@@ -112,7 +225,7 @@ def dropped(snapshot: Snapshot, levels: Levels, row: int, promised: IntArray, ho
     return Refusal(earliest_deadline_s=None, text=text)
 
 
-def _tasks(snapshot: Snapshot, levels: Levels) -> Tasks:
+def _served_jobs(snapshot: Snapshot, levels: Levels) -> list[ServedJob]:
     """Jobs as they are. A gang cannot change while it starts, nor if it is to end before another could start.
 
     The belief counts a pause that is under way as training, until its end is reported: it is still to come.
@@ -126,17 +239,18 @@ def _tasks(snapshot: Snapshot, levels: Levels) -> Tasks:
     pause_s = np.maximum(starting_s, change_s * is_pausing)
     is_other_size = (held > 0) & (levels.workers_at(held) != snapshot.held_workers)
     ending_s = _ending_s(snapshot) * (1.0 + levels.margin_share[at])
-    return Tasks(
-        devices=levels.devices,
-        rates=levels.safe_rates,
-        num_levels=levels.num,
-        work=snapshot.remaining_steps,
-        held=held,
-        pause_s=pause_s + change_s * is_other_size,
-        fixed_s=np.where(ending_s > 0.0, pause_s + ending_s, starting_s),
-        start_s=levels.start_s,
-        change_s=levels.resize_s,
+    tables = (levels.devices, levels.safe_rates, levels.start_s, levels.resize_s)
+    columns = (
+        snapshot.remaining_steps,
+        held,
+        pause_s + change_s * is_other_size,
+        np.where(ending_s > 0.0, pause_s + ending_s, starting_s),
     )
+    of_levels = (
+        [table[row, :num].tolist() for table in tables] for row, num in enumerate(levels.num.tolist())
+    )
+    of_jobs = zip(*(column.tolist() for column in columns), strict=True)
+    return [ServedJob(*of_level, *of_job) for of_level, of_job in zip(of_levels, of_jobs, strict=True)]
 
 
 def _ending_s(snapshot: Snapshot) -> FloatArray:
