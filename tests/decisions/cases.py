@@ -199,7 +199,7 @@ SCENES: dict[str, tuple[Callable[[str, int], Scenario], int]] = {
     "crowded": (crowded, 60),
 }
 #: In the order in which their scenes were drawn, and the places in it of lines that went.
-GONE = (9, 15, 23)
+GONE = (9, 15, 17, 22)
 RECORDED: tuple[tuple[str, Mapping[str, float]], ...] = (
     ("elasticflow", {}),
     ("elasticflow_paper", {}),
@@ -218,7 +218,6 @@ RECORDED: tuple[tuple[str, Mapping[str, float]], ...] = (
     ("pollux", {}),
     ("hu", {}),
     ("hu", {"horizon_end": 1}),
-    ("hu", {"counts_changes": 1}),
     ("hu_greedy", {}),
     ("bftrainer", {}),
     ("bftrainer", {"corrected": 1}),

@@ -10,7 +10,7 @@ from tests.platform.program import ENDLESS, Program, read_diary
 pytest.importorskip("torch")
 
 
-OTHERS = ("hu.horizon_end=1", "hu.counts_changes=1", "hu_greedy")
+OTHERS = ("hu.horizon_end=1", "hu_greedy")
 
 
 # The others decide at the same moments: tests/sim/test_hu_runs.py has runs of each.

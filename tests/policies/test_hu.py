@@ -8,12 +8,10 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
 from tests.policies.asked import Asked
-from tests.policies.snapshots import Job, best_effort, snapshot, snapshots, texts, without_costs
+from tests.policies.snapshots import Job, best_effort, snapshot, texts
 from tests.solvers.horizons import SIZES, speed
 
-from swell.model.snapshot import Snapshot
 from swell.policies.hu import Hu
 from swell.solvers.horizon import best_plans
 from swell_papers.policies.hu_greedy import HuGreedy
@@ -161,24 +159,3 @@ def test_a_plan_says_how_far_it_may_be_from_the_best(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("swell.policies.hu.best_plans", partial(best_plans, few_plans=0, max_plans=0))
     told = texts(Hu().decide(view))
     assert any("get furthest with this plan, up to " in text for text in told)
-
-
-def test_a_change_that_costs_more_than_it_brings_is_not_made() -> None:
-    asked = Asked(Hu(counts_changes=1), 8)
-    long = job("long", 1000.0)
-    assert asked.at(0.0, [long]) == [8]
-    other = job("other", 1000.0, submitted=1.0)
-    cheap = [replace(one, resize_cost=1.0) for one in (long, other)]
-    assert asked.at(300.0, cheap) == [4, 4]
-    dear = [replace(long, resize_cost=299.0, start_cost=1e4), replace(other, resize_cost=299.0)]
-    assert asked.at(600.0, dear) == [4, 4]
-    third = replace(job("third", 1000.0, submitted=301.0), resize_cost=299.0)
-    assert asked.at(900.0, [*dear, third]) != [4, 4, 0]  # it has its minimum, whatever that costs
-
-
-@pytest.mark.slow
-@given(view=snapshots())
-@settings(deadline=None)
-def test_without_costs_it_decides_as_the_paper(view: Snapshot) -> None:
-    free = without_costs(view)
-    assert Hu(counts_changes=1).decide(free).workers.tolist() == Hu().decide(free).workers.tolist()

@@ -19,7 +19,7 @@ from swell_papers.variants import variant_policy
 
 fewer = settings(max_examples=share_of_examples(0.25))
 WEIGHING = sorted(name for name, policy in POLICIES.items() if policy.weighs_jobs)
-WEIGHING += ["bftrainer_corrected", "edf_elastic", "hu_aware", "hu_end"]
+WEIGHING += ["bftrainer_corrected", "edf_elastic", "hu_end"]
 LINEAR = {1: 1.0, 2: 2.0, 4: 4.0, 8: 8.0}
 
 

@@ -77,7 +77,6 @@ def test_a_page_of_all_figures_is_written(tmp_path: Path) -> None:
     text = page.read_text()
     assert "* **Figure 9: queueing time** ([picture](../images/hu/fig9.png), [fig9.csv](hu/fig9.csv)" in text
     assert "| fig9 | largest decrease of the queueing time, at 150 nodes, %, hu | -32" in text
-    assert "`hu_aware` is `--policy hu --set hu.counts_changes=1`" in text
 
 
 def test_decisions_are_timed_beside_the_papers(monkeypatch: pytest.MonkeyPatch) -> None:

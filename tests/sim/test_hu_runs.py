@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from typing import TypeVar
 
 import msgspec
-import numpy as np
 import pytest
-from tests.policies.snapshots import without_costs
 
 from swell.core.core import Core
 from swell.core.planner import Planner
 from swell.core.platform_core import PlatformCore
 from swell.model.job import Phase
-from swell.model.plan import Allocation
-from swell.model.snapshot import Snapshot
 from swell.placement.best_fit import BestFitPlacer
 from swell.policies.hu import Hu
 from swell.policies.policy import Policy
@@ -54,38 +49,6 @@ def quick(kind: type[HuT], **parameters: int) -> HuT:
 def plain() -> SimOutcome:
     """As the paper decides, where changes cost nothing."""
     return run(quick(Hu))
-
-
-class FreeHu(Hu):
-    """Is told that changes cost nothing."""
-
-    name = "hu"
-
-    def decide(self, snapshot: Snapshot) -> Allocation:
-        free = without_costs(snapshot)
-        return super().decide(replace(free, resize_wait_s=np.zeros(snapshot.num_jobs)))
-
-
-@pytest.mark.slow
-def test_with_costs_of_zero_the_aware_variant_decides_as_the_paper_in_every_turn(plain: SimOutcome) -> None:
-    aware = run(quick(FreeHu, counts_changes=1))
-    assert [job.sizes for job in aware.jobs] == [job.sizes for job in plain.jobs]
-    assert aware.num_events == plain.num_events
-
-
-@pytest.mark.slow
-def test_where_changes_cost_time_the_aware_variant_makes_fewer_and_jobs_end_sooner() -> None:
-    plain, aware = run(quick(Hu), cost="60"), run(quick(Hu, counts_changes=1), cost="60")
-    assert num_resizes(aware) < num_resizes(plain)
-    assert mean_jct_s(aware) < mean_jct_s(plain)
-
-
-def num_resizes(outcome: SimOutcome) -> int:
-    return sum(job.num_resizes for job in outcome.jobs)
-
-
-def mean_jct_s(outcome: SimOutcome) -> float:
-    return float(np.mean([job.jct_s for job in outcome.jobs if job.jct_s is not None]))
 
 
 @pytest.mark.parametrize(

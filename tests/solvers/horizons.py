@@ -37,20 +37,20 @@ def hu_problem(
     gain = (STEP_MIN * speed(SIZES)[None, :] / demand[:, None]).ravel()
     starts = len(SIZES) * np.arange(num_jobs + 1)
     return HorizonProblem(
-        starts, np.tile(SIZES, num_jobs), gain, gain, *free(num_jobs), np.ones(num_steps), num_nodes
+        starts, np.tile(SIZES, num_jobs), gain, free(num_jobs), np.ones(num_steps), num_nodes
     )
 
 
-def free(num_takers: int) -> tuple[FloatArray, BoolArray]:
-    """Nothing is lost by having none, and every taker may wait."""
-    return np.zeros(num_takers), np.zeros(num_takers, dtype=bool)
+def free(num_takers: int) -> BoolArray:
+    """Every taker may wait."""
+    return np.zeros(num_takers, dtype=bool)
 
 
 def random_problem(seed: int, most_takers: int = 4, most_steps: int = 3) -> HorizonProblem:
-    """Any curves: with holes, falling ones, none at all; first steps that are others; odd weights."""
+    """Any curves: with holes, falling ones, none at all; odd weights."""
     draw = np.random.default_rng(seed)
     num = int(draw.integers(0, most_takers + 1))
-    sizes, first, gain = [], [], []
+    sizes, gain = [], []
     for _ in range(num):
         some = np.sort(draw.choice(np.arange(1, 9), int(draw.integers(0, 4)), replace=False))
         done = draw.exponential(size=len(some)) * draw.choice([0.05, 0.3, 1.0])
@@ -60,7 +60,6 @@ def random_problem(seed: int, most_takers: int = 4, most_steps: int = 3) -> Hori
             done = np.round(done, 1)
         sizes.append(some)
         gain.append(done)
-        first.append(done if draw.random() < 0.5 else done * draw.choice([0.0, 0.5, 1.0], len(done)))
     weights = np.ones(int(draw.integers(1, most_steps + 1)))
     kind = draw.random()
     if kind < 0.3:
@@ -76,9 +75,7 @@ def random_problem(seed: int, most_takers: int = 4, most_steps: int = 3) -> Hori
     return HorizonProblem(
         starts=np.cumsum([0, *map(len, sizes)]),
         devices=np.concatenate([*sizes, np.empty(0)]).astype(np.int64),
-        first_gain=np.concatenate([*first, np.empty(0)]),
         gain=np.concatenate([*gain, np.empty(0)]),
-        first_gain_of_none=-draw.choice([0.0, 0.1, 0.4]) * (draw.random(num) < 0.5),
         is_bound=is_bound,
         weights=weights,
         num_devices=num_devices,
@@ -93,11 +90,10 @@ def checked_value(problem: HorizonProblem, option: IntArray) -> float:
         for step, one in enumerate(plan):
             if one == NO_OPTION:
                 assert not problem.is_bound[row] or done >= DONE
-                done += float(problem.first_gain_of_none[row]) * (step == 0)
             else:
                 assert problem.starts[row] <= one < problem.starts[row + 1]
                 used[step] += problem.devices[one]
-                done += float((problem.first_gain if step == 0 else problem.gain)[one])
+                done += float(problem.gain[one])
             total += float(problem.weights[step]) * min(done, 1.0) * _worth(problem, row)
     assert (used <= problem.num_devices).all()
     return total
@@ -139,9 +135,8 @@ def _value_alone(problem: HorizonProblem, row: int, plan: tuple[int, ...]) -> fl
         if one == NO_OPTION:
             if problem.is_bound[row] and done < DONE:
                 return -np.inf
-            done += float(problem.first_gain_of_none[row]) * (step == 0)
         else:
-            done += float((problem.first_gain if step == 0 else problem.gain)[one])
+            done += float(problem.gain[one])
         total += float(problem.weights[step]) * min(done, 1.0)
     return total
 

@@ -147,7 +147,7 @@ def test_what_is_done_early_counts_in_every_step_after_it() -> None:
     first, second = [0.5], [0.25]
     gain = np.array(first + second)
     starts, devices = np.array([0, 1, 2]), np.array([1, 1])
-    problem = HorizonProblem(starts, devices, gain, gain, *free(2), np.ones(3), 1)
+    problem = HorizonProblem(starts, devices, gain, free(2), np.ones(3), 1)
     summed = best_plans(problem)
     assert summed.option.tolist() == [[0, 0, NO_OPTION], [NO_OPTION, NO_OPTION, 1]]
     assert summed.value == pytest.approx(0.5 + 1.0 + 1.0 + 0.25)
@@ -155,30 +155,12 @@ def test_what_is_done_early_counts_in_every_step_after_it() -> None:
     assert ended.value == pytest.approx(1.25)
 
 
-def test_a_step_that_begins_with_a_pause_makes_a_job_keep_what_it_has() -> None:
-    starts, devices = np.array([0, 2]), np.array([1, 2])
-    gain, paused = np.array([0.1, 0.15]), np.array([0.1, 0.05])
-    costly = HorizonProblem(starts, devices, paused, gain, *free(1), np.ones(2), 2)
-    assert best_plans(costly).option.tolist() == [[0, 1]]
-    assert best_plans(costly._replace(first_gain=gain)).option.tolist() == [[1, 1]]
-
-
-def test_a_job_that_would_lose_by_a_stop_goes_on() -> None:
-    starts, devices, gain = np.array([0, 1, 2]), np.array([1, 1]), np.array([0.1, 0.12])
-    problem = HorizonProblem(starts, devices, gain, gain, *free(2), np.ones(1), 1)
-    assert best_plans(problem).option.tolist() == [[NO_OPTION], [1]]
-    costly = problem._replace(first_gain_of_none=np.array([-0.05, 0.0]))
-    assert best_plans(costly).option.tolist() == [[0], [NO_OPTION]]
-
-
 def test_without_takers_options_or_devices_all_wait() -> None:
     nothing = np.zeros(0)
-    none = best_plans(
-        HorizonProblem(np.array([0]), nothing.astype(int), nothing, nothing, *free(0), np.ones(5), 4)
-    )
+    none = best_plans(HorizonProblem(np.array([0]), nothing.astype(int), nothing, free(0), np.ones(5), 4))
     assert none.option.shape == (0, 5) and none.is_proven
     bare = best_plans(
-        HorizonProblem(np.zeros(3, dtype=int), nothing.astype(int), nothing, nothing, *free(2), np.ones(5), 4)
+        HorizonProblem(np.zeros(3, dtype=int), nothing.astype(int), nothing, free(2), np.ones(5), 4)
     )
     assert (bare.option == NO_OPTION).all() and bare.value == 0.0
     full = hu_problem(3, 0, seed=0)
@@ -196,7 +178,7 @@ def test_a_limit_of_work_leaves_an_answer_and_says_that_it_is_not_proven() -> No
 def test_a_job_with_very_many_sizes_is_planned_with_some_of_them() -> None:
     sizes = np.arange(1, 41)
     gain, steps = sizes / 100.0, np.ones(4)
-    problem = HorizonProblem(np.array([0, 40]), sizes, gain, gain, *free(1), steps, 100)
+    problem = HorizonProblem(np.array([0, 40]), sizes, gain, free(1), steps, 100)
     assert checked_value(problem, best_plans(problem).option) > 2.9
 
 

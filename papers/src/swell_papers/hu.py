@@ -26,7 +26,7 @@ from swell_papers.platform_records import estimate_errors, of_records, start_del
 
 #: Section 5.2: "ranging from 70 to 190 nodes with an interval of 20".
 NODES = (70, 90, 110, 130, 150, 170, 190)
-HU, HU_AWARE = Allocator(policy="hu"), Allocator(policy="hu_aware")
+HU = Allocator(policy="hu")
 HU_OVERDUE = Allocator(policy="hu", parameters=(("overdue_share", 0.05),))
 ANY = HuCase(nodes=0)
 DISTURBED = HuCase(nodes=0, disturbed=Disturbed(eta_share=0.1))
@@ -98,7 +98,6 @@ PAPER = Paper(
             "15 s until a start or a growth takes place",
             Printed("most jobs in addition: 0.9 more to 1.8 fewer than 17.4", 15.6),
             base=HuCase(nodes=0, resize_cost="delay:15"),
-            beside=(HU_AWARE,),
         ),
         decision_times(
             name="fig16",

@@ -23,7 +23,6 @@ VARIANTS: Mapping[str, tuple[str, Parameters]] = {
     "edf_admission_largest": ("edf_admission", {"largest": 1}),
     "edf_elastic": ("edf", {"elastic": 1}),
     "edf_largest": ("edf", {"largest": 1}),
-    "hu_aware": ("hu", {"counts_changes": 1}),
     "hu_end": ("hu", {"horizon_end": 1}),
     "saxena_max_batch": ("saxena", {"fixed_batch": 1}),
     "saxena_min_batch": ("saxena", {"fixed_batch": 2}),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 import numpy as np
 from msgspec import Meta
@@ -38,24 +38,12 @@ HorizonEnd = Annotated[
         description="1: only what is done by the end of the last step counts; 0: by the end of each step.",
     ),
 ]
-CountsChanges = Annotated[
-    int, Meta(ge=0, le=1, description="1: the first step is shortened by what the change to it costs.")
-]
-
 #: Remembered: workers of each job that was given any, and 0 of those that lost theirs.
 WORKERS = "workers"
 #: A job of which no more than this share of what is done remains may have more left than was stated.
 OVERDUE_SHARE = 1e-3
 #: Weight of what is done before the end of the horizon where only that counts: it breaks ties.
 TIE_WEIGHT = 1e-3
-
-
-class _Gains(NamedTuple):
-    """Shares of what remains of a job."""
-
-    first: FloatArray  #: (O,) that the first step does
-    first_of_none: FloatArray  #: (J,) <= 0: what is lost by a stop
-    later: FloatArray  #: (O,) that a later step does
 
 
 class Hu(Policy):
@@ -77,9 +65,8 @@ class Hu(Policy):
         variables (`best_plans`): the same optimum, proven unless very many plans can be in it; then the
         answer has a proven gap. A job that goes on beyond its stated work can be taken to have a share of it
         left (`overdue_share`); the paper does not say what it has. When nodes are lost it decides before the
-        period is over. The model knows no costs of changes; with `counts_changes` a plan
-        changes only what pays. Workers that the plan leaves idle are used all the same, where speeds grow
-        most.
+        period is over. The model knows no costs of changes. Workers that the plan leaves idle are used all
+        the same, where speeds grow most.
     """
 
     name = "hu"
@@ -92,16 +79,15 @@ class Hu(Policy):
     most_workers: MostWorkers = 16
     overdue_share: OverdueShare = 0.0
     horizon_end: HorizonEnd = 0
-    counts_changes: CountsChanges = 0
 
     def decide(self, snapshot: Snapshot) -> Allocation:
         options = offered(snapshot, self.least_workers, self.most_workers)
         workers, why = decided(snapshot, options), "its share of the last plan"
         if snapshot.is_due or WORKERS not in snapshot.memory or num_left(snapshot, workers) < 0:
-            gains = self._gains(snapshot, options)
-            workers, best = self._best(snapshot, options, gains)
+            gain = options.rate_per_s * self.period_s / self._demand(snapshot)[options.rows]  # p s_k / d_i
+            workers, best = self._best(snapshot, options, gain)
             why = _why(best)
-            _use_up(snapshot, options, workers, gains.first * snapshot.relative_weight[options.rows])
+            _use_up(snapshot, options, workers, gain * snapshot.relative_weight[options.rows])
         is_planned = workers > 0
         serve_queue(snapshot, options, workers)
         answer = chosen_without_promises(
@@ -114,10 +100,13 @@ class Hu(Policy):
         )
         return replace(answer, memory=memory_of(snapshot, workers))
 
-    def _best(self, snapshot: Snapshot, options: Options, gains: _Gains) -> tuple[IntArray, BestPlans]:
+    def _best(self, snapshot: Snapshot, options: Options, gain: FloatArray) -> tuple[IntArray, BestPlans]:
         """(J,) workers in the first step, and the plan: formula (1) with constraints (2) to (6).
 
         Rows are given in order of arrival, for the answer may depend on their order.
+
+        Args:
+            gain: (O,) share of what remains of a job that a step does at each size.
         """
         order = snapshot.arrival_order
         num = options.num[order]
@@ -129,9 +118,7 @@ class Hu(Policy):
         problem = HorizonProblem(
             starts=starts,
             devices=options.devices[at],
-            first_gain=gains.first[at],
-            gain=gains.later[at],
-            first_gain_of_none=gains.first_of_none[order],
+            gain=gain[at],
             is_bound=self._has_minimum(snapshot, options)[order],
             weights=weights,
             num_devices=snapshot.num_devices,
@@ -142,14 +129,6 @@ class Hu(Policy):
         has = chosen != NO_OPTION
         workers[order[has]] = options.workers[at[chosen[has]]]
         return workers, best
-
-    def _gains(self, snapshot: Snapshot, options: Options) -> _Gains:
-        """What a step does of d_i at each size."""
-        demand = self._demand(snapshot)
-        later = options.rate_per_s * self.period_s / demand[options.rows]  # p s_k / d_i
-        if self.counts_changes:
-            return _Gains(*self._after_changes(snapshot, options, demand, later), later)
-        return _Gains(later, np.zeros(snapshot.num_jobs), later)
 
     def _demand(self, snapshot: Snapshot) -> FloatArray:
         """(J,) d_i, in steps: what remains."""
@@ -166,27 +145,6 @@ class Hu(Policy):
         taken = np.cumsum(options.devices[options.starts[:-1][order]])
         has_minimum[order[taken <= snapshot.num_devices]] = True
         return has_minimum
-
-    def _after_changes(
-        self, snapshot: Snapshot, options: Options, demand: FloatArray, later: FloatArray
-    ) -> tuple[FloatArray, FloatArray]:
-        """(O,) share of its work that a job does in the first step, and (J,) what a stop loses of it.
-
-        A growth begins when its joiners are ready, and until then the job trains on as it is. A job that
-        stops has to start again. The first start of a job costs the same in every step, so it is not counted.
-        """
-        rows, per_step = options.rows, 1.0 / demand
-        held, held_rate = snapshot.held_workers[rows], snapshot.held_rate_per_s[rows]
-        is_growth, is_shrink = (options.workers > held) & (held > 0), options.workers < held
-        wait_s = np.where(is_growth, np.minimum(snapshot.resize_wait_s[rows], self.period_s), 0.0)
-        pause_s = np.select(
-            [is_growth, is_shrink], [snapshot.growth_cost_s[rows], snapshot.shrink_cost_s[rows]], 0.0
-        )
-        new_s = np.maximum(self.period_s - wait_s - pause_s, 0.0)
-        # Equal to `later` to the last bit where a change costs nothing: the optimum may have ties.
-        first: FloatArray = held_rate * wait_s * per_step[rows] + later * (new_s / self.period_s)
-        lost: FloatArray = -snapshot.held_rate_per_s * snapshot.start_cost_s * per_step
-        return first, lost
 
 
 def _use_up(snapshot: Snapshot, options: Options, workers: IntArray, gain: FloatArray) -> None:

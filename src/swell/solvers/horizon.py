@@ -39,9 +39,7 @@ class HorizonProblem(NamedTuple):
 
     starts: IntArray  #: (J + 1,) a taker's options are those from starts[row] to starts[row + 1]
     devices: IntArray  #: (O,) whole numbers > 0, ascending within a taker
-    first_gain: FloatArray  #: (O,) share of the demand that is done in the first step, >= 0
-    gain: FloatArray  #: (O,) the same of each later step, >= 0
-    first_gain_of_none: FloatArray  #: (J,) without an option in the first step, <= 0: it may lose something
+    gain: FloatArray  #: (O,) share of the demand that is done in a step, >= 0
     is_bound: BoolArray  #: (J,) must have an option until its demand is done; has one, and all have enough
     weights: FloatArray  #: (T,) >= 0, of what is done by the end of each step
     num_devices: int
@@ -159,11 +157,11 @@ def _list_plans(problem: HorizonProblem) -> _Plans:
     num_steps = problem.num_steps
     for row in range(problem.num_takers):
         worth = 1.0 if problem.worth is None else float(problem.worth[row])
-        own, first, gain = _sizes(problem, row, worth)
-        if first.max() + (num_steps - 1) * gain.max() > worth:
+        own, gain = _sizes(problem, row, worth)
+        if num_steps * gain.max() > worth:
             while len(own) ** num_steps > MOST_PLANS_OF_ONE:
-                own, first, gain = own[::2], first[::2], gain[::2]
-            option, value = _plans_of(own, first, gain, worth, problem.weights)
+                own, gain = own[::2], gain[::2]
+            option, value = _plans_of(own, gain, worth, problem.weights)
             rows.append(row)
             options.append(option)
             values.append(value)
@@ -173,7 +171,7 @@ def _list_plans(problem: HorizonProblem) -> _Plans:
             option[:, step] = own
             rows.append(row)
             options.append(option)
-            values.append(problem.weights[step:].sum() * (gain if step else first))
+            values.append(problem.weights[step:].sum() * gain)
     sizes = [len(value) for value in values]
     return _Plans(
         devices_of=np.append(problem.devices, 0),
@@ -184,28 +182,23 @@ def _list_plans(problem: HorizonProblem) -> _Plans:
     )
 
 
-def _sizes(problem: HorizonProblem, row: int, worth: float) -> tuple[IntArray, FloatArray, FloatArray]:
-    """Options of a taker, and what the first and a later step do of its demand, times its worth.
+def _sizes(problem: HorizonProblem, row: int, worth: float) -> tuple[IntArray, FloatArray]:
+    """Options of a taker, and what a step does of its demand with each, times its worth.
 
-    Without those that do no more in any step than a smaller one does. A step ends what is left at most, so of
-    the options that end a demand in one step the smallest is enough.
+    Without those that do no more than a smaller one does. A step ends what is left at most, so of the options
+    that end a demand in one step the smallest is enough.
     """
     own = np.arange(problem.starts[row], problem.starts[row + 1])
     own = own[problem.devices[own] <= problem.num_devices]
-    none = float(problem.first_gain_of_none[row]) * worth
-    enough = worth - none  # what is lost by having none in the first step has to be done, too
-    first = np.minimum(problem.first_gain[own] * worth, enough)
-    gain = np.minimum(problem.gain[own] * worth, enough)
+    gain = np.minimum(problem.gain[own] * worth, worth)
     if not problem.is_bound[row]:
-        own = np.append(NO_OPTION, own)
-        first, gain = np.append(none, first), np.append(0.0, gain)
-    is_as_good = (first[:, None] >= first) & (gain[:, None] >= gain)
-    is_needed = ~np.triu(is_as_good, 1).any(axis=0)
-    return own[is_needed], first[is_needed], gain[is_needed]
+        own, gain = np.append(NO_OPTION, own), np.append(0.0, gain)
+    is_needed = np.diff(np.maximum.accumulate(gain), prepend=-1.0) > 0.0
+    return own[is_needed], gain[is_needed]
 
 
 def _plans_of(
-    own: IntArray, first: FloatArray, gain: FloatArray, worth: float, weights: FloatArray
+    own: IntArray, gain: FloatArray, worth: float, weights: FloatArray
 ) -> tuple[NDArray[np.int32], FloatArray]:
     """(P, T) plans of a taker, and (P,) what they are worth.
 
@@ -215,7 +208,7 @@ def _plans_of(
     done = value = np.zeros(1)
     options, values = [], []
     for step in range(len(weights)):
-        after = done[:, None] + (gain if step else first)
+        after = done[:, None] + gain
         is_end = after >= DONE * worth
         before, one = np.nonzero(np.cumsum(is_end, axis=1) - is_end == 0)
         is_over, done = is_end[before, one], after[before, one]
