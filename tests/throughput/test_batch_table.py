@@ -45,7 +45,7 @@ def test_at_an_infinite_noise_scale_a_sample_is_a_sample() -> None:
 @given(noise=st.floats(1.0, 1e6))
 def test_the_best_batch_is_the_best_of_all(noise: float) -> None:
     """Pollux, section 4.1: the batch of a job is the one of the highest goodput."""
-    table = BatchTable(BatchProfile(step_s=steps_s()), own_batch=32)
+    table = BatchTable(steps_s(), own_batch=32)
     rates, batches = table.best(SIZES, noise)
     for size, rate, batch in zip(SIZES.tolist(), rates.tolist(), batches.tolist(), strict=True):
         all_rates = {
@@ -59,13 +59,13 @@ def test_the_best_batch_is_the_best_of_all(noise: float) -> None:
 
 
 def test_the_noisier_the_gradients_the_larger_the_batch() -> None:
-    table = BatchTable(BatchProfile(step_s=steps_s()), own_batch=16)
+    table = BatchTable(steps_s(), own_batch=16)
     chosen = [int(table.best(np.array([8]), noise)[1][0]) for noise in (1.0, 100.0, 10_000.0)]
     assert chosen == sorted(chosen) and chosen[0] < chosen[-1]
 
 
 def test_sizes_between_are_interpolated_and_beyond_them_nothing_is_possible() -> None:
-    table = BatchTable(BatchProfile(step_s={64: {2: 0.4, 4: 0.2}}), own_batch=64)
+    table = BatchTable({64: {2: 0.4, 4: 0.2}}, own_batch=64)
     rates, batches = table.best(np.array([1, 2, 3, 4, 5]), math.inf)
     assert rates.tolist() == pytest.approx([0.0, 2.5, 1 / 0.3, 5.0, 0.0])
     assert batches.tolist() == [0, 64, 64, 64, 0]
@@ -73,13 +73,13 @@ def test_sizes_between_are_interpolated_and_beyond_them_nothing_is_possible() ->
 
 def test_a_batch_that_a_size_cannot_have_counts_as_its_best() -> None:
     """A job that asks then is between two sizes; a rate of 0 would mean that it stands still for ever."""
-    table = BatchTable(BatchProfile(step_s=steps_s()), own_batch=32)
+    table = BatchTable(steps_s(), own_batch=32)
     assert table.rate_per_s(8, 16, 100.0) == table.best(np.array([8]), 100.0)[0][0] > 0.0
 
 
 @given(noise=st.floats(1.0, 1e6), batch=st.integers(10, 300))
 def test_rates_at_one_batch_are_those_of_its_row_or_between_two(noise: float, batch: int) -> None:
-    table = BatchTable(BatchProfile(step_s=steps_s()), own_batch=32)
+    table = BatchTable(steps_s(), own_batch=32)
     rates = table.rates_at(SIZES, batch, noise)
     for size, rate in zip(SIZES.tolist(), rates.tolist(), strict=True):
         below = max((each for each in steps_s() if each <= batch), default=0)

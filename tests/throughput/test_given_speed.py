@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from tests.throughput.test_belief import LONG, profile, spec
 
 from swell.throughput.belief import FittedBelief
-from swell.throughput.given_speed import with_given_speed
 
 MEASURED = profile({64: 1.0, 32: 0.5}, {2: 0.1})
 
@@ -45,7 +44,3 @@ def test_a_measurement_takes_the_place_of_what_was_stated() -> None:
         belief.learn_rate("j", 2, 0.5, LONG)
     one, two = belief.rates_per_s("j", np.array([1, 2])).tolist()
     assert two == pytest.approx(2.0) and one != two
-
-
-def test_without_a_stated_speed_the_profile_is_as_it_was() -> None:
-    assert with_given_speed(spec(), MEASURED) is MEASURED

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 import numpy as np
 
 from swell.arrays import FloatArray, IntArray
-from swell.model.job import BatchProfile
 
 
 def worth(global_batch: FloatArray, own_batch: int, noise_scale: float) -> FloatArray:
@@ -43,14 +43,14 @@ class BatchTable:
     References: Qiao et al., "Pollux", OSDI 2021, sections 3 and 4.1 (goodput, the batch that maximises it).
     """
 
-    def __init__(self, profile: BatchProfile, own_batch: int) -> None:
+    def __init__(self, step_s: Mapping[int, Mapping[int, float]], own_batch: int) -> None:
         self._own_batch = own_batch
-        self._batches: IntArray = np.array(sorted(profile.step_s), dtype=np.int64)
-        known = {size for times in profile.step_s.values() for size in times}
+        self._batches: IntArray = np.array(sorted(step_s), dtype=np.int64)
+        known = {size for times in step_s.values() for size in times}
         self._workers: IntArray = np.array(sorted(known), dtype=np.int64)
         self._step_s: FloatArray = np.array(
             [
-                [profile.step_s[batch].get(size, math.inf) for size in self._workers.tolist()]
+                [step_s[batch].get(size, math.inf) for size in self._workers.tolist()]
                 for batch in self._batches.tolist()
             ]
         ).reshape(len(self._batches), len(self._workers))

@@ -13,7 +13,6 @@ from swell.arrays import FloatArray, IntArray, each
 from swell.model.coding import decoder, encode
 from swell.model.job import BatchProfile, BetweenSteps, JobSpec, Profile
 from swell.model.throughput import CheckedEstimate, ThroughputPoint
-from swell.throughput.batch_table import BatchTable
 from swell.throughput.curve import Curve
 from swell.throughput.estimate_margins import (
     OTHER_SIZES,
@@ -24,7 +23,6 @@ from swell.throughput.estimate_margins import (
     class_of,
     kind_of,
 )
-from swell.throughput.given_speed import with_given_speed
 from swell.throughput.learnt import Learnt, Measured
 from swell.throughput.points import points_of, source_of
 
@@ -60,9 +58,6 @@ class FittedBelief:
 
     def __init__(self, errors: EstimateMargins | None = None) -> None:
         self._state = BeliefState()
-        # Worked out from the state when asked for.
-        self._tables: dict[str, BatchTable] = {}
-        self._best: dict[str, tuple[IntArray, bytes, FloatArray, IntArray]] = {}
         self._errors = errors or EstimateMargins()
         #: By what they say: many jobs train the same model, and a curve remembers what it was asked.
         self._curves: WeakValueDictionary[bytes, Curve] = WeakValueDictionary()
@@ -72,7 +67,7 @@ class FittedBelief:
         known = self._state.jobs.get(job_id)
         batches = profile.batches if spec.max_batch is not None else None
         self._state.jobs[job_id] = Learnt(
-            curve=self._shared(Curve.of(spec, with_given_speed(spec, profile))),
+            curve=self._shared(Curve.of(spec, profile)),
             measured=known.measured if known else {},
             at_batch=known.at_batch if known else {},
             crossing=known.crossing if known else {},
@@ -82,8 +77,6 @@ class FittedBelief:
             kind=kind_of(spec.entry),
             carried_share=self._errors.carried_share,
         )
-        self._tables.pop(job_id, None)
-        self._best.pop(job_id, None)
 
     def _shared(self, curve: Curve) -> Curve:
         """The one of all jobs with such a curve."""
@@ -132,8 +125,6 @@ class FittedBelief:
         """See `core.ports.Belief`."""
         if job_id in self._state.jobs:
             self._state.jobs[job_id].learn_between(seen)
-            self._tables.pop(job_id, None)
-            self._best.pop(job_id, None)
 
     def between(self, job_id: str) -> BetweenSteps | None:
         """See `core.ports.Belief`."""
@@ -143,11 +134,7 @@ class FittedBelief:
     def learn_noise(self, job_id: str, noise_scale: float) -> None:
         """The job's gradients have this noise scale from now on."""
         if job_id in self._state.jobs:
-            job = self._state.jobs[job_id]
-            job.learn_noise(noise_scale)
-            self._best.pop(job_id, None)
-            if job.batch_profile() is not job.batches:
-                self._tables.pop(job_id, None)  # what a step bears is by what it is worth
+            self._state.jobs[job_id].learn_noise(noise_scale)
 
     def noise_scale(self, job_id: str) -> float | None:
         """See `core.ports.Belief`."""
@@ -176,14 +163,9 @@ class FittedBelief:
         job = self._state.jobs.get(job_id)
         if job is None or job.curve.range_of_batches is None:
             return None
-        table = self._table(job_id)
-        if table is None:
+        if job.batches is None:
             return job.best_batches(sizes, kept, hosts, by_goodput)
-        known, spread = self._best.get(job_id), b"" if hosts is None else hosts.tobytes()
-        if known is None or known[0] is not sizes or known[1] != spread:
-            best = table.best(sizes, job.noise_scale, job.slowdown(sizes, hosts))
-            known = self._best[job_id] = (sizes, spread, *best)
-        return known[2:]
+        return job.best_of_table(sizes, hosts)
 
     def changes_worth(self, job_id: str) -> bool:
         """See `core.ports.Belief`."""
@@ -197,30 +179,20 @@ class FittedBelief:
         job = self._state.jobs.get(job_id)
         if job is None or job.curve.range_of_batches is None:
             return None
-        table = self._table(job_id)
-        if table is not None:
-            return table.rates_at(sizes, global_batch, job.noise_scale) / job.slowdown(sizes, hosts)
+        if job.table is not None:
+            return job.table.rates_at(sizes, global_batch, job.noise_scale) / job.slowdown(sizes, hosts)
         return job.rates_at_batch(sizes, global_batch, hosts)
 
     def rate_at_batch(self, job_id: str, num_workers: int, global_batch: int, num_hosts: int = 1) -> float:
         """See `core.ports.Belief`."""
-        table = self._table(job_id)
         job = self._state.jobs.get(job_id)
         sizes, hosts = np.array([num_workers], dtype=np.int64), np.array([num_hosts], dtype=np.int64)
-        if table is not None and job is not None:
-            rate_per_s = table.rate_per_s(num_workers, global_batch, job.noise_scale)
+        if job is not None and job.table is not None:
+            rate_per_s = job.table.rate_per_s(num_workers, global_batch, job.noise_scale)
             return rate_per_s / float(job.slowdown(sizes, hosts)[0])
         if job is not None and job.curve.may_change_batch:
             return job.rate_at_batch(num_workers, global_batch, num_hosts)
         return float(self.rates_per_s(job_id, sizes, hosts)[0])
-
-    def _table(self, job_id: str) -> BatchTable | None:
-        job = self._state.jobs.get(job_id)
-        if job is None or job.batches is None:
-            return None
-        if job_id not in self._tables:
-            self._tables[job_id] = BatchTable(job.batch_profile() or job.batches, job.curve.global_batch)
-        return self._tables[job_id]
 
     def _note_error(
         self, job_id: str, job: Learnt, num_workers: int, num_hosts: int, measured: Measured
@@ -276,8 +248,6 @@ class FittedBelief:
     def forget(self, job_id: str) -> None:
         """Drop the job's curve. Its errors stay: they speak of the belief, not of the job."""
         self._state.jobs.pop(job_id, None)
-        self._tables.pop(job_id, None)
-        self._best.pop(job_id, None)
 
     def state(self) -> bytes:
         """The state as JSON; `restore` reads it back."""
@@ -289,7 +259,6 @@ class FittedBelief:
         self._state = _decode(state)
         for job in self._state.jobs.values():
             job.share(self._shared(job.curve))
-        self._tables, self._best = {}, {}
         self._errors.restore(self._state.errors)
 
 

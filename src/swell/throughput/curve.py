@@ -46,6 +46,7 @@ class Curve(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, dict=
     @classmethod
     def of(cls, spec: JobSpec, profile: Profile) -> Curve:
         """Raises ValueError if the profile holds no step time."""
+        profile = _with_given_speed(spec, profile)
         if not profile.compute_s:
             raise ValueError(
                 f"the profile of job {spec.name!r} has no step time; measure at least one local batch"
@@ -155,6 +156,33 @@ class Curve(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, dict=
         if hosts is not None and self.crossing_s:
             shared_s = shared_s + crossing_s(workers, hosts, self.crossing_s)
         return np.maximum(compute_s + shared_s, SHORTEST_STEP_S)
+
+
+def _with_given_speed(spec: JobSpec, profile: Profile) -> Profile:
+    """The profile, with steps that are as fast at the stated sizes as the owner says; between them the curve
+    of a profile, and beyond them its continuation.
+
+    What a stated speed counts already is left out: passes, time between epochs and between hosts.
+    """
+    if not spec.speed:
+        return profile
+    step_s = {size: spec.global_batch / rate_per_s for size, rate_per_s in spec.speed.items()}
+    compute_s: dict[int, float] = {}
+    for size, time_s in step_s.items():
+        local_batch = -(-spec.global_batch // size)
+        compute_s[local_batch] = min(time_s, compute_s.get(local_batch, time_s))
+    return msgspec.structs.replace(
+        profile,
+        compute_s=compute_s,
+        allreduce_s={
+            size: time_s - compute_s[-(-spec.global_batch // size)] for size, time_s in step_s.items()
+        },
+        max_local_batch=None,
+        between=None,
+        crossing_s={},
+        allreduce_sizes=None,
+        group_step_s={},
+    )
 
 
 def _shared_s(spec: JobSpec, profile: Profile) -> dict[int, float]:

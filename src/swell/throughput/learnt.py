@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import cast
 
 import msgspec
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from swell.arrays import FloatArray, IntArray, each
 from swell.model.job import BatchProfile, BetweenSteps
 from swell.throughput import open_batches
-from swell.throughput.batch_table import efficiency, worth
+from swell.throughput.batch_table import BatchTable, efficiency, worth
 from swell.throughput.curve import SHORTEST_STEP_S, Curve
 from swell.throughput.estimate_margins import OTHER_SIZES, SAME_SIZE, TRIAL
 
@@ -126,6 +127,11 @@ class Learnt(msgspec.Struct, kw_only=True, omit_defaults=True, dict=True):
 
     def __post_init__(self) -> None:
         self._forget_answers()
+        self._forget_table()
+
+    def _forget_table(self) -> None:
+        self._table: BatchTable | None = None
+        self._best: tuple[IntArray, bytes, tuple[FloatArray, IntArray]] | None = None
 
     def _forget_answers(self) -> None:
         self._known_ratio: float | None = None
@@ -158,12 +164,14 @@ class Learnt(msgspec.Struct, kw_only=True, omit_defaults=True, dict=True):
             self.seen_between = TimeBetweenEpochs()
         self.seen_between.add(seen)
         self._forget_answers()
+        self._forget_table()
 
     def learn_noise(self, noise_scale: float) -> None:
         """It is this from now on."""
         self.noise_scale = noise_scale
         if self.batches is not None:
             self._forget_answers()  # rates of samples stay what they are
+            self._forget_table()
 
     @property
     def _apart_s(self) -> float:
@@ -367,16 +375,26 @@ class Learnt(msgspec.Struct, kw_only=True, omit_defaults=True, dict=True):
         weights = self.efficiency(batches) if by_goodput else None
         return open_batches.best(self.curve, sizes, batches, time_s, kept, weights)
 
-    def batch_profile(self) -> BatchProfile | None:
+    @property
+    def table(self) -> BatchTable | None:
         """`batches`, with the time between epochs shared out among the steps by what each is worth."""
-        if self.batches is None or not self._apart_s:
-            return self.batches
-        step_s = {
-            batch: {size: time_s + share_s for size, time_s in times.items()}
-            for batch, times in self.batches.step_s.items()
-            for share_s in (self.worth(np.array([batch])) * self._apart_s).tolist()
-        }
-        return msgspec.structs.replace(self.batches, step_s=step_s)
+        if self._table is None and self.batches is not None:
+            step_s = {
+                batch: {size: time_s + share_s for size, time_s in times.items()}
+                for batch, times in self.batches.step_s.items()
+                for share_s in (self.worth(np.array([batch])) * self._apart_s).tolist()
+            }
+            self._table = BatchTable(step_s, self.curve.global_batch)
+        return self._table
+
+    def best_of_table(self, sizes: IntArray, hosts: IntArray | None) -> tuple[FloatArray, IntArray]:
+        """The same by `table`, where steps count what they are worth."""
+        spread = b"" if hosts is None else hosts.tobytes()
+        if self._best is None or self._best[0] is not sizes or self._best[1] != spread:
+            table = cast(BatchTable, self.table)
+            best = table.best(sizes, self.noise_scale, self.slowdown(sizes, hosts))
+            self._best = sizes, spread, best
+        return self._best[2]
 
     def _time_s(self, workers: IntArray, batches: IntArray, hosts: IntArray | None = None) -> FloatArray:
         """(..., K) seconds that a step takes of the job's time, with its part of what is between epochs."""
