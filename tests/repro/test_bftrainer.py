@@ -13,7 +13,7 @@ import pytest
 from swell.model.errors import InvalidInput
 from swell.sim.pool import HOUR_S, IdleInterval, Pool
 from swell_papers import bftrainer_pools, findings_store
-from swell_papers.bftrainer import PAPER, PRINTED_HOURS, REPLAYER
+from swell_papers.bftrainer import PAPER, REPLAYER
 from swell_papers.bftrainer_inputs import (
     DIVERSE,
     FROM_S,
@@ -28,10 +28,8 @@ from swell_papers.bftrainer_inputs import (
 from swell_papers.bftrainer_runs import (
     PoolRun,
     Setting,
-    as_late_as_can_be,
     measured,
     run_on,
-    simulated,
 )
 from swell_papers.experiment import Context, Study
 from swell_papers.findings import Findings
@@ -98,12 +96,6 @@ def test_every_figure_and_table_comes_out(
     assert len(files) >= 1 + len(findings.tables) + len(findings.charts)
 
 
-def test_the_paper_has_all_its_names() -> None:
-    names = {experiment.name for experiment in PAPER.experiments}
-    assert names >= {f"fig{number}" for number in (1, *range(6, 17))} | {"table3", "table4"}
-    assert set(PRINTED_HOURS) == set(MODELS)
-
-
 # What is measured of a run
 
 
@@ -153,18 +145,6 @@ def test_what_changes_lose_is_counted_at_the_speed_before_them_and_starts_are_fr
     assert found.lost(True, 0.0, 200.0) == 0.0
 
 
-def test_a_trainer_that_lost_all_its_nodes_starts_again() -> None:
-    """On the second node it does not come to train."""
-    found = run(pool_of((0.0, 100.0), (110.0, 120.0), (150.0, 250.0)), trainer("a"))
-    assert found.images() == pytest.approx(2 * (100.0 - UP_S) * 1e6)
-    assert found.losses[0].tolist() == [100.0] and found.losses[2].tolist() == [1.0]
-
-
-def test_it_is_counted_until_there_are_too_few_trainers_to_compare_with_a_full_queue() -> None:
-    found = run(pool_of((0.0, 10_000.0)), trainer("a", images=1e9))
-    assert found.until_s == pytest.approx(UP_S + 1_000.0, rel=0.01)
-
-
 def test_nodes_that_no_trainer_can_use_are_unoccupied() -> None:
     """Section 5.3: of twelve nodes a trainer has eight at most, and two have all."""
     twelve = pool_of(*[(0.0, 300.0)] * 12)
@@ -189,17 +169,6 @@ def test_preemption_is_more_likely_the_longer_one_looks_ahead() -> None:
     assert shares == pytest.approx([0.0, 100 / 3, 200 / 3])
 
 
-def test_trainers_that_come_as_late_as_can_be_make_the_same() -> None:
-    spans = [(40.0 * at, 2_000.0 + 150.0 * at) for at in range(12)]
-    pool = pool_of(*spans, (3_900.0, 4_000.0))
-    trainers = [trainer(f"t{at}", 5.0 * at, images=3e9 + 1e8 * at) for at in range(10)]
-    late = list(as_late_as_can_be(trainers, pool, 2))
-    assert late[1].submit_s == 5.0 and late[9].submit_s > 45.0
-    parameters = {"t_fwd_s": 200.0, "max_trainers": 2}
-    one, two = (simulated(pool, some, "bftrainer", parameters, 1.0) for some in (trainers, late))
-    assert two.images == one.images and two.num_ended == one.num_ended >= 8
-
-
 def test_utilization_is_one_on_nodes_that_stay_where_changes_are_free(data: Path) -> None:
     """And less where they cost time."""
     steady = Setting(nodes=8, span_s=LOG_S, cost_factor=0.0, max_trainers=4)
@@ -209,12 +178,6 @@ def test_utilization_is_one_on_nodes_that_stay_where_changes_are_free(data: Path
     diverse = measured(data, 0, steady._replace(trainers=DIVERSE))
     assert diverse.utilization_percent() == pytest.approx(100.0, abs=1.0)
     assert measured(data, 0, steady) is free, "the same is run once"
-
-
-def test_models_that_did_not_end_have_no_run_time(data: Path) -> None:
-    found = measured(data, 0, Setting(span_s=LOG_S))
-    assert found.mean_hours("shufflenet") == found.mean_hours()
-    assert found.mean_hours("AlexNet") is None
 
 
 @pytest.mark.slow

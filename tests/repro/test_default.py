@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.repro.test_hu import run_of
 
 from swell.model.job import JobClass, Phase
 from swell.sim.outcome import JobOutcome
@@ -17,22 +15,14 @@ from swell.sim.traces.entry import Trace, TraceJob
 from swell.sim.traces.workload import WorkloadJob
 from swell_papers import default, mixed_queue
 from swell_papers.default import (
-    BY_QUEUEING,
-    HU_JOBS,
     LEEWAY_SHARE,
     MIXED,
     MIXED_LINES,
-    PAPER,
-    POLLUX,
-    SAXENA_LINES,
     beside_paper,
 )
 from swell_papers.experiment import Context, Results
 from swell_papers.findings import Findings
-from swell_papers.hu_runs import Allocator, AllocatorRun, HuCase
 from swell_papers.mixed_queue import LOADS, REFUSED_END, UNIFIED, QueueCounts, counted
-from swell_papers.saxena_experiment import SaxenaCase, run_once
-from swell_papers.saxena_workload import Pattern
 
 CONTEXT = Context(data=Path())
 NUMBERS = st.floats(min_value=0.01, max_value=1e6)
@@ -65,22 +55,6 @@ def test_a_bar_is_reached_within_the_leeway_and_with_the_objective_named_without
         assert near[-1]
 
 
-def completed(context: Context, number: int, cluster: str, policy: str) -> SimpleNamespace:
-    mean_s = {UNIFIED: 90.0, "pollux": 100.0}.get(policy, 150.0)
-    told_s = 2.0 * mean_s if (number, policy) == (7, UNIFIED) else mean_s
-    return SimpleNamespace(avg_jct_s=told_s, p99_jct_s=500.0)
-
-
-def test_a_single_workload_is_judged_besides_the_means(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(default, "completion", completed)
-    findings = POLLUX.run(CONTEXT)
-    judged, looked_at = list(claims_of(findings).values())[:2]
-    assert (judged["ours"], judged["figure"], judged["comes out"]) == (108.0, 103.0, "no")
-    assert (looked_at["ours"], looked_at["comes out"]) == (90.0, "yes")
-    assert any("workloads 7 (alone), 16x4" in text for text in findings.missed)
-    assert not any("workloads 8 (alone)" in text for text in findings.missed)
-
-
 def queue_of(data: Path, policy: str, load: float, seed: int) -> QueueCounts:
     """Ours promises a job more than others on each seed, and has two soft ones fewer in time."""
     ahead = UNIFIED in policy
@@ -105,22 +79,6 @@ def test_mixed_queues_are_judged_beside_the_best_other_policy(monkeypatch: pytes
     soft = verdicts["soft in time; the best other policy"]
     assert (soft["figure"], soft["ours"], soft["comes out"]) == (9.0, 7.0, "no")
     assert {row["policy"] for row in rows_of(findings)} == set(MIXED_LINES)
-
-
-def hu_run(allocator: Allocator, case: HuCase, seed: int) -> AllocatorRun:
-    return run_of(10.0 + seed, 100.0) if allocator.policy == "hu" else run_of(5.0 + seed, 101.0)
-
-
-def test_means_of_hu_are_over_seeds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(default, "measured", hu_run)
-    queueing, by_queueing, total, _ = claims_of(HU_JOBS.run(Context(data=Path(), most_seeds=2))).items()
-    assert (queueing[1]["figure"], queueing[1]["ours"]) == (pytest.approx(1.03 * 10.5), 5.5)
-    assert BY_QUEUEING.partition(", ")[2] in by_queueing[0]
-    assert (total[1]["figure"], total[1]["comes out"]) == (103.0, "yes")
-
-
-def test_every_study_is_declared() -> None:
-    assert [one.name for one in PAPER.experiments] == ["pollux", "mixed", "saxena", "hu"]
 
 
 def outcome(job_class: JobClass, end_s: float, deadline_s: float | None, promised: bool) -> JobOutcome:
@@ -195,16 +153,6 @@ def few_models(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mixed_queue, "pollux_profiles", lambda _: PowerLaw(0.8))
 
 
-@pytest.mark.usefixtures("few_models")
-def test_the_same_jobs_come_faster_at_a_higher_load(tmp_path: Path) -> None:
-    slow, fast = (mixed_queue.mixed_workload(tmp_path, load, 0).jobs for load in (1.0, 2.0))
-    assert [one.submit_s for one in slow] == pytest.approx([2.0 * one.submit_s for one in fast])
-    assert [one.job_class for one in slow] == [one.job_class for one in fast]
-    assert len({one.job_class for one in slow}) == 3
-    assert max(one.requested_devices for one in slow) == 8
-    assert mixed_queue.mixed_workload(tmp_path, 1.0, 1).jobs != slow
-
-
 @pytest.mark.slow
 @pytest.mark.usefixtures("few_models")
 def test_a_mixed_queue_runs_with_all_promises_kept(tmp_path: Path) -> None:
@@ -213,23 +161,3 @@ def test_a_mixed_queue_runs_with_all_promises_kept(tmp_path: Path) -> None:
     assert counts.strict_kept >= counts.strict_promised
     ended = mixed_queue.run_queue(tmp_path, f"{UNIFIED}{REFUSED_END}", 5.0, 3)
     assert ended.strict_kept == ended.strict_promised
-
-
-def test_fewer_seeds_are_the_first_ones() -> None:
-    context = Context(data=Path(), seed=7, most_seeds=2)
-    assert list(context.seeds(5)) == [7, 8] and list(context.seeds(1)) == [7]
-    assert list(Context(data=Path(), seed=7).seeds(3)) == [7, 8, 9]
-    assert not context.seeds(0)
-
-
-def test_a_policy_that_drops_nothing_takes_no_such_parameter() -> None:
-    case = SaxenaCase(
-        name="short",
-        pattern=Pattern(name="short", minutes=5.0, high=0.75),
-        num_devices=4,
-        categories=(0,),
-        lines=(),
-        minutes=5.0,
-    )
-    run = run_once(case, SAXENA_LINES["srtf"], 0)
-    assert run.metrics.completed == run.metrics.jobs > 0

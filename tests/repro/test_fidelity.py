@@ -4,26 +4,18 @@ from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
-from types import SimpleNamespace
-from typing import cast
 
 import msgspec
 import pytest
-from tests.repro.live_runs import COST, TIMINGS, as_simulated, run_of, submitted
-from tests.store.views import job_view
+from tests.repro.live_runs import COST, as_simulated, run_of, submitted
 
-from swell.api.client import Client
 from swell.cli import main
-from swell.model.errors import InvalidInput
-from swell.model.job import Phase
 from swell.model.node import Node
-from swell.model.view import JobView
-from swell_papers import live_run as live_run_module
 from swell_papers.experiment import Context
 from swell_papers.fidelity import OPEN_BATCH, PAPER, WORKLOAD, compare, workload_of
 from swell_papers.findings import Findings
-from swell_papers.live_run import LiveRun, Player
-from swell_papers.simulated_rerun import measured_cost, measured_jobs, rerun
+from swell_papers.live_run import LiveRun
+from swell_papers.simulated_rerun import measured_cost
 
 NODE = Node(name="node0", kind="paced@64", devices=tuple(f"node0/{place}" for place in range(4)))
 
@@ -61,28 +53,6 @@ def test_policies_that_choose_batches_get_jobs_with_a_range_and_the_same_samples
     assert {most for _, most in batches} == {256} and {batch for batch, _ in batches} > {OPEN_BATCH}
 
 
-def test_noise_that_live_gangs_measured_is_that_of_their_twins() -> None:
-    """They report it, and the policy goes by it, as in the live run."""
-    run = live_run("pollux")
-    quiet = [
-        msgspec.structs.replace(job, view=msgspec.structs.replace(job.view, noise_scale=1.0))
-        for job in run.jobs
-    ]
-    other = msgspec.structs.replace(run, jobs=tuple(quiet))
-    views, with_noise = (
-        [twin.simulated for twin in rerun(one, measured_jobs(one), COST, TIMINGS).twins]
-        for one in (run, other)
-    )
-    assert all(view.noise_scale is None for view in views)
-    assert {view.noise_scale for view in with_noise} - {None} == {1.0}
-    assert sum(view.batch for view in with_noise) < sum(view.batch for view in views)
-
-
-def test_elasticflow_refuses_what_is_in_vain() -> None:
-    refused = [job.view.name for job in live_run("elasticflow").jobs if job.view.phase is Phase.REJECTED]
-    assert "cnn-e" in refused and len(refused) < 4
-
-
 @pytest.mark.slow
 def test_a_run_that_went_otherwise_is_told(tmp_path: Path) -> None:
     run = live_run("fifo")
@@ -94,50 +64,6 @@ def test_a_run_that_went_otherwise_is_told(tmp_path: Path) -> None:
     ]
     (missed,) = told(msgspec.structs.replace(run, jobs=tuple(slow)), tmp_path).missed
     assert missed.startswith("mean error of completion times, %: ") and missed.endswith("to reach: <= 3.000")
-
-
-class TryingClient:
-    """Its jobs begin to train, or fail, when they are looked at for the third time."""
-
-    def __init__(self, phase: Phase = Phase.RUNNING) -> None:
-        self.told: list[tuple[str, str]] = []
-        self._phase, self._num_looks = phase, 0
-
-    def cluster(self) -> SimpleNamespace:
-        return SimpleNamespace(now_s=0.0, nodes=())
-
-    def submit(self, **fields: object) -> str:
-        self.told.append(("submit", f"{fields['name']} {fields['class']} {'deadline' in fields}"))
-        return str(fields["name"])
-
-    def job(self, job_id: str) -> JobView:
-        self._num_looks += 1
-        if self._num_looks % 3:
-            return job_view(id=job_id, started_s=None)
-        return job_view(id=job_id, phase=self._phase, message="Traceback\nModuleNotFoundError: no torch")
-
-    def cancel(self, job_id: str) -> None:
-        self.told.append(("cancel", job_id))
-
-    def wait(self, job_id: str) -> None:
-        self.told.append(("wait", job_id))
-
-
-def test_the_longest_job_of_each_script_is_measured_before_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live_run_module, "LOOK_EVERY_S", 0.0)
-    client = TryingClient()
-    Player(cast(Client, client), "cpu").measure(WORKLOAD)
-    names = {"transformer-h", "vae-k", "cnn-l", "gru-c"}
-    assert {told for call, told in client.told if call == "submit"} == {
-        f"{name} best_effort False" for name in names
-    }
-    assert [call for call, _ in client.told] == ["submit", "cancel", "wait"] * len(names)
-
-
-def test_a_script_that_cannot_be_tried_out_is_named_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live_run_module, "LOOK_EVERY_S", 0.0)
-    with pytest.raises(InvalidInput, match=r"\.py cannot be tried out: ModuleNotFoundError: no torch; see"):
-        Player(cast(Client, TryingClient(Phase.FAILED)), "cpu").measure(WORKLOAD)
 
 
 @pytest.mark.slow

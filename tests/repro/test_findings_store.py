@@ -1,13 +1,11 @@
 from __future__ import annotations
 
-import csv
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from tests.repro import tiny
 
-from swell.model.errors import InvalidInput
 from swell_papers import findings_store
 from swell_papers.elasticflow import BY_POLICY, PAPER
 from swell_papers.experiment import Context, Paper
@@ -57,13 +55,6 @@ def test_what_is_written_is_read_again_and_the_same_bytes_come_twice(
     assert {"1a.json", "1a.csv", "1a.png", "2-hours.png"} <= {file.name for file in files}
 
 
-def test_a_csv_has_all_digits_and_the_truth(files: list[Path]) -> None:
-    (table,) = (file for file in files if file.name == "1a.csv")
-    row = next(csv.DictReader(table.read_text().splitlines()))
-    assert float(row["changed"]) == 2 / 3
-    assert row["truth"].startswith("resize cost changed;")
-
-
 def test_the_page_has_a_line_of_each_experiment_with_all_its_files(page_files: list[Path]) -> None:
     page, *files = page_files
     text = page.read_text()
@@ -84,23 +75,3 @@ def test_a_page_begins_with_its_claims_and_tells_what_was_missed(paper: Paper, t
     places = [text.index(words) for words in told]
     assert places == sorted(places)
     assert text.count("* elasticflow on 1x4: deadline satisfaction") == 2
-
-
-def test_a_page_of_one_experiment_shows_its_tables_and_its_conditions(paper: Paper, tmp_path: Path) -> None:
-    found = paper.experiments[0].run(Context(data=tiny.write(tmp_path)))
-    text = findings_store.write_page(paper, [found], tmp_path / "docs")[0].read_text()
-    assert text.index("| 1x4 | ") < text.index("Read this.") < text.index("* resize cost changed")
-
-
-def test_of_many_claims_a_page_tells_how_many_come_out(
-    paper: Paper, found: list[Findings], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(findings_store, "MAX_CLAIMS", 3)
-    text = findings_store.write_page(paper, found, tmp_path)[0].read_text()
-    assert "| Figure 1(a): three jobs | 3 | 3 | 0 |" in text
-
-
-def test_findings_of_another_version_are_named(paper: Paper, tmp_path: Path) -> None:
-    (tmp_path / "1a.json").write_text('{"name": "1a"}')
-    with pytest.raises(InvalidInput, match=r"1a\.json cannot be read .*; run 1a again"):
-        findings_store.read(paper, tmp_path)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import cast
 
@@ -14,29 +13,26 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.repro.live_runs import BEGUN_S, run_of, submitted
+from tests.repro.live_runs import run_of, submitted
 
-from swell.api.client import Client
 from swell.model.errors import InvalidInput
 from swell.model.job import Phase
 from swell.model.node import Node
 from swell_papers.experiment import Context, Study
-from swell_papers.findings import Findings, Table
+from swell_papers.findings import Findings
 from swell_papers.findings_store import read, write, write_page
 from swell_papers.flowcon import (
     MODELS,
     NONE,
-    NUM_SPANS,
     PAPER,
     RANDOM_SCALE,
     WINDOW_S,
-    Contender,
     drawn,
     fixed,
     flowcon,
 )
-from swell_papers.flowcon_measures import REPORT_S, USABLE_SHARE, Course, SharedRun
-from swell_papers.live_run import LiveJob, LiveRun, PlannedJob, Player, Sample
+from swell_papers.flowcon_measures import USABLE_SHARE, Course, SharedRun
+from swell_papers.live_run import LiveJob, LiveRun, PlannedJob, Sample
 
 NODE = Node(name="node0", kind="cpu", cores=1.0, devices=tuple(f"node0/{place}" for place in range(16)))
 CONTEXT = Context(data=Path())
@@ -107,21 +103,6 @@ def test_each_script_is_there() -> None:
         assert Path(job.fields(0.0)["script"]).exists()
 
 
-@given(st.integers(1, 15), st.integers(0, 100), st.floats(1.0, 10.0))
-def test_a_shorter_schedule_is_the_same_in_less_time(num: int, seed: int, factor: float) -> None:
-    schedule = drawn(num, Context(data=Path(), seed=seed), 0)
-    shorter = drawn(num, Context(data=Path(), seed=seed, shorter=factor), 0)
-    for job, short in zip(schedule, shorter, strict=True):
-        assert short.at_s == pytest.approx(job.at_s / factor, abs=0.002) and short.name == job.name
-        assert short.steps == pytest.approx(job.steps / factor, abs=1.0)
-
-
-@given(st.floats(1.0, 100.0))
-def test_a_shorter_interval_is_no_shorter_than_reports_are_apart(scale: float) -> None:
-    found = flowcon(5.0, 20.0).settings(scale)
-    assert found == {"flowcon.alpha": 0.05, "flowcon.interval_s": max(20.0 / scale, REPORT_S)}
-
-
 def test_jobs_of_an_image_run_in_its_containers() -> None:
     jobs = fixed(Context(data=Path(), image="py:1"), 0)
     assert {job.fields(0.0)["image"] for job in jobs} == {"py:1"}
@@ -156,12 +137,6 @@ def test_growth_efficiency_falls_as_the_loss_does() -> None:
     assert factors == pytest.approx([math.exp(-NUM_STEPS / SCALE / 10.0)] * 6, rel=0.15)
     assert [span is None for span in spans] == [False] * 10 + [True] * 10, "it ended after half the time"
     assert all(span.cores == pytest.approx(0.5) for span in spans if span)
-
-
-def test_a_job_without_cpu_time_has_no_growth_efficiency() -> None:
-    idle = ended(fixed(CONTEXT, 0)[0], cpu_s=0.0)
-    run = SharedRun(msgspec.structs.replace(live(), jobs=(idle,)))
-    assert [span and span.growth for span in run.spans(idle, np.array([0.0, 5.0]))] == [None]
 
 
 @given(st.lists(st.floats(0.1, 20.0), min_size=3, max_size=3))
@@ -211,28 +186,6 @@ def test_a_late_job_in_half_the_time_is_told(tmp_path: Path) -> None:
     assert "27 of 27 jobs ended with the very same loss" in found.notes[-1]
 
 
-@pytest.mark.parametrize(
-    ("stretches", "control_s", "message"),
-    [
-        ((1.0, 1.0, 0.9), 0.1, "late job sooner, %: alpha 5 %, interval 20 s: 10.000"),
-        ((2.0, 1.0, 0.5), 0.1, "makespan, ratio: alpha 5 %, interval 20 s: "),
-        ((1.0, 1.0, 0.5), 2.0, "control: alpha 5 %, interval 20 s: "),
-    ],
-)
-def test_what_was_missed_is_told(
-    tmp_path: Path, stretches: tuple[float, ...], control_s: float, message: str
-) -> None:
-    found = told(tmp_path, stretches, control_s=control_s)
-    assert any(text.startswith(message) for text in found.missed)
-
-
-def test_losses_that_differ_are_seen() -> None:
-    run = live("flowcon")
-    other = (ended(run.jobs[0].part, loss_scale=1.0 + 1e-12), *run.jobs[1:])
-    assert SharedRun(run, SharedRun(live())).num_equal == 3
-    assert SharedRun(msgspec.structs.replace(run, jobs=other), SharedRun(live())).num_equal == 2
-
-
 def test_what_the_paper_prints_stands_beside_ours() -> None:
     printed = {
         study.name: {claim.text: claim.figure for claim in study.claims if not claim.is_target}
@@ -251,39 +204,6 @@ def test_a_page_is_written_with_each_job_over_time(tmp_path: Path) -> None:
     assert "* late job sooner, %: alpha 5 %" in files[0].read_text(encoding="utf-8")
 
 
-def test_each_job_is_told_over_time(tmp_path: Path) -> None:
-    found = next(one for one in told(tmp_path, (1.0, 1.0, 1.0)).tables if one.name == "fixed-time")
-    assert isinstance(found, Table)
-    rows = [row for row in found.rows if row[:2] == (NONE.label, "vae-1")]
-    assert 0 < len(rows) < NUM_SPANS and rows[-1][4] == pytest.approx(1.0)
-
-
-# ---------------------------------------------------------------- how it is played
-def test_without_platforms_nothing_is_measured() -> None:
-    with pytest.raises(InvalidInput, match="measured on real processes"):
-        FIXED.run(CONTEXT)
-
-
-def test_each_policy_plays_each_schedule_in_another_order(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    words: list[list[str]] = []
-
-    @contextmanager
-    def platform(options: Sequence[str]) -> Iterator[Client]:
-        words.append(list(options))
-        yield cast(Client, None)
-
-    monkeypatch.setattr(Player, "measure_and_play", lambda player, parts: live())
-    CPU.run(Context(data=Path(), platform=platform, repetitions=6, runs=tmp_path, shorter=2.0))
-    assert all(options[:4] == ["--devices", "cpu:16", "--cores", "1"] for options in words)
-    assert sum("quota" in options for options in words) == sum("fifo" in options for options in words) == 6
-    assert sum("flowcon.interval_s=1" in options for options in words) == 12
-    assert len({tuple(options[5] for options in words[at : at + 3]) for at in range(0, 18, 3)}) > 1
-    again = CPU.run(Context(data=Path(), played=tmp_path, repetitions=6))
-    assert again.tables[0].rows[0][0] and "6 repetitions" in again.truth[0]
-
-
 @pytest.mark.parametrize("content", [None, b"[", b"[{}]"])
 def test_runs_that_cannot_be_read_are_named(tmp_path: Path, content: bytes | None) -> None:
     if content is not None:
@@ -291,9 +211,3 @@ def test_runs_that_cannot_be_read_are_named(tmp_path: Path, content: bytes | Non
             (tmp_path / f"fixed-{label}-0.json").write_bytes(content)
     with pytest.raises(InvalidInput, match=r"fixed-.*\.json .* run it live"):
         FIXED.run(Context(data=Path(), played=tmp_path))
-
-
-def test_an_interval_is_a_part_of_the_label() -> None:
-    assert Contender("none", "fifo").settings(10.0) == {}
-    assert flowcon(3.0, 30.0, "quota").label == "alpha 3 %, interval 30 s, quotas"
-    assert BEGUN_S > 0.0

@@ -13,8 +13,7 @@ from swell_papers.experiment import Context
 from swell_papers.findings import Findings
 from swell_papers.findings_store import write_page
 from swell_papers.hu import PAPER
-from swell_papers.hu_runs import GREEDY, Allocator, AllocatorRun, HuCase, measured
-from swell_papers.intervals import Interval
+from swell_papers.hu_runs import GREEDY, Allocator, AllocatorRun, HuCase
 
 CONTEXT = Context(data=Path())
 FIGURE_9, FIGURE_11, FIGURE_16 = PAPER.chosen(["fig9", "fig11", "fig16"])
@@ -86,17 +85,3 @@ def test_decisions_are_timed_beside_the_papers(monkeypatch: pytest.MonkeyPatch) 
     assert decision["median"] == 2.0 and turn["number"] == 2
     claim = rows_of(findings, 1)[1]
     assert (claim["figure"], claim["ours"], claim["comes out"]) == (240.0, 2.0, "yes")
-
-
-@pytest.mark.slow
-def test_a_run_measures_all_jobs() -> None:
-    run = measured(Allocator(policy=GREEDY), HuCase(nodes=190), 0)
-    assert len(run.done_s) == 447 and run.total_min > run.queue_min >= 0.0
-    assert len(run.plan_ms) < len(run.turn_ms)
-    assert run.more_than(run) == 0.0 == run.ahead_of(run)
-
-
-def test_an_interval_is_students() -> None:
-    assert Interval.of([3.0]) == (3.0, 0.0)
-    mean, half = Interval.of([1.0, 2.0, 3.0])
-    assert mean == 2.0 and half == pytest.approx(4.303 / 3**0.5, rel=1e-3)

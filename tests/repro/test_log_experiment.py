@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.repro import tiny
 
 from swell.sim.outcome import SimOutcome, Usage
-from swell_papers.experiment import Context, Picture, Study
+from swell_papers.experiment import Context, Study
 from swell_papers.findings import Cell, Findings, Table
 from swell_papers.log_experiment import HOUR_S, LogCase, LogLine, efficiency_per_hour, log_study
 
@@ -58,34 +58,12 @@ def test_a_printed_ratio_is_a_claim(data: Path, printed: float, comes_out: str) 
     assert judged == (printed, pytest.approx(1.0), comes_out)
 
 
-def test_ours_stands_beside_the_best_baseline_and_the_printed_mean(data: Path) -> None:
-    told = claims(found(tiny.experiment(tiny.COMPARED, FIFO, baselines=("fifo",)), data))
-    ours = pytest.approx(2 / 3)
-    assert told["elasticflow: deadline satisfaction, beside the best of fifo"] == (ours, ours, "yes")
-    assert told["elasticflow: deadline satisfaction, mean"] == (0.5, ours, "yes")
-
-
 def test_the_time_between_scheduling_events_is_that_between_arrivals_and_ends(data: Path) -> None:
     result = found(tiny.experiment(ELASTICFLOW, interval_min=23.0), data)
     # Three arrivals within 700 s, one of them refused, and two ends.
     minutes = float(rows(result.tables[0])[0]["makespan, h"] or 0.0) * 60.0 / 4.0
     told = claims(result)["minutes between scheduling events, mean over cases"]
     assert told[:2] == (23.0, pytest.approx(minutes))
-
-
-def test_columns_in_which_there_is_nothing_are_left_out(data: Path) -> None:
-    (table, *_) = found(tiny.experiment(ELASTICFLOW), data).tables
-    names = [column.name for column in table.columns]
-    assert names == [
-        "case",
-        "policy",
-        "changed",
-        "adm",
-        "rej",
-        "late",
-        "makespan, h",
-        "cluster efficiency",
-    ]
 
 
 @pytest.mark.parametrize(("at_least", "is_reached"), [(0.6, True), (0.7, False)])
@@ -104,44 +82,6 @@ def test_the_truth_names_cost_seed_version_settings_and_inputs(data: Path) -> No
         f"{tiny.TRACE} (sha256 " in truth[1] and "3 jobs" in truth[1] and "1x4 devices of tables" in truth[1]
     )
     assert str(data) not in "".join(truth)
-
-
-def test_best_effort_jobs_are_told_over_those_under_gandiva(data: Path) -> None:
-    jobs = tiny.JOBS.replace("duration\n", "duration,best_effort\n").replace(",3600\n", ",3600,1\n")
-    tiny.write(data, {tiny.TRACE: jobs.replace(",1200\n", ",1200,0\n")})
-    table = found(tiny.experiment(LogLine(policy="gandiva"), ELASTICFLOW), data).tables[0]
-    gandiva, elasticflow = (row["best effort"] for row in rows(table))
-    assert gandiva == 1.0
-    assert isinstance(elasticflow, float) and elasticflow > 1.0, "one device is not all it can use"
-
-
-@pytest.mark.parametrize(
-    ("lines", "panels", "shape"),
-    [("policy", "case", (2, 2)), ("measure", "", (1, 2)), ("policy", "measure", (2, 2))],
-)
-def test_a_picture_has_its_columns_as_places_lines_and_panels(
-    data: Path, lines: str, panels: str, shape: tuple[int, int]
-) -> None:
-    x = "policy" if lines == "measure" else "case" if panels != "case" else "measure"
-    picture = Picture(measures=("paper", "changed"), x=x, lines=lines, panels=panels)
-    findings = found(tiny.experiment(tiny.COMPARED, FIFO, num_cases=2, pictures=[picture]), data)
-    (chart,) = findings.charts
-    first, *_ = chart.panels.values()
-    assert (len(chart.panels), len(first)) == shape
-    told = [values for lines in chart.panels.values() for values in lines.values()]
-    assert all(len(values) == len(chart.x) == 2 for values in told)
-    shown = [value for values in told for value in values]
-    assert pytest.approx(2 / 3) in shown
-
-
-def test_policies_that_are_not_run_show_what_was_printed(data: Path) -> None:
-    experiment = tiny.experiment(tiny.COMPARED, FIFO, at_least=1.0)
-    findings = experiment.run(Context(data=data, policies=frozenset({"fifo"})))
-    compared, fifo = rows(findings.tables[0])
-    assert (compared["paper"], compared["changed"]) == (0.5, None)
-    assert fifo["changed"] == pytest.approx(2 / 3)
-    assert not findings.missed, "who does not run cannot miss"
-    assert "run were only fifo" in findings.truth[0]
 
 
 def test_devices_and_admissions_by_the_hour(data: Path) -> None:
@@ -163,11 +103,6 @@ def test_only_the_first_jobs_of_a_log(data: Path) -> None:
     )
     truth = found(log_study(name="1a", title="", cases=[case]), data).truth
     assert "three.csv" in truth[1] and ", 1 jobs," in truth[1]
-
-
-def test_the_same_twice(data: Path) -> None:
-    experiment = tiny.experiment(tiny.COMPARED, LogLine(policy="tiresias"))
-    assert found(experiment, data) == found(experiment, data)
 
 
 @given(

@@ -10,8 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swell.model.errors import InvalidInput
-from swell.sim.profiles.saxena import CATEGORIES
 from swell_papers.experiment import Claim, Context, Study
 from swell_papers.findings import Findings
 from swell_papers.findings_store import write_page
@@ -113,13 +111,6 @@ def test_at_the_printed_rate_the_baseline_drops_too_few_jobs_for_the_printed_gai
     assert 1.0 < elastic.metrics.completed / baseline.metrics.completed < 1.2
 
 
-def test_jobs_are_as_long_as_their_category_or_all_alike() -> None:
-    own = {job.model: job.duration_s for job in workload(BURSTY, 40, (0, 1, 2, 3), 0).jobs}
-    assert own == {job.name: 60.0 * job.minutes for job in CATEGORIES}
-    alike = list(workload(BURSTY, 40, (1,), 0, 30.0).jobs)
-    assert {(job.model, job.duration_s) for job in alike} == {("alexnet", 1800.0)}
-
-
 def test_a_run_alone_takes_what_its_category_does() -> None:
     """One device, one job at a time: nothing can be faster or slower."""
     rare = replace(CASE, num_devices=2, pattern=Pattern(name="rare", minutes=600.0, high=0.05), minutes=None)
@@ -143,36 +134,6 @@ def test_paper_and_ours_stand_side_by_side() -> None:
     [(title, lines)] = chart.panels.items()
     assert title == "small" and chart.x == tuple(line.label for line in LINES)
     assert all((value or 0.0) > 0.0 for value in next(iter(lines.values())))
-
-
-@pytest.mark.slow
-def test_a_target_that_is_not_reached_is_told() -> None:
-    found = experiment(limit=1.5).run(CONTEXT)
-    assert found.tables[1].rows[-1][-1] == "no"
-    (told,) = found.missed
-    assert told.startswith("small, elastic, dropping: SJS efficiency: 0.") and told.endswith(">= 1.500")
-
-
-def test_only_the_policies_asked_for_are_run() -> None:
-    found = experiment().run(replace(CONTEXT, policies=frozenset({"saxena_random_batch"})))
-    assert [row[1] for row in found.tables[0].rows] == ["baseline, dropping", "baseline, queueing"]
-    none = experiment().run(replace(CONTEXT, policies=frozenset({"fifo"})))
-    assert none.tables[0].rows == () and "run were only fifo" in none.truth[0]
-
-
-@pytest.mark.slow
-def test_another_seed_is_another_run_and_the_same_one_the_same() -> None:
-    first, again, other = ([JCT.of(run_once(CASE, line, seed)) for line in LINES] for seed in (0, 0, 7))
-    assert first == again != other
-
-
-def test_every_figure_and_table_is_declared_and_needs_no_input(tmp_path: Path) -> None:
-    names = [one.name for one in PAPER.experiments]
-    assert names == ["fig2", "fig5", "rates", "fig6", "fig7", "fig8", "fig9", "table3", "table4"]
-    PAPER.check(PAPER.experiments, tmp_path / "nowhere")
-    assert PAPER.chosen(["table4"]) == PAPER.experiments[-1:]
-    with pytest.raises(InvalidInput, match="saxena has no experiment 'fig1'; choose of fig2"):
-        PAPER.chosen(["fig1"])
 
 
 def test_the_page_has_the_assumptions_and_the_claims(tmp_path: Path) -> None:

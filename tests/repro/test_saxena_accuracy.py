@@ -9,12 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swell.model.errors import InvalidInput
 from swell_papers import saxena_accuracy
 from swell_papers.experiment import Context
 from swell_papers.findings import Findings
 from swell_papers.findings_store import write
-from swell_papers.saxena import PAPER
 from swell_papers.saxena_accuracy import (
     BASE,
     LEAST,
@@ -75,19 +73,6 @@ def test_a_rule_under_which_the_accuracy_falls_is_told(
     assert {"fig2.json", "fig2.csv", "fig2-claims.csv", "fig2.png"} <= names
 
 
-def test_another_seed_draws_other_batches_and_other_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[int] = []
-
-    def final(batches: Sequence[int], rule: str, seed: int) -> float:
-        seen.append(seed)
-        return 0.9
-
-    one = found_of(final, monkeypatch)
-    other = found_of(final, monkeypatch, Context(data=Path(), seed=7))
-    assert set(seen) == {0, 1, 2, 7, 8, 9}
-    assert one.truth[1] != other.truth[1]
-
-
 @pytest.mark.slow
 def test_a_real_model_learns_under_each_rule() -> None:
     rules = [*RULES.values(), *list(RULES.values())[:1]]
@@ -96,13 +81,3 @@ def test_a_real_model_learns_under_each_rule() -> None:
     assert len({result.updates for result in results}) == 1
     assert results[-1] == results[0], "a seed decides all"
     assert len({result.accuracy for result in results}) > 1
-
-
-def test_what_fails_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(saxena_accuracy, "NEEDED", ("torch", "no_such_module"))
-    with pytest.raises(InvalidInput, match=r"lacks no_such_module; .*swell\[demo\]"):
-        trained((BASE,), "none", 0)
-
-
-def test_the_figure_is_one_of_the_papers() -> None:
-    assert [experiment.name for experiment in PAPER.chosen(["fig2"])] == ["fig2"]
