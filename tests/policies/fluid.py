@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-import numpy as np
 from tests.policies.snapshots import Job, snapshot
 
 from swell.core.policy_state import PolicyState
@@ -105,7 +104,3 @@ def follow(
         if not active and not coming:
             return run
     raise AssertionError(f"still going after {MOST_TURNS} turns at {clock} s: {active}")
-
-
-def is_finite(values: np.ndarray) -> bool:
-    return bool(np.isfinite(values).all())

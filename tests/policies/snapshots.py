@@ -400,20 +400,6 @@ def permuted(view: Snapshot, order: Sequence[int]) -> Snapshot:
     )
 
 
-def without_costs(snapshot: Snapshot) -> Snapshot:
-    """The same, but nothing is expected to cost time and no rate has proved too high."""
-    nothing_s, nothing_each_s = np.zeros(snapshot.num_jobs), np.zeros(len(snapshot.options.workers))
-    return replace(
-        snapshot,
-        start_cost_s=nothing_s,
-        growth_cost_s=nothing_s,
-        shrink_cost_s=nothing_s,
-        option_start_s=nothing_each_s,
-        option_resize_s=nothing_each_s,
-        option_margin_share=nothing_each_s,
-    )
-
-
 def texts(answer: Allocation) -> list[str]:
     """(J,) what is said of each job."""
     return [answer.account.text(row) for row in range(len(answer.workers))]
