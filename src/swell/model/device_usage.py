@@ -84,6 +84,18 @@ class UsageRow(msgspec.Struct, frozen=True, kw_only=True):
     device_hours: float
 
 
+#: Texts of a row, in order, and those that are told where rows are of one thing each.
+TEXTS = ("user", "tenant", "job_class", "kind", "job", "name")
+OWN_TEXTS = {
+    GroupBy.USER: TEXTS[:1],
+    GroupBy.TENANT: TEXTS[1:2],
+    GroupBy.CLASS: TEXTS[2:3],
+    GroupBy.KIND: TEXTS[3:4],
+    GroupBy.JOB: TEXTS,
+    GroupBy.ALL: TEXTS[:4],
+}
+
+
 class UsageReport(msgspec.Struct, frozen=True, kw_only=True):
     """Device hours within a time."""
 
@@ -106,10 +118,15 @@ class UsageEntry(NamedTuple):
 def report_of(entries: Iterable[UsageEntry], by: GroupBy, since_s: float, until_s: float) -> UsageReport:
     """Add up device time by what `by` says; entries without device time are left out."""
     amounts: dict[tuple[str, ...], list[float]] = {}
-    for entry in entries:
-        if entry.device_s > 0.0:
-            amounts.setdefault(_key(entry, by), []).append(entry.device_s / HOUR_S)
-    rows = [_row(key, hours) for key, hours in amounts.items()]
+    for payer, job, name, device_s in entries:
+        if device_s > 0.0:
+            told = zip(TEXTS, (*payer, job, name), strict=True)
+            key = tuple(str(text) if field in OWN_TEXTS[by] else "" for field, text in told)
+            amounts.setdefault(key, []).append(device_s / HOUR_S)
+    rows = [
+        UsageRow(**dict(zip(TEXTS, key, strict=True)), device_hours=math.fsum(hours))
+        for key, hours in amounts.items()
+    ]
     rows.sort(key=lambda row: (-row.device_hours, row.user, row.tenant, row.job_class, row.kind, row.job))
     return UsageReport(
         since_s=since_s,
@@ -117,35 +134,4 @@ def report_of(entries: Iterable[UsageEntry], by: GroupBy, since_s: float, until_
         by=by,
         rows=tuple(rows),
         device_hours=math.fsum(part for hours in amounts.values() for part in hours),
-    )
-
-
-def _key(entry: UsageEntry, by: GroupBy) -> tuple[str, ...]:
-    """User, tenant, class, kind, job and its name, of which those that do not count are empty."""
-    user, tenant, job_class, kind = entry.payer
-    match by:
-        case GroupBy.USER:
-            return user, "", "", "", "", ""
-        case GroupBy.TENANT:
-            return "", tenant, "", "", "", ""
-        case GroupBy.CLASS:
-            return "", "", str(job_class), "", "", ""
-        case GroupBy.KIND:
-            return "", "", "", kind, "", ""
-        case GroupBy.JOB:
-            return user, tenant, str(job_class), kind, entry.job, entry.name
-        case GroupBy.ALL:
-            return user, tenant, str(job_class), kind, "", ""
-
-
-def _row(key: tuple[str, ...], hours: list[float]) -> UsageRow:
-    user, tenant, job_class, kind, job, name = key
-    return UsageRow(
-        user=user,
-        tenant=tenant,
-        job_class=job_class,
-        kind=kind,
-        job=job,
-        name=name,
-        device_hours=math.fsum(hours),
     )
