@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -34,20 +33,6 @@ def test_no_other_interval_wastes_much_less(save_s: float, mean_s: float) -> Non
     others = (wasted_share(factor * best_s, save_s, mean_s) for factor in (0.25, 0.5, 0.8, 1.25, 2.0, 4.0))
     if LEAST_S < best_s < MOST_S:
         assert best <= 1.001 * min(others)
-
-
-@given(st.floats(0.01, 10.0), st.floats(1e4, 1e5))
-def test_it_is_that_of_young_where_a_save_is_short(save_s: float, mean_s: float) -> None:
-    young_s = math.sqrt(2.0 * save_s * mean_s)
-    if LEAST_S < young_s < MOST_S:
-        assert best_interval_s(save_s, mean_s) == pytest.approx(max(young_s, LEAST_S), rel=0.05)
-
-
-@given(SAVES, MEANS, st.floats(1.0, 10.0))
-def test_more_losses_make_it_no_longer(save_s: float, mean_s: float, times: float) -> None:
-    # Where a save is as long as the time to a loss, Daly's estimate meets its bound with a step.
-    if save_s < 0.5 * mean_s:
-        assert best_interval_s(save_s, mean_s) <= best_interval_s(save_s, mean_s * times) + 1e-6
 
 
 def test_one_that_was_asked_for_is_kept_unless_saves_would_take_more_than_a_tenth() -> None:

@@ -60,20 +60,3 @@ def test_a_command_names_the_extra_that_it_lacks(monkeypatch: pytest.MonkeyPatch
     require(["matplotlib"], "the demo", "demo")
     with pytest.raises(InvalidInput, match=r"the demo needs scikit-learn for .*pip install 'swell\[demo\]'"):
         require(["torch", "sklearn", "matplotlib"], "the demo", "demo")
-
-
-@pytest.mark.slow
-def test_the_demo_looks_before_it_does_anything() -> None:
-    """There is no data, which would be told first."""
-    program = (
-        "import sys\n"
-        "from importlib.machinery import PathFinder\n"
-        "find = PathFinder.find_spec\n"
-        "out = {'matplotlib', 'scipy'}\n"
-        "PathFinder.find_spec = lambda name, *more: None if name in out else find(name, *more)\n"
-        "from swell.cli.main import main\n"
-        "sys.argv[1:] = ['demo']\n"
-        "main()\n"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=100)
-    assert "needs matplotlib" in done.stderr and "pip install 'swell[" in done.stderr, done.stderr

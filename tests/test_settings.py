@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import io
 from dataclasses import asdict, fields, replace
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -15,23 +13,11 @@ from tests.examples import share_of_examples
 from tests.executors.puppets import make_stage
 
 from swell.core.core_settings import CoreSettings
-from swell.executors.engine import LISTENING_DOOR
-from swell.executors.gang.gang_settings import GangSettings, WorkerSettings
+from swell.executors.gang.gang_settings import WorkerSettings
 from swell.executors.gang.timeouts import Timeouts
-from swell.executors.leases.lease_times import LeaseTimes
-from swell.executors.local.agent import process as agent
-from swell.executors.local.agent.options import AgentOptions
-from swell.executors.local.launch import start_agent, stop_agent
 from swell.settings import InvalidSetting, Settings, bounds, make_settings, parse_setting, spell
 
 KNOWN = [field for field in msgspec.structs.fields(Settings) if field.name != "parameters"]
-
-
-def test_by_default_nothing_is_changed() -> None:
-    settings = Settings()
-    core = CoreSettings(checkpoint_interval_s=0.0, unheard_s=LeaseTimes().wait_s)
-    assert (settings.core, settings.gang_settings) == (core, GangSettings())
-    assert settings.changed == {}
 
 
 @pytest.mark.parametrize("kind", [CoreSettings, Timeouts, WorkerSettings])
@@ -112,12 +98,6 @@ def test_a_parameter_that_cannot_be_is_refused_by_name(said: str, error: str) ->
         parse_setting(said)
 
 
-def test_a_worker_may_miss_a_sign_of_life() -> None:
-    make_settings({"silence_s": 4, "heartbeat_s": 1})
-    with pytest.raises(InvalidSetting, match=r"silence_s=3\.9 is too short for heartbeat_s=1;"):
-        make_settings({"silence_s": 3.9, "heartbeat_s": 1})
-
-
 def test_a_log_that_is_kept_in_part_is_no_smaller_than_what_is_read_at_once() -> None:
     make_settings({"log_bytes": 0})
     with pytest.raises(InvalidSetting, match=r"log_bytes=1000 is too small; it must be 0, .* at least 65536"):
@@ -131,31 +111,3 @@ def test_workers_are_welcomed_with_their_settings() -> None:
     stage = replace(make_stage(), worker_settings=worker_settings)
     welcome = stage.welcome((next(iter(stage.bindings)),))
     assert (welcome.checkpoint_interval_s, welcome.keep_checkpoints, welcome.heartbeat_s) == (9, 5, 2)
-
-
-def test_an_agent_is_started_with_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    gang_settings = make_settings({"ready_s": 300, "trial_s": 7, "keep_checkpoints": 5}).gang_settings
-    leases = make_settings({"lease_s": 20, "lease_margin_s": 3}).leases
-    options = AgentOptions(
-        state_dir=tmp_path,
-        preload=("json",),
-        gang_settings=gang_settings,
-        listen="127.0.0.1:0",
-        leases=leases,
-        advertise="10.9.0.1",
-        door=LISTENING_DOOR,
-    )
-    process, address = start_agent(options)
-    assert address.hosts, "hosts can join"
-    assert stop_agent(tmp_path)
-    assert process.wait(10) == 0
-
-    taken: list[AgentOptions] = []
-
-    async def serve(options: AgentOptions, lock_fd: int) -> None:
-        taken.append(options)
-
-    monkeypatch.setattr(agent, "serve", serve)
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(options.encoded())))
-    agent.main()
-    assert taken == [options]
