@@ -21,7 +21,7 @@ from tests.store.views import job_view
 
 import swell
 from swell.api import client as client_module
-from swell.api.client import Client, LogOwner, NoPlatform, PlatformSilent, Transport, has_verdict
+from swell.api.client import Client, NoPlatform, PlatformSilent, Transport, has_verdict
 from swell.api.server import ApiServer, create_app
 from swell.api.unix_socket import listen
 from swell.model.errors import InvalidJob, UnknownJob
@@ -122,11 +122,6 @@ def test_relative_paths_start_where_the_user_is(
     assert (spec.entry, spec.workdir, spec.name) == (str(script), str(script.parent), "train")
 
 
-def test_numbers_that_are_none_survive(client: Client, control: FakeControl) -> None:
-    control.put(job_view(id="diverged", metrics={"loss": float("inf")}))
-    assert client.job("diverged").metrics == {"loss": float("inf")}
-
-
 def test_metrics_come_in_columns_by_name_and_time(client: Client, control: FakeControl, script: Path) -> None:
     job_id = client.submit(script=script, global_batch=64, steps=10)
     tallies = [tally_of([(1, 2.0), (2, math.nan)], num_workers=2), tally_of([(3, math.inf)], num_workers=2)]
@@ -197,25 +192,6 @@ def test_waiting_ends_when_it_is_true_or_time_is_up(client: Client, control: Fak
     promise.join()
     with pytest.raises(TimeoutError, match="'patient' is running"):
         client.wait("patient", timeout_s=0.0)
-
-
-def test_logs_follow_their_offsets(client: Client, control: FakeControl) -> None:
-    control.put(job_view(id="chatty"))
-    control.log_dir("chatty").mkdir(parents=True)
-    (control.log_dir("chatty") / "worker-0.log").write_text("one\ntwo\n")
-    assert [chunk.text for chunk in client.logs("chatty", {0: 4})] == ["two\n"]
-    assert client.logs("chatty", worker=5) == []
-
-
-def test_the_trial_run_is_heard_until_the_job_has_a_worker(client: Client, control: FakeControl) -> None:
-    control.put(job_view(id="early"))
-    folder = control.log_dir("early")
-    folder.mkdir(parents=True)
-    (folder / "trial-0.log").write_text("tried\n")
-    assert [(chunk.is_trial, chunk.text) for chunk in client.logs("early")] == [(True, "tried\n")]
-    (folder / "worker-0.log").write_text("")
-    assert [(chunk.is_trial, chunk.text) for chunk in client.logs("early")] == [(False, "")]
-    assert [chunk.text for chunk in client.logs("early", whose=LogOwner.TRIAL)] == ["tried\n"]
 
 
 def dead_endpoint() -> Endpoint:

@@ -17,17 +17,15 @@ import pytest
 from tests.api.stage import on_stage
 from tests.live.test_platform import until
 
-from swell.api.doctor import examine, examine_machine
-from swell.api.job_file import decode_webhooks
+from swell.api.doctor import examine
 from swell.api.role import Role
 from swell.api.user_list import TenantLimits, UserList
 from swell.assemble import open_platform, unended_jobs
 from swell.executors.remote.certificate import CERTIFICATE_FILE
 from swell.executors.remote.join_tokens import TOKENS_FILE
 from swell.model.event import EventSetAside, Outcome, PlanFailed, Woke
-from swell.model.finding import Finding, Level
+from swell.model.finding import Level
 from swell.model.quota import Quota
-from swell.model.share_mode import ShareMode
 from swell.platform_options import PlatformOptions
 from swell.store import copies, database
 from swell.store.copies import back_up, restore
@@ -101,37 +99,6 @@ def killed(original: Site, tmp_path: Path) -> Site:
 
 def test_all_is_well(site: Site) -> None:
     assert site.bad() == set()
-
-
-def of_machine(site: Site, about: str) -> list[Finding]:
-    found = examine_machine(site.folder.path)
-    return [finding for finding in found if finding.about == about]
-
-
-def test_the_ways_to_enforce_shares_are_told(site: Site) -> None:
-    told = of_machine(site, "cpu shares")
-    told = [finding for finding in told if not finding.text.startswith("not enforced")]
-    assert sum(finding.text.startswith("by ") for finding in told) <= 1
-    ways = [finding.text.removeprefix("by ").partition(",")[0].partition(" (")[0] for finding in told]
-    assert ways == ["cgroup v2", "cgroup v1"]
-    for finding in told:
-        is_offered = "not offered: " not in finding.text
-        assert is_offered or finding.text.partition("not offered: ")[2]
-
-
-def test_shares_that_are_off_are_enforced_by_nothing(site: Site) -> None:
-    site.folder.write_options(
-        PlatformOptions(devices="cpu:2", policy="fifo", preload=(), cpu_shares=ShareMode.OFF)
-    )
-    first, *others = of_machine(site, "cpu shares")
-    assert (first.level, first.text) == (Level.OK, "not enforced: --cpu-shares off")
-    assert len(others) == 2 and not any(finding.text.startswith("by ") for finding in others)
-
-
-def test_it_is_told_what_can_run_containers(site: Site) -> None:
-    told = [finding.text for finding in of_machine(site, "containers")]
-    assert [text.split()[0] for text in told] == ["docker", "podman"]
-    assert all(" can be used" in text or " cannot be used: " in text for text in told)
 
 
 def test_looking_changes_nothing(killed: Site) -> None:
@@ -324,16 +291,6 @@ def test_a_copy_goes_to_another_disk_with_options_and_webhooks(site: Site, tmp_p
     assert not list(elsewhere.path.glob(".*")), "no draft is left"
 
 
-def test_a_copy_in_the_place_of_the_journal_can_be_copied_itself(site: Site, tmp_path: Path) -> None:
-    fill(site.folder)
-    back_up(site.folder, tmp_path / "first.db")
-    shutil.copy(tmp_path / "first.db", site.folder.journal)
-    (site.folder.path / "webhook-secret").unlink()
-    made = back_up(site.folder, tmp_path / "second.db")
-    assert set(made) == CARRIED.keys() - {"webhook-secret"}
-    assert restore(site.folder, tmp_path / "second.db").files.keys() == set(made)
-
-
 def test_a_file_of_another_name_is_not_put_back(site: Site, tmp_path: Path) -> None:
     fill(site.folder)
     back_up(site.folder, tmp_path / "copy.db")
@@ -342,42 +299,6 @@ def test_a_file_of_another_name_is_not_put_back(site: Site, tmp_path: Path) -> N
     raw.close()
     assert restore(site.folder, tmp_path / "copy.db").files.keys() == CARRIED.keys()
     assert not (tmp_path / "strange").exists()
-
-
-def test_one_restores_at_a_time(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    copy, refused = tmp_path / "copy.db", []
-    back_up(site.folder, copy)
-
-    def begin_another(journal: Path, suffix: str) -> Path | None:
-        with pytest.raises(StateError, match="a command that restores or prunes it") as error:
-            restore(site.folder, copy)
-        refused.append(error)
-        return set_aside(journal, suffix)
-
-    set_aside = copies.set_aside
-    monkeypatch.setattr(copies, "set_aside", begin_another)
-    restore(site.folder, copy)
-    assert len(refused) == 1
-
-
-def test_a_copy_whose_table_of_files_is_another_is_told_of_as_a_copy(site: Site, tmp_path: Path) -> None:
-    """The remedy for a damaged journal of a platform would do nothing for it."""
-    fill(site.folder)
-    back_up(site.folder, tmp_path / "copy.db")
-    with sqlite3.connect(tmp_path / "copy.db") as raw:
-        raw.execute("ALTER TABLE copied_files DROP COLUMN content")
-    raw.close()
-    with pytest.raises(
-        StateError, match=r"copy\.db is no sound copy of a journal \(.*\); choose another$"
-    ) as caught:
-        restore(site.folder, tmp_path / "copy.db")
-    assert "draft" not in str(caught.value)
-
-
-@pytest.mark.slow
-def test_webhooks_that_are_nested_too_deeply_are_no_webhooks() -> None:
-    with pytest.raises(ValueError, match="nested too deeply"):
-        decode_webhooks(b"[" * 20_000)
 
 
 def test_a_disk_without_room_is_noticed_before_anything_is_replaced(
@@ -412,15 +333,3 @@ def test_of_a_damaged_journal_there_is_no_copy(site: Site, tmp_path: Path) -> No
         restore(site.folder, tmp_path / "junk")
     assert site.folder.journal.read_bytes() == before
     assert sorted(file.name for file in tmp_path.iterdir()) == ["junk", "state"]
-
-
-def test_of_an_empty_journal_there_is_no_copy_and_none_goes_back(site: Site, tmp_path: Path) -> None:
-    before = site.folder.journal.read_bytes()
-    (tmp_path / "empty").touch()
-    with pytest.raises(StateError, match=r"empty is no sound copy of a journal \(it is empty"):
-        restore(site.folder, tmp_path / "empty")
-    assert site.folder.journal.read_bytes() == before
-    site.folder.journal.write_bytes(b"")
-    with pytest.raises(StateError, match=r"cannot be copied \(it is empty\).*swell restore COPY"):
-        back_up(site.folder, tmp_path / "copy")
-    assert sorted(file.name for file in tmp_path.iterdir()) == ["empty", "state"]

@@ -114,15 +114,6 @@ def test_every_answer_is_as_the_document_says(
     check_operation(described[name], script, 30)
 
 
-@pytest.mark.soak
-@pytest.mark.timeout(1800)
-@pytest.mark.parametrize("name", [operation.name for operation in VERBS])
-def test_every_answer_is_as_the_document_says_for_long(
-    described: dict[str, Operation], script: Path, name: str
-) -> None:
-    check_operation(described[name], script, 3000)
-
-
 def test_the_document_is_given_to_who_has_the_token(app: Starlette, server: Path) -> None:
     with httpx.Client(transport=httpx.HTTPTransport(uds=str(server)), base_url="http://localhost") as http:
         assert http.get("/v1/openapi.json").status_code == 401
@@ -219,12 +210,6 @@ def check_no_thread_is_held(server: Path) -> None:
 @pytest.mark.slow
 def test_bytes_that_are_nearly_requests_fail_nothing(server: Path) -> None:
     check_bytes(server, 10)
-
-
-@pytest.mark.soak
-@pytest.mark.timeout(1800)
-def test_bytes_that_are_nearly_requests_fail_nothing_for_long(server: Path) -> None:
-    check_bytes(server, 1000)
 
 
 def test_every_route_is_described(app: Starlette) -> None:

@@ -9,11 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
-import pytest
 
 from swell.api.host_findings import host_findings
 from swell.executors.local.processes.strays import HOST_MODULE
-from swell.executors.node.options import options_of
 from swell.executors.node.state import HostState
 from swell.executors.storage import write_mark
 from swell.model.finding import Level
@@ -43,34 +41,6 @@ def process_with(words: list[str]) -> Iterator[int]:
             yield process.pid
         finally:
             process.kill()
-
-
-@pytest.mark.parametrize(
-    ("more", "problem"),
-    [
-        ({}, ""),
-        ({"fleet": "blue"}, "Object contains unknown field `fleet`"),
-        ({"cores": "half"}, "Expected `float`, got `str` - at `$.cores`"),
-        ({"cpu_shares": "some"}, "Invalid enum value 'some' - at `$.cpu_shares`"),
-        ({"kind": " "}, "devices cannot be of kind ' '"),
-    ],
-)
-def test_a_host_whose_options_this_version_does_not_know_is_told(
-    more: dict[str, object], problem: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    with process_with(host_words(tmp_path, **more)) as pid:
-        host, *others = host_findings(tmp_path)
-    assert (host.level is Level.OK) == (others[0].about == "lease") == (not problem)
-    assert capfd.readouterr().err == ""
-    if problem:
-        assert f"runs (pid {pid}), and its options cannot be read: {problem}" in host.text
-        assert host.level is Level.WARN and "the `swell doctor` of its version" in host.remedy
-
-
-def test_a_process_that_is_no_host_has_no_options(tmp_path: Path) -> None:
-    words = ["swell.executors.local.agent.process", str(tmp_path)]
-    with process_with(words) as pid, pytest.raises(ValueError, match="has not started it"):
-        options_of(pid)
 
 
 def test_a_host_that_the_head_has_not_let_in_is_bad(tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ from types import SimpleNamespace
 
 import pynvml
 import pytest
-from tests.machines.namespaces import Network, why_not
 
 from swell.api import machine_findings as module
 from swell.api.machine_findings import (
@@ -29,43 +28,14 @@ from swell.api.machine_findings import (
     shared_memory_finding,
     torch_findings,
 )
-from swell.executors.local import devices
-from swell.executors.local.devices import parse_devices
 from swell.executors.local.machine_offer import MachineOffer
 from swell.model.finding import Finding, Level
 from swell.model.share_mode import ShareMode
 
 ROOT = Path(__file__).parents[2]
-CGROUP_V2 = MachineOffer("cgroup v2", note="below /sys/fs/cgroup")
 DRIVER = GpuDriver(version="580.159", cuda="13.0", used={})
 BUSY = DRIVER._replace(used={"GPU-aa": (17, 4711)})
 STATE = Path("/state")
-
-
-def told(findings: Iterator[Finding] | Finding) -> list[str]:
-    found = [findings] if isinstance(findings, Finding) else list(findings)
-    assert all(finding.level is Level.OK and not finding.remedy for finding in found)
-    return [f"{finding.about}: {finding.text}" for finding in found]
-
-
-def test_what_a_machine_has_needs_no_remedy() -> None:
-    assert told(device_findings(parse_devices("paced:2x2@10"), "h100", "", "")) == ["devices: 4 of kind h100"]
-    assert told(torch_findings(TorchBuild("2.13.0+cu130", "13.0"), True)) == [
-        "torch: 2.13.0+cu130, built for CUDA 13.0"
-    ]
-    assert told(torch_findings(TorchBuild("2.13.0+cpu"), False)) == ["torch: 2.13.0+cpu, built without CUDA"]
-    assert told(driver_findings(BUSY, None, is_up=True)) == ["driver: 580.159, which knows CUDA up to 13.0"]
-    for cuda in ("13.9", "12.8"):  # of its own major version, and older
-        assert told(driver_findings(DRIVER, TorchBuild("2.14.0", cuda), is_up=False))
-    assert told(share_findings(ShareMode.WEIGHT, (CGROUP_V2,))) == [
-        "cpu shares: by cgroup v2 (below /sys/fs/cgroup)"
-    ]
-    assert told(container_findings([MachineOffer("docker", note="27.0")])) == [
-        "containers: docker 27.0 can be used"
-    ]
-    assert told(layers_finding(True))
-    assert told(disk_finding(STATE, WARN_BYTES)) == ["disk: 1.0 GiB free in /state"]
-    assert told(shared_memory_finding(WARN_BYTES, True)) == ["shared memory: 1.0 GiB free in /dev/shm"]
 
 
 NOT_INSTALLED = MachineOffer("docker", "it is not installed", "install docker")
@@ -184,21 +154,6 @@ def test_what_torch_was_built_for_is_read_off_its_files(
     assert probe_torch() == build
 
 
-@pytest.mark.slow
-def test_a_machine_without_layers_says_so() -> None:
-    """On a machine of its own, whose root forbids namespaces of mounts."""
-    if why_not():
-        pytest.skip(f"machines cannot be had here: {why_not()}")
-    ask = (
-        "from pathlib import Path; from swell.api.machine_findings import has_trial_layers;"
-        "print(has_trial_layers(Path()))"
-    )
-    with Network(1, as_user=True) as network:
-        before = "echo 0 > /proc/sys/user/max_mnt_namespaces"
-        words = ("sh", "-c", f'{before}; exec "$@"', "sh", sys.executable, "-c", ask)
-        assert network[0].run(*words, env={"PYTHONPATH": str(ROOT / "src")}).strip() == "False"
-
-
 # ------------------------------------------------------------ GPUs
 class FakeNvml:
     """In place of `pynvml`: GPUs a, b and c, of which c does not tell who uses it."""
@@ -247,16 +202,3 @@ def test_the_driver_and_the_users_of_gpus_are_told(nvml: FakeNvml) -> None:
     assert look_at_gpus(["a", "b", "c"]) == GpuDriver("580.159.03", "12.8", {"a": (4, 17)})
     nvml.problem = pynvml.NVML_ERROR_DRIVER_NOT_LOADED
     assert look_at_gpus(["a"]) is None, "a driver that answers nothing is no crash"
-
-
-def test_a_machine_tells_of_the_gpus_that_it_offers_alone(
-    nvml: FakeNvml, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr(devices, "_find_gpus", lambda: [(uuid, "NVIDIA H200") for uuid in "acb"])
-    monkeypatch.setattr(devices, "islands_of_gpus", lambda uuids: (uuids, ()))
-    nvml.processes = {"a": [1], "b": [1]}
-    texts = [finding.text for finding in machine_findings(tmp_path, "cuda:2")]
-    assert [text for text in texts if text.startswith("GPU ")] == [
-        "GPU a is used by processes (1): they take memory and time"
-    ]
-    assert "driver" not in {finding.about for finding in machine_findings(tmp_path, "cpu:2")}

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import httpx
-import msgspec
 import pytest
 import typer
 from tests.api.fake_control import FakeControl
@@ -59,18 +57,6 @@ def test_a_limit_is_spent_on_what_runs_first(client: Client, control: FakeContro
         assert shown == there[len(there) - len(shown) :], "the newest of a group"
         assert len(shown) == len(there) or not any(groups[at + 1 :])
     assert len(chosen) + sum(left_out.values()) == len(control.jobs())
-
-
-@pytest.mark.parametrize("words", ["phase=asleep", "limit=-1", "since_s=soon", "since_s=nan"])
-def test_a_bad_query_is_named(client: Client, folder: StateFolder, words: str) -> None:
-    answer = client._transport._http.request("GET", f"/v1/jobs?{words}", {}, None, 10.0)
-    assert answer.status == httpx.codes.UNPROCESSABLE_ENTITY
-    assert words.partition("=")[0] in msgspec.json.decode(answer.content)["error"]
-
-
-def test_a_page_before_a_job_that_is_not_there_is_refused(client: Client) -> None:
-    answer = client._transport._http.request("GET", "/v1/jobs?before=nothing", {}, None, 10.0)
-    assert answer.status == httpx.codes.NOT_FOUND
 
 
 def test_words_for_phases_and_times() -> None:

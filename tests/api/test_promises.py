@@ -80,12 +80,3 @@ def test_nothing_can_be_promised_to_a_restart_job(stage: Stage, script: Path) ->
     with pytest.raises(InvalidJob, match="cannot be strict: a promise needs progress reports"):
         stage.client.promise(job_id, deadline="now+1h")
     stage.client.cancel(job_id)
-
-
-def test_a_counter_offer_that_is_too_late_is_not_taken(stage: Stage, script: Path) -> None:
-    job_id = stage.client.submit(
-        script=script, global_batch=8, steps=100, deadline="now+1s", accept_until="now+2s"
-    )
-    view = stage.client.wait_for_verdict(job_id)
-    assert view.is_unpromised and view.counter_offer_s is not None
-    stage.client.cancel(job_id)

@@ -16,8 +16,8 @@ from swell.live import head_thread
 from swell.live.watches import UnknownQuotas
 from swell.model.errors import InvalidInput
 from swell.model.quota import Quota, TenantDevices
-from swell.model.quota_words import told_quota, told_quotas, told_share
-from swell.policies.registry import POLICIES, UnknownPolicy, keeps_quotas, why_no_quotas
+from swell.model.quota_words import told_share
+from swell.policies.registry import POLICIES, keeps_quotas, why_no_quotas
 
 
 @given(st.integers(1, 100_000_000))
@@ -51,12 +51,6 @@ def test_what_is_no_quota_is_named(texts: list[str]) -> None:
         parse_quotas(texts)
 
 
-def test_quotas_in_words() -> None:
-    assert told_quota(Quota(devices=1)) == "1 device"
-    quotas = {"ben": Quota(share=0.25), "": Quota(devices=2, share=0.5)}
-    assert told_quotas(quotas) == "(no tenant) 2 devices and 50% of the devices, ben 25% of the devices"
-
-
 @pytest.mark.parametrize("name", sorted(POLICIES))
 def test_a_policy_that_cannot_keep_quotas_is_refused_with_some_that_can(name: str) -> None:
     quotas = {"ana": Quota(devices=1)}
@@ -69,12 +63,6 @@ def test_a_policy_that_cannot_keep_quotas_is_refused_with_some_that_can(name: st
         refuse_unkept(["fifo", name], quotas, "leave them out")
     named = str(raised.value).partition("choose one of ")[2].rpartition(", or")[0].split(", ")
     assert "fifo" in named and all(keeps_quotas(POLICIES[other]) for other in named)
-
-
-def test_policies_that_divide_cores_keep_none_and_there_must_be_such_a_policy() -> None:
-    assert not keeps_quotas(POLICIES["flowcon"]) and "divides cores" in why_no_quotas("flowcon")
-    with pytest.raises(UnknownPolicy):
-        why_no_quotas("best")
 
 
 def test_what_a_platform_reads_of_the_list(tmp_path: Path) -> None:

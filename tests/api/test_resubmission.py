@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
@@ -21,10 +20,9 @@ from swell.api.client import (
     InvalidJob,
     NoPlatform,
     Transport,
-    Unavailable,
 )
 from swell.model.event import Outcome
-from swell.model.job import AfterRefusal, Phase
+from swell.model.job import Phase
 
 
 @pytest.fixture(scope="module")
@@ -125,18 +123,6 @@ def test_a_job_file_has_a_key_for_each_job(stage: Stage, script: Path, tmp_path:
     assert stage.client.submit_file(file, key="file") == stage.client.submit_file(file, key="file")
 
 
-def test_when_the_head_has_ended_a_submission_is_refused_as_such(
-    tmp_path: Path, script: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(client_module, "RETRY_WITHIN_S", 0.0)
-    with on_stage(tmp_path / "state") as stage, monkeypatch.context() as patch:
-        patch.setattr(stage.platform._inbox, "_is_closed", True)
-        with pytest.raises(Unavailable, match="takes no more requests"):
-            stage.client.submit(script=script, global_batch=8, steps=100)
-        with pytest.raises(Unavailable, match="takes no more requests"):
-            stage.client.stop()
-
-
 # ------------------------------------------------------------ retry and continue
 def end(stage: Stage, script: Path, outcome: Outcome = Outcome.FAILED, **fields: object) -> str:
     """A job of two workers that has ended."""
@@ -181,25 +167,6 @@ def test_a_job_goes_on_from_its_last_sound_checkpoint(alone: Stage, script: Path
     assert alone.client.job(new).continues == old
     assert [file.read_bytes() for file in (alone.folder.jobs / new / "checkpoints").iterdir()] == [b"state"]
     assert alone.platform.submission(new).origin.steps == 60
-
-
-@pytest.mark.parametrize("fields", [{"batch": "8:64"}, {"batch_per_worker": 4}])
-def test_a_retry_has_the_batches_of_the_job(alone: Stage, script: Path, fields: dict[str, Any]) -> None:
-    old = end(alone, script, **fields)
-    new = alone.client.retry(old)
-    before, after = alone.platform.submission(old).spec, alone.platform.submission(new).spec
-    assert before == after and after.may_change_batch
-    views = [alone.client.job(job) for job in (old, new)]
-    assert len({(view.min_batch, view.max_batch, view.batch_per_worker) for view in views}) == 1
-
-
-def test_how_much_later_an_offer_may_be_stays_as_it_was(alone: Stage, script: Path) -> None:
-    old = end(alone, script, deadline="now+10m", accept_until="now+11m", or_nothing=True)
-    again, other = alone.client.retry(old), alone.client.retry(old, deadline="now+1h")
-    for job_id in (old, again, other):
-        spec = alone.platform.submission(job_id).spec
-        assert spec.deadline_s is not None and spec.after_refusal is AfterRefusal.END
-        assert spec.accept_until_s == pytest.approx(spec.deadline_s + 60, abs=1e-3)
 
 
 def test_a_deadline_that_has_passed_must_be_given_again(

@@ -198,12 +198,3 @@ def test_changes_and_refusals_are_logged_and_nothing_else(site: Site, script: Pa
     ]
     text = (site.folder / "access.jsonl").read_text()
     assert not any(secret in text for secret in ("hush", "wrong", *site.tokens.values()))
-
-
-def test_without_a_list_of_users_nothing_is_logged(site: Site) -> None:
-    (site.folder / "users.json").unlink()
-    with site.client(TOKEN) as client:
-        client.post(f"/v1/jobs/{OWN}/cancel")
-    with site.client("wrong" * 9) as stranger:
-        stranger.get("/v1/jobs")
-    assert site.log() == []

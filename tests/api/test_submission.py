@@ -20,7 +20,7 @@ from swell.api.submission import Submission, deadline_in_s, parse
 from swell.api.times import parse_time, with_offset
 from swell.model.durations import format_duration, parse_duration
 from swell.model.errors import InvalidJob
-from swell.model.job import AfterRefusal, Elasticity, EndCondition, JobClass, JobSpec, MetricTarget
+from swell.model.job import EndCondition, JobClass, JobSpec, MetricTarget
 
 #: A restart job whose workers are told their part of the batch.
 LOCAL: dict[str, Any] = {"args": ["--batch={local_batch}"], "elasticity": "restart", "steps": ...}
@@ -51,14 +51,6 @@ def test_durations(text: str, seconds: float) -> None:
 def test_what_is_no_duration(text: str) -> None:
     with pytest.raises(ValueError, match="write 90s"):
         parse_duration(text)
-
-
-# ---------------------------------------------------------------- what fields mean
-def test_what_becomes_of_a_refused_job(script: Path) -> None:
-    plain = spec(script, deadline="now+3m")
-    assert (plain.after_refusal, plain.accept_until_s) == (AfterRefusal.SOFT, None)
-    wished = spec(script, deadline="now+3m", or_nothing=True, accept_until="now+10m")
-    assert (wished.after_refusal, wished.accept_until_s) == (AfterRefusal.END, NOW_S + 600)
 
 
 def test_a_short_job_is_made_complete(script: Path) -> None:
@@ -121,13 +113,6 @@ def test_the_evaluation_function_and_where_it_goes(
 ) -> None:
     made = spec(script, **given_fields)
     assert (made.metric, made.metric_rises) == (metric, rises)
-
-
-def test_several_kinds_are_a_list_or_a_text_with_commas(script: Path) -> None:
-    for said in ("a100,v100", "a100, v100", ["a100", "v100", "a100"]):
-        made = spec(script, kind=said)
-        assert (made.kind, made.kinds) == ("", ("a100", "v100"))
-    assert (spec(script, kind=["a100"]).kind, spec(script, kind=["a100"]).kinds) == ("a100", ())
 
 
 @pytest.mark.parametrize(
@@ -223,11 +208,6 @@ def test_a_relative_deadline_counts_again_for_a_retry(script: Path, text: str) -
     assert deadline_in_s("2030-01-02", spec(script, deadline="2030-01-02"), NOW_S) is None
 
 
-def test_the_class_follows_from_the_deadline(script: Path) -> None:
-    assert spec(script, deadline="now+3m").job_class is JobClass.STRICT
-    assert spec(script).job_class is JobClass.BEST_EFFORT
-
-
 @pytest.mark.parametrize(
     ("workers", "bounds"),
     [(None, (1, None)), ("1:8", (1, 8)), ("3:4", (3, 4)), ("4", (4, 4)), (4, (4, 4)), ("2:", (2, None))],
@@ -244,16 +224,6 @@ def test_a_range_is_taken_exactly_if_a_power_of_two_lies_in_it(least: int, most:
     else:
         with pytest.raises(InvalidField, match=r"^workers: "):
             worker_range(f"{least}:{most}")
-
-
-def test_an_estimate_of_a_live_job_is_kept(script: Path) -> None:
-    assert spec(script, estimate="10m").estimate_s == 600.0
-
-
-def test_a_restart_job_ends_by_itself(script: Path) -> None:
-    restart = spec(script, steps=..., elasticity="restart", estimate="10m", deadline="now+1h")
-    assert (restart.end, restart.estimate_s) == (EndCondition(), 600.0)
-    assert restart.elasticity is Elasticity.RESTART
 
 
 def test_a_function_is_an_entry(script: Path) -> None:
@@ -291,69 +261,43 @@ BROKEN: list[tuple[dict[str, Any], str, str]] = [
     ({"batch": 64}, "batch", "global_batch for a batch that never changes"),
     ({"batch": "32-512"}, "batch", "write 32:512"),
     ({"batch": "32:"}, "batch", "MIN:MAX"),
-    ({"batch": ":512"}, "batch", "MIN:MAX"),
-    ({"batch": "few:many"}, "batch", "MIN:MAX"),
-    ({"batch": ""}, "batch", "MIN:MAX"),
     ({"batch": "0:8"}, "batch", "at least 1 sample"),
     ({"batch": "1:3000000000"}, "batch", "between"),
     ({"batch": 1.5}, "batch", "1.5 is not a whole number or a text"),
     ({"batch": "2:8", "workers": "4:8", "global_batch": 8}, "batch", "raise MIN to 4"),
     ({"batch": "65:512"}, "global_batch", "64 is not within batch 65:512"),
-    ({"batch": "16:32"}, "global_batch", "64 is not within batch 16:32"),
     ({"batch": "32:512", "batch_per_worker": 32}, "batch_per_worker", "excludes batch"),
     ({"batch_per_worker": 0}, "batch_per_worker", "between"),
-    ({"batch_per_worker": "32:64"}, "batch_per_worker", "'32:64' is not a whole number"),
     ({"batch_per_worker": 2**30, "workers": "1:4"}, "batch_per_worker", "between"),
-    ({"batch_per_worker": 8, "global_batch": 0}, "global_batch", "between"),
     ({"batch": "32:512", "elasticity": "restart", "steps": ...}, "batch", "restart job"),
     ({"batch_per_worker": 8, "elasticity": "restart", "steps": ...}, "batch_per_worker", "restart job"),
     ({"script": "absent.py"}, "script", "absent.py cannot be read"),
     ({"script": "."}, "script", "is a folder, not a file"),
     ({"script": "a\0b"}, "script", "NUL"),
-    ({"script": "x" * 5000}, "script", "cannot be read"),
     ({"script": "~nobody-of-this-name/x.py"}, "script", "user"),
     ({"entry": "a.b:c"}, "entry", "script is given too, and a job runs one of them; leave one out"),
     ({"script": ...}, "script", "missing; give script (a path), or entry"),
     ({"script": ..., "entry": "os.system('ls')"}, "entry", "package.module:function"),
-    ({"script": ..., "entry": "a/b.py"}, "entry", "package.module:function"),
     ({"workdir": "absent"}, "workdir", "not a folder"),
     ({"args": "--lr 0.1"}, "args", "is not a list"),
     ({"args": ["a\0b"]}, "args", "NUL"),
-    ({"args": ["\udcff"]}, "args", "UTF-8"),
     ({"args": [{"a": 1}]}, "args", "a value in [{'a': 1}] is not a number or a text; correct it"),
     ({"name": "../../etc"}, "name", "letters"),
-    ({"name": "a b"}, "name", "letters"),
-    ({"name": "-x"}, "name", "letters"),
     ({"name": ""}, "name", "letters"),
-    ({"name": "é"}, "name", "letters"),
     ({"name": "x" * 64}, "name", "63"),
-    ({"name": "a\n"}, "name", "letters"),
     ({"steps": ...}, "steps", "no end condition"),
     ({"until": "accuracy>=0.9", "steps": ...}, "steps", "no end condition"),
     ({"epochs": 2}, "epochs", "exactly one"),
     ({"steps": 0}, "steps", "between"),
-    ({"steps": 10**13}, "steps", "between"),
     ({"steps": 1.5}, "steps", "1.5 is not a whole number"),
     ({"steps": ..., "epochs": -1}, "epochs", "between"),
-    ({"steps": ..., "epochs": math.nan}, "epochs", "between"),
     ({"steps": ..., "samples": True}, "samples", "True is not a whole number; correct it"),
     ({"until": "accuracy>0.9"}, "until", "name>=number"),
-    ({"until": "accuracy>=high"}, "until", "name>=number"),
-    ({"until": "accuracy>=nan"}, "until", "name>=number"),
     ({"deadline": "2001-01-01"}, "deadline", "in the past"),
     ({"deadline": "now+0s"}, "deadline", "now+0s is the present moment; choose a later one"),
-    ({"deadline": "now"}, "deadline", "now is the present moment; choose a later one"),
     ({"deadline": "now-5m"}, "deadline", "now-5m is 5 min in the past; choose a later one"),
-    ({"deadline": "-1h30m"}, "deadline", "-1h30m is 1 h 30 min in the past"),
-    ({"deadline": "20291231"}, "deadline", "in the past"),
     ({"deadline": "today 25:00"}, "deadline", "not a time"),
-    ({"deadline": "now+"}, "deadline", "not a time"),
-    ({"deadline": -math.inf}, "deadline", "in the past"),
-    ({"deadline": 3600}, "deadline", "in the past"),
     ({"deadline": "tomorrow"}, "deadline", "not a time"),
-    ({"deadline": "now+soon"}, "deadline", "not a time"),
-    ({"deadline": math.nan}, "deadline", "not a time"),
-    ({"deadline": math.inf}, "deadline", "100 years"),
     ({"deadline": "9999-12-31T23:59:59"}, "deadline", "100 years"),
     ({"or_nothing": True}, "or_nothing", "this one is best_effort; remove it"),
     (
@@ -366,20 +310,13 @@ BROKEN: list[tuple[dict[str, Any], str, str]] = [
     ({"accept_until": "now+3m", "deadline": "now+4m"}, "accept_until", "choose a later time"),
     ({"accept_until": "later", "deadline": "now+4m"}, "accept_until", "not a time"),
     ({"class": "strict"}, "class", "need a deadline"),
-    ({"class": "soft"}, "class", "need a deadline"),
     ({"class": "best_effort", "deadline": "now+3m"}, "class", "remove the deadline"),
     ({"class": "urgent"}, "class", "strict, soft, best_effort"),
     ({"priority": 1001}, "priority", "1001 is not between -1,000 and 1,000; choose a number that is"),
-    ({"priority": 0.5}, "priority", "0.5 is not a whole number"),
     ({"weight": 0}, "weight", "0 is not between 0.000001 and 1,000,000; choose a number that is"),
-    ({"weight": -1.5}, "weight", "-1.5 is not between"),
-    ({"weight": math.inf}, "weight", "inf is not between"),
     ({"weight": math.nan}, "weight", "nan is not between"),
     ({"speed": "fast"}, "speed", "'fast' is not WORKERS:SAMPLES_A_SECOND; write for example 1:7100,2:13100"),
     ({"speed": "1:0"}, "speed", "'1:0' is not WORKERS:SAMPLES_A_SECOND"),
-    ({"speed": "1:nan"}, "speed", "'1:nan' is not"),
-    ({"speed": "0:5"}, "speed", "'0:5' is not"),
-    ({"speed": "1:5,"}, "speed", "'' is not"),
     ({"speed": "1:5,1:6"}, "speed", "1 workers stand twice in it"),
     ({"speed": "1:5", "batch_per_worker": 4, "global_batch": ...}, "speed", "a speed is that of one batch"),
     (
@@ -396,13 +333,8 @@ BROKEN: list[tuple[dict[str, Any], str, str]] = [
     ),
     ({"workers": "8:4"}, "workers", "write 4:8"),
     ({"workers": "0:4"}, "workers", "at least 1"),
-    ({"workers": "many"}, "workers", "MIN:MAX"),
-    ({"workers": "-1:2"}, "workers", "MIN:MAX"),
-    ({"workers": "1:2:3"}, "workers", "MIN:MAX"),
     ({"workers": "5:7"}, "workers", "5:7 allows none of these; write 4, 8 or 4:8"),
-    ({"workers": 3}, "workers", "3 allows none of these; write 2, 4 or 2:4"),
     ({"devices_per_worker": 3}, "devices_per_worker", "power of two"),
-    ({"devices_per_worker": 0}, "devices_per_worker", "power of two"),
     ({"elasticity": "rubber"}, "elasticity", "live, restart"),
     ({"args": ["{local_batch}"]}, "args", "is for restart jobs"),
     (LOCAL | {"global_batch": ...}, "global_batch", "give the batch of all workers"),
@@ -415,16 +347,13 @@ BROKEN: list[tuple[dict[str, Any], str, str]] = [
     ({"seed": -1}, "seed", "between"),
     ({"tenant": ""}, "tenant", "leave it out"),
     ({"tenant": "the lab"}, "tenant", "letters, digits"),
-    ({"tenant": 7}, "tenant", "7 is not a text"),
     ({"kind": []}, "kind", "an empty list names no kind"),
     ({"kind": "a100,,v100"}, "kind", "cannot be a kind of device"),
     ({"kind": ["a100", "any"]}, "kind", "`any` has every kind; name it alone"),
     ({"kind": [f"k{number}" for number in range(21)]}, "kind", "21 are named, more than 20"),
     ({"kind": "a100=2.5,v100"}, "kind", "'a100=2.5' cannot be a kind of device"),
-    ({"kind": ""}, "kind", "cannot be a kind of device: it has at most 80 letters"),
     ({"kind": "-a100"}, "kind", "begins with a letter or digit; name one that `swell nodes` lists"),
     ({"kind": "a" * 81}, "kind", "at most 80"),
-    ({"kind": "<script>"}, "kind", "begins with a letter or digit"),
     ({"stop_on_nan": "yes"}, "stop_on_nan", "'yes' is not true or false"),
     (
         {"elasticity": "restart", "steps": ..., "hold_after_trial": True},
@@ -433,7 +362,6 @@ BROKEN: list[tuple[dict[str, Any], str, str]] = [
     ),
     ({"elasticity": "restart", "steps": ..., "stop_on_nan": True}, "stop_on_nan", "stop in the script"),
     ({"metric": "top 1"}, "metric", "such as accuracy"),
-    ({"metric": ""}, "metric", "letters"),
     ({"metric": "x" * 64}, "metric", "at most 63"),
     ({"metric_goes": "up"}, "metric_goes", "give metric"),
     (
@@ -448,11 +376,8 @@ BROKEN: list[tuple[dict[str, Any], str, str]] = [
     ),
     ({"checkpoint_interval": "often"}, "checkpoint_interval", "not a duration"),
     ({"checkpoint_interval": 0.5}, "checkpoint_interval", "not between 1s and 1d; write a time such as 10m"),
-    ({"checkpoint_interval": "2d"}, "checkpoint_interval", "not between 1s and 1d"),
     ({"memory": "much"}, "memory", "write 500MB or 4GiB"),
-    ({"memory": "-4GiB"}, "memory", "write 500MB or 4GiB"),
     ({"memory": 4}, "memory", "not between 16 MiB and 1024 TiB"),
-    ({"memory": "9" * 400}, "memory", "4GiB"),
     ({"memory": 1.5}, "memory", "1.5 is not a whole number or a text"),
     ({"code": "dead"}, "code", "snapshot, live"),
     ({"env": {"1A": "x"}}, "env", "letters, digits and _"),
@@ -461,30 +386,20 @@ BROKEN: list[tuple[dict[str, Any], str, str]] = [
     ({"env": "A=1"}, "env", "'A=1' is not a mapping (NAME: VALUE); correct it"),
     ({"tags": "a"}, "tags", "'a' is not a list ([..., ...]); correct it"),
     ({"env": {"SWELL_TOKEN": "x"}}, "env", "set by Swell"),
-    ({"env": {"WORLD_SIZE": 2}}, "env", "set by Swell"),
     ({"env": {"OMP_NUM_THREADS": 2}}, "env", "set it for `swell up`"),
     ({"env": {"NOT_SET_ANYWHERE": None}}, "env", "NOT_SET_ANYWHERE=VALUE"),
     ({"python": "no/such/python"}, "python", "is not a program"),
     ({"python": "no-such-python"}, "python", "on the PATH"),
     ({"needs": ("/data\0",)}, "needs", "holds a NUL"),
-    ({"needs": "/data"}, "needs", "'/data' is not a list"),
     ({"image": "--privileged"}, "image", "is not the name of an image"),
-    ({"image": ""}, "image", "is not the name of an image"),
     ({"image": "img:1", "python": sys.executable}, "python", "the python3 of its image; remove it"),
     ({"on_drift": "cry"}, "on_drift", "warn, heal, fail"),
     ({"elasticity": "restart", "steps": ..., "on_drift": "heal"}, "on_drift", "elasticity live"),
     ({"stepz": 1}, "stepz", "no such field; did you mean steps?"),
-    ({"global-batch": 8}, "global-batch", "did you mean global_batch?"),
     ({"colour": 8}, "colour", "no such field; `swell submit --help-all` has an option for each"),
     ({"elasticity": "restart", "steps": ..., "estimate": 10**400}, "estimate", "at most 100 years"),
-    ({"elasticity": "restart", "steps": ..., "estimate": "9" * 400 + "s"}, "estimate", "at most 100 years"),
     ({"deadline": 10**400}, "deadline", "not a time"),
-    ({"deadline": "9" * 400}, "deadline", "100 years"),
-    ({"deadline": "0001-01-01T00:00:00"}, "deadline", ""),
-    ({"epochs": 10**400, "steps": ...}, "epochs", "between"),
-    ({"devices_per_worker": 2**1000}, "devices_per_worker", "between"),
     ({"workers": 10**4299}, "workers", "MIN:MAX"),
-    ({"seed": 10**4299}, "seed", "between"),
     ({"args": [[[[[[[]]]]]]]}, "args", "a value in [[[[...]]]] is not a number or a text"),
 ]
 
