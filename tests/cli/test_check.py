@@ -20,7 +20,6 @@ from tests.cli.conftest import Run, run_swell
 from tests.store.views import job_view
 from tests.train.fake_agent import fork_script
 
-from swell.api.page.rows import job_row
 from swell.cli import main
 from swell.executors.local import script_check
 from swell.model.findings import JobFinding
@@ -122,24 +121,10 @@ def test_a_check_leaves_the_folder_as_it_is_and_copies_no_large_file(
     assert os.listdir(tmp_path) == ["work"]
 
 
-@pytest.mark.slow
-def test_a_script_that_fails_is_shown_with_its_error(tmp_path: Path) -> None:
-    (tmp_path / "train.py").write_text("import swell; raise ArithmeticError('a mistake of its own')\n")
-    done = run_swell("check", "--devices", "cpu", tmp_path / "train.py")
-    assert done.returncode == 1
-    (line,) = done.stderr.splitlines()  # of its only frame a traceback would say no more
-    assert line.endswith("was not checked: ArithmeticError: a mistake of its own (train.py:1)")
-
-
 def test_a_script_that_never_calls_swell_is_told_at_once(check: Run, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("import time\ntime.sleep(600)\n")
     done = check(tmp_path / "train.py")
     assert (done.returncode, "never calls swell.train.elastic" in done.stderr) == (2, True), done
-
-
-def test_a_folder_is_no_script(tmp_path: Path) -> None:
-    done = run_swell("check", "--devices", "cpu", tmp_path)
-    assert (done.returncode, "is a folder, not a file" in done.stderr) == (2, True), done.stderr
 
 
 @pytest.mark.slow
@@ -151,12 +136,6 @@ def test_what_breaks_the_rules_of_the_loop_is_told_first(check: Run, name: str) 
     assert re.search(rf"\({name}\.py:\d+\)\n$", done.stderr), done.stderr
 
 
-def test_a_loop_that_is_left_is_to_be_changed(check: Run) -> None:
-    done = check(REFUSED / "left_by_break.py")
-    assert (done.returncode, done.stdout) == (1, "")
-    assert "left_by_break.py is to be changed: the loop over run.batches() of epoch 0" in done.stderr
-
-
 @pytest.mark.slow
 def test_what_a_trial_run_refuses_after_an_epoch_is_refused(tmp_path: Path) -> None:
     done = run_swell("check", "--devices", "cpu", REFUSED / "growing_dataset.py")
@@ -164,22 +143,9 @@ def test_what_a_trial_run_refuses_after_an_epoch_is_refused(tmp_path: Path) -> N
     assert "growing_dataset.py is to be changed: the loader's dataset has 36 samples now" in done.stderr
 
 
-@pytest.mark.slow
-def test_what_follows_an_epoch_is_not_waited_for_any_longer_than_in_a_trial_run(tmp_path: Path) -> None:
-    script = tmp_path / "evaluates.py"
-    text = (REFUSED / "growing_dataset.py").read_text()
-    script.write_text(text.replace("    data.num += 12", "    import time; time.sleep(600)"))
-    assert run_swell("check", "--devices", "cpu", script).returncode == 0
-
-
 def test_a_loop_that_accumulates_batches_is_told_of_passes(check: Run) -> None:
     done = check(IDIOMS, "--", "accumulates")
     assert "max_local_batch=batch_size" in done.stderr
-
-
-def test_a_device_that_is_not_there_is_refused(here: Run) -> None:
-    done = here("check", "--devices", "abacus", IDIOMS)
-    assert done.returncode != 0 and "'abacus' are not known" in done.stderr
 
 
 @pytest.fixture
@@ -209,17 +175,6 @@ def test_the_owner_accepts_what_holds_a_job(held: JobView, here: Run) -> None:
     assert "accepted, weighted-mean at /train.py:7" in here("show", held.id).stdout
 
 
-def test_what_is_left_is_named(held: JobView, here: Run) -> None:
-    assert here("accept-differences", held.id, "sum-loss").stdout.startswith(
-        "lm-1: still limited to 1 worker by weighted-mean\n"
-    )
-
-
-def test_a_name_that_no_finding_has_is_refused_at_submission(here: Run, script: Path) -> None:
-    options = ("--script", script, "--global-batch", 8, "--steps", 5)
-    assert "accept_differences" in here("submit", *options, "--accept-differences", "Weighted mean").stderr
-
-
 def test_submit_hands_on_what_is_accepted(control: FakeControl, here: Run, script: Path) -> None:
     options = ("--script", script, "--global-batch", 8, "--steps", 5, "--no-wait")
     names = ("--accept-differences", "sum-loss", "--accept-differences", "clip-in-loop")
@@ -236,10 +191,3 @@ def test_a_job_that_is_submitted_again_keeps_what_its_owner_has_accepted(
     control.put(ended)
     again = here("retry", job_id, "--no-wait").stdout.partition(":")[0]
     assert control.specs[again].accept_differences == ("weighted-mean",)
-
-
-def test_the_page_shows_what_the_trial_run_found(held: JobView) -> None:
-    row = job_row(held, 0.0)
-    [limit], [known, unchecked] = row.warnings, row.known
-    assert limit.startswith("limited to 1 worker, weighted-mean") and known.startswith("known difference")
-    assert unchecked.startswith("not checked, not-resumed")

@@ -45,11 +45,6 @@ def test_doctor_says_what_is_bad_and_ends_with_1(
     assert '"level": "bad"' in capsys.readouterr().out
 
 
-def test_doctor_says_what_devices_are_about(down: StateFolder, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main.run(["doctor", "--devices", "cpu:2"]) == 2
-    assert "--devices goes with --measure" in capsys.readouterr().err
-
-
 def test_doctor_says_that_no_host_runs_where_one_has_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -62,18 +57,6 @@ def test_doctor_says_that_no_host_runs_where_one_has_run(
     out = capsys.readouterr().out
     assert f"OK    folder: only you can read {folder}\n" in out and "OK    disk: " in out
     assert "WARN  host: none runs with this folder: this machine works for no platform\n" in out
-
-
-def test_doctor_takes_a_host_named_by_a_relative_path_for_no_platform(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "n1").mkdir(mode=0o700)
-    (tmp_path / "n1" / HOST_FILE).write_text('{"machine":"abc"}')
-    assert main.run(["doctor", "--state", "n1"]) == 0
-    out = capsys.readouterr().out
-    assert f"only you can read {tmp_path / 'n1'}\n" in out
-    assert "journal:" not in out and "daemon:" not in out
 
 
 def test_doctor_looks_at_the_machine_though_there_is_no_platform(

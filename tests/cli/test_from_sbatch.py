@@ -101,15 +101,3 @@ def test_what_cannot_be_submitted_is_one_line(
     else:
         sbatch.write_bytes(text.encode("utf-8", "surrogateescape"))
     fails(here("submit", "--from-sbatch", sbatch, *words), 2, *parts)
-
-
-@pytest.mark.parametrize(
-    ("words", "part"),
-    [
-        (("--dry-run", "job.yaml"), "--dry-run goes with --from-sbatch FILE"),
-        (("--from-sbatch", "a", "--entry", "a.b:c"), "--entry and --from-sbatch exclude each other"),
-        (("--from-sbatch", "a", "--script", "a.py"), "--script and --from-sbatch exclude each other"),
-    ],
-)
-def test_options_that_do_not_go_together(here: Run, words: tuple[str, ...], part: str) -> None:
-    fails(here("submit", *words), 2, part, "--help")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import subprocess
@@ -111,36 +110,6 @@ def test_a_host_leaves_within_the_time_that_it_is_told(shell: Shell) -> None:
 
 
 @pytest.mark.slow
-def test_doctor_on_a_joined_machine_looks_at_it_and_at_its_lease(shell: Shell) -> None:
-    token, folder = shell.token(), shell.folder / "doctored"
-    with shell.start(*shell.node(token.relative_to(shell.folder), "--state", folder)) as process:
-        await_line(process, "this host has a lease: workers can be started")
-        of_host = json.loads(shell.run("doctor", "--json", "--state", folder).stdout)
-        process.terminate()
-        process.communicate()
-    about = {finding["about"] for finding in of_host}
-    assert {"torch", "trial runs", "cpu shares", "disk", "shared memory", "storage"} <= about
-    texts = {f"{finding['about']}: {finding['text']}" for finding in of_host}
-    head = shell.agent.hosts
-    assert f"host: runs (pid {process.pid}), as n1 of the head at {head}" in texts
-    assert "lease: the head has given one: workers can run here" in texts
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (("--leave", "30s", "--state", "none"), "no host process runs with the state folder "),
-        (("--leave", "soon"), "--leave: 'soon' is not a duration; write 90s"),
-        (("--join", "127.0.0.1"), "--join and --token-file are both needed to join a platform"),
-    ],
-)
-def test_what_a_host_cannot_be_told(shell: Shell, words: tuple[str, ...], message: str) -> None:
-    done = shell.run("node", *words)
-    assert done.returncode == 2 and message in done.stderr and "Traceback" not in done.stderr
-
-
-@pytest.mark.slow
 def test_a_revoked_token_ends_its_hosts_and_lets_none_in(shell: Shell) -> None:
     token = shell.token("rack-1")
     with shell.start(*shell.node(token)) as process:
@@ -173,14 +142,6 @@ def test_what_cannot_be_is_said_with_its_remedy(shell: Shell, words: tuple[str, 
     assert done.returncode == 2 and message in done.stderr and "Traceback" not in done.stderr
 
 
-def test_the_state_folder_of_a_platform_is_no_hosts(shell: Shell) -> None:
-    platform = shell.folder / "platform"
-    platform.mkdir()
-    (platform / "journal.db").touch()
-    done = shell.run(*shell.node(shell.known_token, "--state", platform))
-    assert done.returncode == 1 and "is the state folder of a platform" in done.stderr
-
-
 def test_a_token_is_written_to_a_new_file_that_others_cannot_read(shell: Shell) -> None:
     token = shell.token("rack-2")
     assert token.stat().st_mode & 0o777 == 0o600
@@ -190,11 +151,3 @@ def test_a_token_is_written_to_a_new_file_that_others_cannot_read(shell: Shell) 
     assert done.returncode == 2 and "there is a join token 'rack-2'" in done.stderr
     done = shell.run("admin", "tokens", "revoke", "none")
     assert done.returncode == 2 and "there is no join token 'none'" in done.stderr
-
-
-def test_without_an_agent_there_are_no_new_tokens(tmp_path: Path) -> None:
-    command = [sys.executable, "-P", "-m", "swell.cli.main", "admin", "tokens", "add", "rack-3"]
-    done = subprocess.run(
-        command, env=environ(tmp_path / "none"), capture_output=True, text=True, timeout=60, check=False
-    )
-    assert done.returncode == 2 and "`swell up --listen ADDRESS`" in done.stderr

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,7 +11,7 @@ from tests.cli.test_program import fails
 
 from swell.executors.local.devices import LocalNode
 from swell.measure import measurement as measuring
-from swell.measure.measurement import DeviceMeasure, MeasureFailed
+from swell.measure.measurement import DeviceMeasure
 
 pytest.importorskip("torch")
 
@@ -42,11 +41,6 @@ def test_a_measurement_is_a_table(here: Run, measured: list[LocalNode]) -> None:
     assert lines[2] == ["a", "kill", "2.000", "ms", "-"]
 
 
-def test_a_measurement_as_json(here: Run, measured: list[LocalNode]) -> None:
-    found = json.loads(here("doctor", "--measure", "--devices", "paced:2@200", "--json").stdout)
-    assert found[0] == {"what": "step of 1 worker", "measured_s": 0.06, "expected_s": 0.05}
-
-
 @pytest.mark.parametrize(
     ("words", "part"),
     [
@@ -62,12 +56,3 @@ def test_what_cannot_be_measured_is_one_line(
 ) -> None:
     fails(here("doctor", *words), 2, part)
     assert measured == []
-
-
-def test_a_measurement_that_fails_says_why(here: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    def measure(*_: object) -> list[DeviceMeasure]:
-        raise MeasureFailed("GangEnded: out of memory")
-
-    monkeypatch.setattr(measuring, "measure", measure)
-    done = here("doctor", "--measure", "--devices", "paced:2@200")
-    fails(done, 1, "--measure: GangEnded: out of memory")

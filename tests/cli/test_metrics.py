@@ -69,30 +69,6 @@ def test_any_curves_fit_on_any_terminal(
         assert "".join(lines).isascii()
 
 
-def drawn(one: MetricSeries, is_unicode: bool = True) -> list[str]:
-    return chart({"a": one}, 80, is_unicode, is_log=False)
-
-
-def test_a_curve_that_falls_goes_down_and_a_gap_is_left_out() -> None:
-    falling: list[float | None] = [float(100 - step) for step in range(59)]
-    falling[20:40] = [None] * 20
-    lines = chart({"a": series(falling)}, 70, is_unicode=False, is_log=False)
-    rows = [line.split("|", 1)[1] for line in lines[2:15]]
-    assert rows[0].startswith("*") and rows[-1].endswith("*|")
-    columns = {column for line in rows for column, mark in enumerate(line) if mark == "*"}
-    assert set(range(20)) <= columns and not columns & set(range(24, 42))
-
-
-def test_values_that_span_much_are_drawn_on_a_logarithmic_axis() -> None:
-    lines = drawn(series([1000.0, 1.0]))
-    assert lines[0] == "loss, logarithmic" and lines[2].startswith("1000.0")
-
-
-def test_a_script_that_counts_no_steps_is_drawn_by_time() -> None:
-    still = series([1.0, 2.0, 3.0], first_step=[0] * 3, last_step=[0] * 3)
-    assert "workers, by seconds" in drawn(still)
-
-
 # ---------------------------------------------------------------- the program
 @pytest.fixture
 def control(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeControl]:

@@ -5,13 +5,11 @@ from __future__ import annotations
 import json
 import re
 
-import msgspec
 import pytest
 from tests.api.fake_control import FakeControl
 from tests.cli.conftest import Run
 
-from swell.cli import nodes
-from swell.model.view import BorrowedNodes, LostNode, NodeLeaving, NodeView
+from swell.model.view import LostNode, NodeLeaving, NodeView
 
 
 def joined(name: str = "far", job: str | None = None, leaving: NodeLeaving | None = None) -> NodeView:
@@ -41,23 +39,6 @@ def test_joined_nodes_are_shown_with_their_address(here: Run, far: FakeControl) 
     assert "\nnode0: joined" not in shown
 
 
-def test_free_devices_are_told_by_kind_where_there_are_several(here: Run, far: FakeControl) -> None:
-    assert "devices free, policy" in here("nodes").stdout
-    far.joined = (msgspec.structs.replace(joined(), kind="a100"),)
-    assert "devices free (8 of 8 paced@200, 2 of 2 a100), policy" in here("nodes").stdout
-
-
-def test_it_says_until_when_a_node_is_there_that_takes_work(here: Run, far: FakeControl) -> None:
-    far.joined = (msgspec.structs.replace(joined(), until_s=far.now_s() + 7200.5),)
-    assert ", for 2 h; no promise counts on it beyond" in here("nodes").stdout
-
-
-def test_it_says_how_much_was_borrowed_and_given_back(here: Run, far: FakeControl) -> None:
-    assert "borrowed:" not in here("nodes").stdout
-    far.borrowed = BorrowedNodes(num_there=2, num_given_back=14, lent_s=45_000.0)
-    assert "\nborrowed: 2 there, 14 given back so far; 12.5 node-hours in all\n" in here("nodes").stdout
-
-
 def test_it_says_which_nodes_are_to_be_left_until_when_and_which_were_lost(
     here: Run, far: FakeControl
 ) -> None:
@@ -75,15 +56,6 @@ def test_it_says_which_nodes_are_to_be_left_until_when_and_which_were_lost(
     found = json.loads(here("nodes", "--json").stdout)
     assert [node["leaving"] is not None for node in found["nodes"]] == [False, True, True]
     assert found["lost_nodes"][0]["name"] == "gone" and found["hosts_may_join"]
-
-
-def test_without_a_node_it_says_what_brings_one(far: FakeControl, capsys: pytest.CaptureFixture[str]) -> None:
-    empty = msgspec.structs.replace(far.cluster(), nodes=())
-    nodes._print_cluster(empty)
-    assert "start `swell node`" in capsys.readouterr().out
-    nodes._print_cluster(msgspec.structs.replace(empty, no_nodes="see `ray status`"))
-    shown = capsys.readouterr().out
-    assert "`ray status`" in shown and "swell node`" not in shown
 
 
 def test_a_node_is_drained_and_that_is_undone(here: Run, far: FakeControl) -> None:
@@ -128,11 +100,3 @@ def test_options_of_the_group_are_not_taken_for_those_of_its_command(here: Run, 
     done = here("nodes", "--json", "drain", "far")
     assert done.returncode == 2 and "options come after 'drain'" in done.stderr
     assert far.joined[0].leaving is None
-
-
-def test_racks_and_islands_are_shown(here: Run, far: FakeControl) -> None:
-    far.joined = (msgspec.structs.replace(joined(), rack="r-17", islands="4/2"),)
-    shown = here("nodes").stdout
-    assert "r-17" in shown and "islands 4/2" in shown
-    told = json.loads(here("nodes", "--json").stdout)["nodes"]
-    assert [node["islands"] for node in told if node["rack"] == "r-17"] == ["4/2"]

@@ -41,17 +41,6 @@ def letters(text: str) -> list[str]:
     return sorted("".join(text.split()))
 
 
-def test_columns_begin_where_their_headings_do_also_behind_wide_letters(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    assert printed(capsys, ("A", "B"), [("漢字", "x"), ("a", "y\nz")]) == [
-        "A     B",
-        "漢字  x",
-        "a     y",
-        "      z",
-    ]
-
-
 def test_only_the_column_that_may_wraps_and_columns_of_least_worth_go_first(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

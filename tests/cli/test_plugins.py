@@ -162,15 +162,6 @@ def test_a_policy_and_a_command_stand_beside_those_of_swell_and_its_papers(site:
     assert "Start the platform" in site.ok("up", "--help")
 
 
-def test_a_command_that_cannot_be_used_says_why_in_one_line(site: Site) -> None:
-    done = site.run("pictures", "--of", "log.csv")
-    assert done.returncode == 2 and done.stderr.count("\n") == 1, done
-    assert (
-        "command 'pictures' of package broken 1.0 cannot be used (ModuleNotFoundError: No module named "
-        "'broken.absent'); repair or update" in done.stderr
-    )
-
-
 @pytest.mark.parametrize(
     ("setting", "rule"),
     [
@@ -209,12 +200,6 @@ def test_an_engine_that_cannot_be_used_says_why_in_one_line(site: Site) -> None:
     assert "broken.nowhere:Door fails (ModuleNotFoundError" in done.stderr
 
 
-def test_an_option_of_an_engine_that_cannot_be_used_says_that(site: Site) -> None:
-    done = site.run("up", "--engine", "absent", "--speed", 3)
-    assert done.returncode == 2 and "no such option: --speed" in done.stderr
-    assert "engine 'absent' of package broken 1.0 cannot be used (ModuleNotFoundError" in done.stderr
-
-
 @pytest.mark.parametrize(
     ("engine", "finding"),
     [
@@ -228,13 +213,6 @@ def test_doctor_outlives_an_engine_that_fails(site: Site, engine: str, finding: 
     state.write_options(PlatformOptions(devices="none", policy="fifo", preload=(), engine=engine))
     done = site.run("doctor", "--state", state.path)
     assert finding in done.stdout and "Traceback" not in done.stderr, done
-
-
-def test_doctor_names_plug_ins_before_there_is_a_platform(site: Site) -> None:
-    assert (
-        "plug-ins: engine machines, of package swell_machines 1.0"
-        in site.run("doctor", "--state", "no").stdout
-    )
 
 
 def test_hosts_of_an_engine_are_found_again_by_an_agent_after_a_kill(site: Site) -> None:
@@ -254,12 +232,6 @@ def test_hosts_of_an_engine_are_found_again_by_an_agent_after_a_kill(site: Site)
     finally:
         site.run("down", "--state", state)
     eventually(lambda: find_host(state / "machine0") is None, "the end of the host")
-
-
-def test_options_of_an_engine_are_shown_and_checked_by_what_it_declares(site: Site) -> None:
-    assert "--num-machines NUM_MACHINES" in site.ok("up", "--help-all")
-    refused = site.run("up", "--engine", "machines", "--num-machines", 0)
-    assert "--num-machines 0: Expected int >= 1" in refused.stderr
 
 
 def test_an_engine_and_a_policy_of_other_packages_run_a_job(site: Site) -> None:

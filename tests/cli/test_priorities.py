@@ -43,13 +43,6 @@ def test_the_open_jobs_of_a_group_get_a_priority_together(control: FakeControl, 
     assert [control.job(f"lr-{number}").priority for number in range(3)] == [-1, -1, 0]
 
 
-def test_a_priority_beyond_the_bounds_is_refused(control: FakeControl, here: Run) -> None:
-    control.put(FREE)
-    done = here("prioritize", "lr-1", "--priority", 1001)
-    assert done.returncode == 2 and control.job("lr-1").priority == 0
-    assert done.stderr == "swell: priority: 1001 is not between -1,000 and 1,000; choose a number that is\n"
-
-
 def test_a_job_gets_a_weight_beside_its_priority_or_alone(
     control: FakeControl, here: Run, script: Path
 ) -> None:
@@ -63,14 +56,3 @@ def test_a_job_gets_a_weight_beside_its_priority_or_alone(
     control.put(msgspec.structs.replace(control.job(job_id), phase=Phase.CANCELLED))
     again = here("retry", job_id, "--no-wait").stdout.partition(":")[0]
     assert control.specs[again].weight == 0.5
-
-
-def test_without_a_priority_or_a_weight_there_is_nothing_to_change(control: FakeControl, here: Run) -> None:
-    control.put(FREE)
-    done = here("prioritize", "lr-1")
-    assert done.returncode == 2
-    assert done.stderr == "swell: nothing is to be changed; give --priority, --weight or both\n"
-    done = here("prioritize", "lr-1", "--weight", "nan")
-    assert (
-        done.stderr == "swell: weight: nan is not between 0.000001 and 1,000,000; choose a number that is\n"
-    )

@@ -13,21 +13,19 @@ from typing import Any
 import msgspec
 import pytest
 from tests.api.fake_control import FakeControl
-from tests.cli.conftest import Run, run_swell
+from tests.cli.conftest import Run
 from tests.store.views import job_view
 
 from swell import __version__
-from swell.api import logs as api_logs
 from swell.cli import output
 from swell.cli.verdict import verdict
 from swell.model.errors import Unwritable
-from swell.model.job import Elasticity, EndCondition, JobClass, Phase
+from swell.model.job import EndCondition, JobClass, Phase
 from swell.model.resize import Resize, Verdict
 from swell.model.view import JobView
 from swell.store.folder import StateFolder
 from swell.wire.checkpoint_files import checkpoint_name
 
-COMMANDS = ("up", "down", "submit", "jobs", "show", "logs", "cancel", "nodes", "explain", "admin", "demo")
 JOB = ("--script", "{script}", "--global-batch", 8, "--steps", 1)
 
 
@@ -38,13 +36,6 @@ def fails(done: subprocess.CompletedProcess[str], status: int, *parts: str) -> N
     assert re.fullmatch(r"swell: [^\n]+\n", done.stderr), done.stderr
     for part in parts:
         assert part in done.stderr
-
-
-# ---------------------------------------------------------------- the program itself
-def test_it_runs_as_a_module_too() -> None:
-    words = [sys.executable, "-m", "swell", "--version"]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
-    assert (done.returncode, done.stdout) == (0, f"swell {__version__}\n")
 
 
 def test_version_and_help(swell: Run) -> None:
@@ -132,29 +123,6 @@ def test_what_was_not_measured_has_no_finish_yet(
     assert re.search(r"^expected +not yet known$", here("show", view["id"]).stdout, re.MULTILINE)
 
 
-def test_of_what_nothing_can_run_no_end_is_told_but_why(here: Run, control: FakeControl) -> None:
-    why = "waits: none of its allowed sizes fits in the 2 devices of its tenant's quota"
-    stuck = job_view(id="big-1", deadline_s=None, is_promised=False, job_class=JobClass.BEST_EFFORT)
-    stuck = msgspec.structs.replace(stuck, phase=Phase.QUEUED, reason_code="quota", reason=why)
-    stuck = msgspec.structs.replace(stuck, estimated_finish_s=None)
-    control.put(stuck)
-    assert re.search(r"^big-1 .* -$", here("jobs").stdout, re.MULTILINE)
-    assert json.loads(here("show", "big-1", "--json").stdout)["estimated_finish_s"] is None
-    shown = here("show", "big-1").stdout
-    assert why in shown and not re.search(r"^expected ", shown, re.MULTILINE)
-    assert verdict(stuck, "elasticflow", time.time()) == f"big-1: queued, best_effort; {why}"
-    promised = msgspec.structs.replace(stuck, is_promised=True, deadline_s=time.time() + 600)
-    assert f", but at risk; {why}" in verdict(promised, "elasticflow", time.time())
-
-
-def test_an_estimate_that_has_passed_is_overdue(here: Run, control: FakeControl) -> None:
-    control.put(job_view(id="late-1", estimated_finish_s=time.time() - 40, reason_code="sharing"))
-    assert re.search(r"^late-1 .* overdue$", here("jobs").stdout, re.MULTILINE)
-    assert re.search(r"^expected .* \(overdue\)$", here("show", "late-1").stdout, re.MULTILINE)
-    control.put(job_view(id="late-1", estimated_finish_s=time.time() - 0.2, reason_code="sharing"))
-    assert re.search(r"^late-1 .* now$", here("jobs").stdout, re.MULTILINE)
-
-
 def test_a_refusal_is_printed_with_an_option_that_works(swell: Run, script: Path) -> None:
     done = submit(swell, script, "--or-nothing", "--deadline", "now+5s")
     assert done.returncode == 3
@@ -224,36 +192,6 @@ def test_where_policies_promise_nothing_none_is_claimed(
     done = submit(here, script, "--deadline", "now+3m")
     assert done.returncode == 0
     assert ": accepted without a promise: policy fifo makes none, expected to finish at" in done.stdout
-
-
-@pytest.mark.parametrize(
-    ("deadline_in_s", "finish_in_s", "said"),
-    [(60, 50, r"\(in (60|59) s\), expected"), (60, 70, "but at risk, expected"), (-5, 9, "but is late, exp")],
-)
-def test_a_promise_is_not_said_to_be_sounder_than_it_is(
-    deadline_in_s: float, finish_in_s: float, said: str
-) -> None:
-    now_s = time.time()
-    view = job_view(deadline_s=now_s + deadline_in_s, estimated_finish_s=now_s + finish_in_s)
-    told = verdict(view, "elasticflow", now_s)
-    assert "promised to finish by " in told
-    assert re.search(said, told), told
-
-
-def test_a_job_that_goes_on_after_a_refusal_says_why_and_as_what() -> None:
-    now_s = time.time()
-    refused: dict[str, Any] = {"deadline_s": now_s + 60, "refusal": "its deadline in 9 s cannot be kept"}
-    offered = {"submitted_s": now_s, "counter_offer_s": now_s + 89.5}
-    tried = job_view(is_promised=False, is_unpromised=True, job_class=JobClass.SOFT, **refused, **offered)
-    told = verdict(tried, "elasticflow", now_s).splitlines()
-    assert told[0] == "digits-1: not promised: its deadline in 9 s cannot be kept"
-    assert told[1].startswith("  runs as a soft job, expected to finish at ")
-    assert told[2] == "  for a promise: swell promise digits-1 --deadline now+1m31s"
-    countered = verdict(
-        job_view(is_promised=True, counter_offer_s=now_s + 60, **refused), "elasticflow", now_s
-    ).splitlines()
-    assert countered[0].startswith("digits-1: promised to finish by ")
-    assert countered[1] == "  the counter-offer, for its deadline in 9 s cannot be kept"
 
 
 @pytest.mark.parametrize(
@@ -356,12 +294,6 @@ def test_options_override_the_fields_of_a_job_file(here: Run, script: Path, cont
     fails(here("submit", file, "--deadline", "soon"), 2, f"{file}, line 1: deadline: 'soon' is not a time")
 
 
-def test_malformed_yaml_names_the_line(here: Run, tmp_path: Path) -> None:
-    path = tmp_path / "job.yaml"
-    path.write_text("name: a\nargs: [1, 2\nsteps: 3\n")
-    fails(here("submit", path), 2, f"{path}, line 3: malformed YAML")
-
-
 # ---------------------------------------------------------------- listings
 @pytest.fixture
 def jobs(control: FakeControl) -> None:
@@ -406,15 +338,6 @@ def test_listings_fit_the_terminal(
     assert "…" not in done.stdout
 
 
-@pytest.mark.usefixtures("jobs")
-def test_jobs_say_what_one_looks_for(here: Run) -> None:
-    lines = {line.split()[0]: line for line in here("jobs", "--all").stdout.splitlines()}
-    assert "FINISH" in lines["JOB"]
-    assert re.search(r"strict +running +2 +34% ", lines["vae-22bb"])
-    assert "failed" in lines["broken-33cc"]
-    assert "missed" not in lines["broken-33cc"]  # its deadline lies ahead
-
-
 def test_open_jobs_are_listed_and_ended_ones_counted(here: Run, control: FakeControl) -> None:
     ids = ("ended-a", "ended-b", "open-c")
     for job_id, phase in zip(ids, (Phase.SUCCEEDED, Phase.FAILED, Phase.RUNNING), strict=True):
@@ -449,14 +372,6 @@ def test_a_narrow_terminal_has_whole_names_and_fewer_columns(
     assert headings[60] == ["JOB", "PHASE"]
 
 
-def test_show_tells_live_processes_from_former_ones(here: Run, control: FakeControl) -> None:
-    for live, shown in (((7, 6), "7, 6, 2 former"), ((), "4 former"), ((4, 5, 6, 7), "4, 5, 6, 7")):
-        control.put(job_view(id="old-1", pids=(4, 5, 6, 7), live_pids=live))
-        assert re.search(rf"^pids +{shown}$", here("show", "old-1").stdout, re.MULTILINE)
-    control.put(job_view(id="old-1", pids=()))
-    assert "pids" not in here("show", "old-1").stdout
-
-
 def test_show_names_the_newest_checkpoint(here: Run, control: FakeControl, folder: StateFolder) -> None:
     control.put(job_view(id="old-1", phase=Phase.SUCCEEDED))
     assert not re.search(r"^checkpoint +step", here("show", "old-1").stdout, re.MULTILINE)
@@ -464,22 +379,6 @@ def test_show_names_the_newest_checkpoint(here: Run, control: FakeControl, folde
     for steps in (512, 660):
         (saved / checkpoint_name(steps, steps, "0" * 64)).touch()
     assert re.search(r"^checkpoint +step 660, in\b", here("show", "old-1").stdout, re.MULTILINE)
-
-
-def test_show_says_that_a_job_is_blind_for_it_has_not_reported_its_metric(
-    here: Run, control: FakeControl
-) -> None:
-    def learning(**fields: Any) -> str:
-        control.put(job_view(id="flow-1", **fields))
-        found = re.search(r"^learning +(.*)$", here("show", "flow-1").stdout, re.MULTILINE)
-        return found[1] if found else ""
-
-    assert learning() == "", "no cores are divided by it"
-    assert learning(share=0.5, loss=None) == "told by loss, which learning lowers; not reported yet"
-    assert learning(share=0.5, loss=0.3) == "told by loss, which learning lowers"
-    rising = {"metric": "accuracy", "metric_rises": True}
-    assert learning(**rising, metrics={}) == "told by accuracy, which learning raises; not reported yet"
-    assert learning(**rising, metrics={"accuracy": 0.9}) == "told by accuracy, which learning raises"
 
 
 def test_a_job_is_submitted_and_shown_with_its_tenant(swell: Run, control: FakeControl, script: Path) -> None:
@@ -490,32 +389,6 @@ def test_a_job_is_submitted_and_shown_with_its_tenant(swell: Run, control: FakeC
     assert json.loads(swell("show", "mine-1", "--json").stdout)["tenant"] == "lab/vision"
     control.put(job_view(id="mine-1", tenant=""))
     assert "tenant" not in swell("show", "mine-1").stdout
-
-
-def test_show_tells_the_batch_of_a_restart_job_if_it_has_one(here: Run, control: FakeControl) -> None:
-    """Its script cuts the batches; unless its user has told how, there is nothing to show."""
-    for elasticity, batch, is_shown in (
-        (Elasticity.RESTART, 1, False),
-        (Elasticity.RESTART, 32, True),
-        (Elasticity.LIVE, 1, True),
-    ):
-        control.put(job_view(id="cut-1", elasticity=elasticity, global_batch=batch))
-        shown = re.search(r"^batch +(.+)$", here("show", "cut-1").stdout, re.MULTILINE)
-        assert (shown is not None and shown[1] == f"{batch} samples a step") == is_shown
-        assert (shown is not None) == is_shown
-
-
-def test_show_tells_what_a_job_has_and_uses_of_the_machine(here: Run, control: FakeControl) -> None:
-    control.put(job_view(id="busy-1", share=0.25, cpu_s=75.0, memory_used_bytes=312_000_000))
-    shown = here("show", "busy-1").stdout
-    assert re.search(r"^share +25 %$", shown, re.MULTILINE)
-    assert re.search(r"^used +75 s of CPU time, 312\.0 MB resident$", shown, re.MULTILINE)
-    control.put(job_view(id="busy-1", cpu_s=75.0, read_bytes=5_000_000, written_bytes=40_000))
-    shown = here("show", "busy-1").stdout
-    assert re.search(r"^used +75 s of CPU time, 5\.0 MB read, 40\.0 kB written$", shown, re.MULTILINE)
-    control.put(job_view(id="busy-1"))
-    shown = here("show", "busy-1").stdout
-    assert "share" not in shown and "\nused" not in shown
 
 
 @pytest.mark.parametrize("loss", [float("nan"), float("inf"), float("-inf")])
@@ -571,22 +444,6 @@ def test_show_weighs_each_resize(here: Run, resized: JobView) -> None:
         ["2->4", "-", "-", "-", "-", "+9.1 s", "under way", "boosted"],
     ]
     assert max(map(len, rows)) <= 80
-
-
-def test_programs_get_every_number_of_a_resize(here: Run, resized: JobView) -> None:
-    told = json.loads(here("show", resized.id, "--json").stdout)["resize_history"]
-    assert [msgspec.convert(entry, Resize) for entry in told] == list(resized.resize_history)
-
-
-def test_who_was_never_resized_has_no_table(here: Run, control: FakeControl) -> None:
-    control.put(job_view(id="plain-1", resizes=0, resize_pause_s=0.0))
-    assert "EXPECTED" not in here("show", "plain-1").stdout
-
-
-@pytest.mark.usefixtures("jobs")
-def test_show_prints_the_traceback_as_it_is(here: Run) -> None:
-    shown = here("show", "broken").stdout
-    assert 'File "[bold]x[/bold].py"\nValueError: [red]no[/]' in shown
 
 
 @pytest.mark.usefixtures("jobs")
@@ -697,19 +554,6 @@ def test_prune_says_what_it_frees(here: Run, control: FakeControl) -> None:
     fails(here("admin", "prune", "big"), 2, "no job has the id or name 'big'")
 
 
-@pytest.mark.parametrize(
-    ("words", "part"),
-    [
-        ((), "name the jobs to remove: JOB, --older-than or --keep-bytes"),
-        (("--older-than", "long"), "is not a duration; write 90s"),
-        (("--keep-bytes", "much"), "write one as 500M"),
-        (("big", "--older-than", "1d"), "JOB excludes --older-than and --keep-bytes"),
-    ],
-)
-def test_prune_wants_to_know_which(here: Run, words: tuple[str, ...], part: str) -> None:
-    fails(here("admin", "prune", *words), 2, part)
-
-
 def test_a_platform_that_stands_still_says_so_everywhere(
     here: Run, control: FakeControl, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -799,18 +643,6 @@ def test_logs_of_a_rotated_log_say_what_is_missing(here: Run, logged: Path) -> N
     assert here("logs", "logged").stdout == missing.replace("4096", "9999"), "of a log that was discarded"
 
 
-def test_logs_in_json_are_one_array_written_answer_by_answer(
-    here: Run, logged: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(api_logs, "ANSWER_BYTES", 5)
-    chunks = json.loads(here("logs", "logged", "--json").stdout)
-    assert "".join(chunk["text"] for chunk in chunks) == "epoch 1\nepoch 2"
-    assert [chunk["offset"] for chunk in chunks] == [0, 5, 10]
-    (logged / "worker-0.log").unlink()
-    (logged / "worker-1.log").unlink()
-    assert here("logs", "logged", "--json").stdout == "[]\n"
-
-
 def test_logs_show_the_trial_run_until_there_is_more(here: Run, control: FakeControl, logged: Path) -> None:
     (logged / "trial-3.log").write_text("tried\n")
     assert here("logs", "logged", "--trial").stdout == "tried\n"
@@ -831,12 +663,6 @@ def test_logs_of_a_failed_job_end_with_how_it_failed(here: Run, control: FakeCon
     assert "KeyError" not in here("logs", "logged", "--all").stdout
     (logged / "worker-0.log").write_text(told)
     assert here("logs", "logged").stdout == f"{told}\n", "once is enough"
-
-
-def test_long_logs_are_whole(swell: Run, logged: Path) -> None:
-    lines = [f"step {step} of many" for step in range(20_000)]
-    (logged / "worker-0.log").write_text("\n".join(lines))
-    assert swell("logs", "logged", "--worker", 0).stdout.splitlines() == lines
 
 
 def test_logs_follow_until_the_job_ends(
@@ -871,13 +697,6 @@ def test_replay_compares(swell: Run, folder: StateFolder) -> None:
     assert "batch 7 leads to other commands now" in different.stdout
 
 
-def test_replay_of_nothing_says_so(swell: Run, folder: StateFolder) -> None:
-    folder.journal.touch()
-    done = swell("admin", "replay", FAKE_BATCHES="0")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith("nothing to compare: ")
-
-
 @pytest.mark.parametrize(
     "words", [("jobs",), ("show", "x"), ("logs", "x"), ("cancel", "x"), ("nodes",), ("explain", "x")]
 )
@@ -886,13 +705,3 @@ def test_without_a_platform_the_remedy_is_named(here: Run, tmp_path: Path, words
     expected = f"no platform is running for state folder {state}: start one with `swell up`"
     fails(here(*words, "--state", state), 5, expected)
     assert not state.exists()
-
-
-def test_submitting_without_a_platform_names_the_remedy(tmp_path: Path, script: Path) -> None:
-    words = ("submit", "--script", script, "--global-batch", 8, "--steps", 1, "--state", tmp_path / "none")
-    fails(run_swell(*words), 5, "start one with `swell up`")
-
-
-def test_replaying_nothing_names_the_folder(tmp_path: Path) -> None:
-    fails(run_swell("admin", "replay", "--state", tmp_path), 1, f"no journal in state folder {tmp_path}")
-    assert list(tmp_path.iterdir()) == []

@@ -87,31 +87,3 @@ def test_what_is_wrong_is_named_in_a_line(
     assert main.run(["repro", *words]) == (5 if words[-2:] == ("--state", "nowhere") else 2)
     out, err = capsys.readouterr()
     assert out == "" and err.count("\n") == 1 and text in err
-
-
-@pytest.mark.parametrize(
-    ("words", "rule"),
-    [
-        (("--shorter", "0.5"), "greater than or equal to 1"),
-        (("--shorter", "11"), "less than or equal to 10"),
-        (("--shorter", "nan"), "less than or equal to 10"),
-        (("--repetitions", "0"), "greater than or equal to 1"),
-    ],
-)
-def test_a_number_out_of_range_is_refused(
-    capsys: pytest.CaptureFixture[str], words: tuple[str, str], rule: str
-) -> None:
-    assert main.run(["repro", "flowcon", "fixed", *words]) == 2
-    err = capsys.readouterr().err
-    assert f"invalid value for '{words[0]}'" in err and rule in err
-
-
-def test_seeds_are_one_at_least(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main.run(["repro", "default", "mixed", "--seeds", "0"]) == 2
-    err = capsys.readouterr().err
-    assert "invalid value for '--seeds'" in err and "greater than or equal to 1" in err
-
-
-def test_alone_it_shows_its_papers(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main.run(["repro"]) == 0
-    assert "elasticflow" in capsys.readouterr().out

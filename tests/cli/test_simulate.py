@@ -140,20 +140,6 @@ def test_the_truth_is_told_with_all_its_faults(swell: Run) -> None:
     assert swell(*TWO_ON_ONE_NODE, *words).stdout.splitlines()[0].endswith(title)
 
 
-def test_figures_are_in_one_piece_however_narrow_the_terminal_is(
-    swell: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", "40")
-    done = swell(*TWO_ON_ONE_NODE, "--policy", "elasticflow_paper,fifo", "--refused", "end")
-    headings, *rows = [
-        re.split("  +", line)
-        for line in done.stdout.splitlines()
-        if line.startswith(("POLICY", "elas", "fifo"))
-    ]
-    assert headings[-1] == "RESIZES" and len(rows) == 2
-    assert all(len(row) == 14 and row[-1].isdecimal() for row in rows)
-
-
 def test_json_has_an_object_a_policy_and_comes_out_again_to_the_byte(swell: Run) -> None:
     words = (*TWO_ON_ONE_NODE, "--policy", "elasticflow,equal_share", "--seed", 3, "--noise", 0.1)
     assert swell(*words, "--json", "one.json").returncode == 0
@@ -166,14 +152,6 @@ def test_json_has_an_object_a_policy_and_comes_out_again_to_the_byte(swell: Run)
     assert found[0]["metrics"]["admitted_late"] == 0
 
 
-def test_what_became_of_each_job(swell: Run) -> None:
-    assert swell(*TWO_ON_ONE_NODE, "--refused", "end", "--jobs", "jobs.csv").returncode == 0
-    rows = {row["id"]: row for row in csv.DictReader(Path("jobs.csv").read_text().splitlines())}
-    phases = [rows[name]["phase"] for name in ("early", "hopeless", "late")]
-    assert phases == ["succeeded", "rejected", "succeeded"]
-    assert float(rows["hopeless"]["counter_offer_s"]) > 700
-
-
 def test_a_job_that_is_too_large_for_the_cluster_is_refused_and_counted(swell: Run) -> None:
     Path("tables").mkdir()
     Path("tables/large.csv").write_text("global_batch_size,8,16\n64,,5.0\n")
@@ -183,16 +161,6 @@ def test_a_job_that_is_too_large_for_the_cluster_is_refused_and_counted(swell: R
     assert found[0]["metrics"]["rejected"] == 1
     (row,) = csv.DictReader(Path("jobs.csv").read_text().splitlines())
     assert row["why"] == "needs 16 devices or more, and the cluster has 8"
-
-
-def test_jobs_that_ask_for_more_than_there_is_are_counted_in_the_truth(swell: Run) -> None:
-    found = json.loads(swell("log.csv", "--cluster", "1x4", "--json", "-").stdout)
-    told = "1 job: asked for more devices than the cluster has: on fewer if it fits on them, else refused"
-    assert told in found[0]["truth"]["filled"]
-    assert not any(
-        "asked for more" in line
-        for line in json.loads(swell(*TWO_ON_ONE_NODE, "--json", "-").stdout)[0]["truth"]["filled"]
-    )
 
 
 @pytest.mark.parametrize(
@@ -280,15 +248,6 @@ def test_jobs_share_the_cores_of_a_node_and_learn(swell: Run) -> None:
     assert metrics["time_to_95_s"] == pytest.approx(sum(times_s) / 10)
 
 
-def test_a_policy_that_has_no_cores_to_divide_is_told_of(swell: Run) -> None:
-    Path("brief.csv").write_text("submit_s,id,num_devices,duration_s\n0,a,1,60\n0,b,1,60\n")
-    words = ("brief.csv", *TWO_ON_ONE_NODE[1:], "--draw-losses")
-    told = swell(*words, "--policy", "fifo,flowcon_fit").stderr
-    assert told.startswith("swell: flowcon_fit: to divide cores") and told.endswith("give --cores NUMBER\n")
-    assert not swell(*words, "--policy", "fifo").stderr
-    assert not swell(*words, "--policy", "flowcon_fit", "--cores", 1).stderr
-
-
 def test_losses_are_drawn_with_the_seed(swell: Run) -> None:
     words = (*TWO_ON_ONE_NODE, "--draw-losses", "--json", "-")
     first, again, other = (
@@ -296,13 +255,6 @@ def test_losses_are_drawn_with_the_seed(swell: Run) -> None:
     )
     assert first == again != other
     assert "time_to_95_s" not in json.loads(swell(*TWO_ON_ONE_NODE, "--json", "-").stdout)[0]["metrics"]
-
-
-def test_an_empty_trace_is_refused(swell: Run) -> None:
-    Path("empty.csv").write_text("submit_s,id,num_devices,duration_s\n")
-    done = swell("empty.csv", "--cluster", "1x8")
-    assert done.returncode == 2
-    assert done.stderr == "swell: empty.csv holds no job that can be simulated; see `swell trace info`\n"
 
 
 # ---------------------------------------------------------------- why
@@ -330,18 +282,6 @@ def test_a_simulated_job_is_explained_as_a_live_one_is(
     )
     shown = tell(capsys, "show", "late", "--run", "why").stdout
     assert re.search(r"^class +strict, promised", shown, re.MULTILINE) and "finished" in shown
-
-
-def test_of_several_policies_one_is_chosen(swell: Run, capsys: pytest.CaptureFixture[str]) -> None:
-    swell(*TWO_ON_ONE_NODE, "--policy", "elasticflow,fifo", "--stories", "why")
-    swell(*TWO_ON_ONE_NODE, "--policy", "fifo", "--stories", "why")  # in place of the one before
-    done = tell(capsys, "explain", "early", "--run", "why")
-    assert done.returncode == 2
-    assert done.stderr == "swell: the run in why has elasticflow, fifo; choose one with --policy\n"
-    told = tell(capsys, "explain", "hopeless", "--run", "why", "--policy", "fifo").stdout
-    assert told.startswith("hopeless  succeeded: ") and told.count("  submitted  ") == 1
-    done = tell(capsys, "explain", "early", "--run", "why", "--policy", "edf")
-    assert "has no policy 'edf'; it has elasticflow, fifo" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -393,12 +333,6 @@ def test_what_cannot_be_written_is_said_before_anything_runs(
     assert Path("log.csv").read_text() == TRACE
 
 
-def test_what_fails_while_it_is_written_comes_after_the_table(swell: Run) -> None:
-    done = swell(*TWO_ON_ONE_NODE, "--json", "/dev/full")
-    assert done.returncode == 2 and "unified" in done.stdout
-    assert done.stderr == "swell: --json: cannot write /dev/full: No space left on device\n"
-
-
 def test_jobs_run_on_nodes_that_a_log_says_are_idle(swell: Run) -> None:
     Path("pool.csv").write_text("node,start_s,end_s,devices\na,0,5000,8\nb,900,-1,8\nc,0,99,1\n")
     Path("names.txt").write_text("a\nb\nz\n")
@@ -442,13 +376,6 @@ def test_options_about_borrowed_nodes_that_cannot_be_are_refused(
     assert message in done.stderr
 
 
-@pytest.mark.parametrize("option", ["--node-mtbf", "--node-mttr"])
-def test_nodes_that_are_never_up_or_down_are_one_clear_error(option: str, swell: Run) -> None:
-    done = swell(*TWO_ON_ONE_NODE, option, "0s")
-    assert done.returncode == 2
-    assert done.stderr.startswith(f"swell: {option} is 0 s; a mean time must be at least 1 s")
-
-
 def test_several_kinds_of_device(swell: Run) -> None:
     """A strict job is promised by the kind that can; another one waits for the kind that it names."""
     Path("kinds.csv").write_text(
@@ -461,16 +388,6 @@ def test_several_kinds_of_device(swell: Run) -> None:
     (found,) = json.loads(swell(*words, "--json", "-").stdout)
     cluster = found["cluster"]
     assert [kind["kind"] for kind in cluster["kinds"]] == ["a100", "v100"]
-
-
-def test_a_job_of_a_kind_that_the_cluster_has_not(swell: Run) -> None:
-    Path("kinds.csv").write_text("submit_s,id,num_devices,duration_s,kind\n0,a,1,60,h100\n")
-    done = swell("kinds.csv", "--cluster", "a100=1x8")
-    assert "is for devices of kind 'h100'; --cluster has a100: add the kind there" in done.stderr
-    assert (
-        "1 job: kind of device ignored, for --cluster names no kinds"
-        in swell("kinds.csv", "--cluster", "1x8").stdout
-    )
 
 
 def test_a_parameter_of_a_policy_that_does_not_decide_is_told(swell: Run) -> None:

@@ -35,8 +35,3 @@ def test_what_is_stated_is_shown(control: FakeControl, here: Run) -> None:
     ) in shown
     control.put(msgspec.structs.replace(FREE, resize_down_s=3.0, keeps_estimates=True))
     assert "a shrink takes 3 s (whatever is measured)" in " ".join(here("show", "cnn-1").stdout.split())
-
-
-def test_a_speed_that_cannot_be_is_refused(control: FakeControl, here: Run, script: Path) -> None:
-    done = here("submit", "--script", script, "--global-batch", 8, "--steps", 5, "--speed", "fast")
-    assert done.returncode != 0 and "'fast' is not WORKERS:SAMPLES_A_SECOND" in done.stderr

@@ -64,20 +64,6 @@ def test_the_best_batch_of_each_size_is_shown_and_what_it_was_made_from(
     assert ["64", "8", "min", "3", "min", "12", "s"] in words and ["128", "10", "min", "2", "min"] in words
 
 
-def test_without_a_known_length_no_time_is_told(
-    control: FakeControl,  # noqa: F811
-    found: JobThroughput,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    control.throughputs[found.job_id] = msgspec.structs.replace(found, num_samples=None)
-    assert run(["curve", found.job_id]) == 0
-    shown = capsys.readouterr().out
-    assert "time of the whole job" not in shown
-    assert ["8", "128", "512.0", "250.0", "ms", "4.00", "-", "extrapolated", "9%"] in [
-        line.split() for line in shown.splitlines()
-    ]
-
-
 def test_csv_and_json_have_each_point(found: JobThroughput, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["curve", found.job_id, "--csv"]) == 0
     rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
@@ -86,24 +72,6 @@ def test_csv_and_json_have_each_point(found: JobThroughput, capsys: pytest.Captu
     assert [float(row["whole_s"]) for row in rows] == [480.0, 600.0, 192.0, 120.0]
     assert run(["curve", found.job_id, "--json"]) == 0
     assert msgspec.json.decode(capsys.readouterr().out, type=JobThroughput) == found
-
-
-def test_show_has_a_line_of_it(found: JobThroughput, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["show", found.job_id]) == 0
-    assert "1: 128.0 samples/s (trial), 8: 512.0 (extrapolated)" in " ".join(capsys.readouterr().out.split())
-
-
-@pytest.mark.parametrize(
-    ("options", "told"),
-    [
-        (["--csv", "--json"], "choose one of --json and --csv"),
-    ],
-)
-def test_options_that_cannot_be_meant_are_refused(
-    found: JobThroughput, options: list[str], told: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run(["curve", found.job_id, *options]) != 0
-    assert told in capsys.readouterr().err
 
 
 def test_a_job_without_a_curve_says_why(

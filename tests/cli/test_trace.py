@@ -96,11 +96,6 @@ def test_a_generated_trace_is_the_same_again(law: str, swell: Run) -> None:
     assert len(read(Path("one.csv"), is_strict=True).jobs) == 20
 
 
-def test_sizes_and_durations_are_as_asked_for(swell: Run) -> None:
-    swell("generate", "g.csv", "--jobs", 50, "--devices", "4:1", "--median", "10m", "--spread", 0)
-    assert {(job.num_devices, job.duration_s) for job in read(Path("g.csv")).jobs} == {(4, 600.0)}
-
-
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
@@ -141,27 +136,6 @@ def test_what_is_wrong_is_said_in_one_line(words: tuple[str, ...], complaint: st
     assert done.stderr.count("\n") == 1
     assert complaint in done.stderr
     assert not Path("o.csv").exists()
-
-
-def test_the_group_alone_says_what_it_has(swell: Run) -> None:
-    done = swell()
-    assert done.returncode == 0
-    for command in ("info", "convert", "generate"):
-        assert f"\n  {command} " in done.stdout
-
-
-def test_one_is_one(swell: Run) -> None:
-    Path("one.csv").write_text(
-        "submit_s,id,num_devices,duration_s,num_steps,deadline_s,user\n0,a,1,60,6,90,me\nx\n"
-    )
-    told = [" ".join(line.split()) for line in swell("info", "one.csv").stdout.splitlines()]
-    assert {
-        "jobs 1, the first at 0 s, the last 0 s later",
-        "steps known of 1 job",
-        "from 1 user, 0 tenants",
-    } <= {*told}
-    said = swell("convert", "one.csv", "o.csv").stdout
-    assert said == "one.csv: plain, 1 job, 1 line skipped\no.csv: 1 job\n"
 
 
 def test_a_pipe_is_written_to_and_not_replaced(swell: Run) -> None:

@@ -25,7 +25,6 @@ from swell.api.client import connect
 from swell.api.server import bind
 from swell.api.user_list import TenantLimits, UserList
 from swell.cli import down, main
-from swell.cli import up as up_command
 from swell.executors.local.agent.options import AgentOptions
 from swell.executors.local.launch import start_agent
 from swell.model.job import Phase
@@ -176,11 +175,6 @@ def test_a_policy_that_cannot_keep_quotas_is_not_started_with_them(state: Path, 
     end(state)
 
 
-def test_up_says_what_shares_cannot_do(state: Path) -> None:
-    up = run_swell("up", "--state", state, *PACED, FAKE_LACK="no quotas")
-    assert (up.returncode, up.stderr) == (0, "note: no quotas\n")
-
-
 def test_a_module_that_is_nowhere_is_not_left_to_the_first_job_to_find(state: Path, up: Run) -> None:
     fails(up("--preload", "nowhere.at_all"), 2, "--preload", "'nowhere.at_all'")
     assert not state.exists()
@@ -212,22 +206,6 @@ def test_settings_are_remembered_one_by_one(state: Path, up: Run) -> None:
     assert remembered() == {"stop_s": 9}
 
 
-def test_how_cores_are_shared_is_remembered(state: Path, up: Run) -> None:
-    def remembered() -> tuple[float, str]:
-        options = StateFolder(state).read_options(PlatformOptions)
-        assert options is not None
-        return options.cores, options.cpu_shares
-
-    started(state, up, *PACED, "--cores", "1")
-    assert remembered() == (1.0, "weight")
-    second = started(state, up, "--cpu-shares", "off")
-    assert "\nas last time: --devices paced:8@200, --cores 1\n" in second
-    assert remembered() == (1.0, "off")
-    third = started(state, up, "--cores", "0")
-    assert "\nas last time: --devices paced:8@200, --cpu-shares off\n" in third
-    assert remembered() == (0.0, "off")
-
-
 def test_the_rack_is_that_of_the_nodes_and_is_remembered(
     state: Path, up: Run, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -239,22 +217,6 @@ def test_the_rack_is_that_of_the_nodes_and_is_remembered(
     refused = up("--devices", "paced:2x1x4@200")
     fails(refused, 2, "stand in 2 racks", "--rack east")
     assert "--rack" not in started(state, up, "--rack", "")
-
-
-def test_what_runs_containers_is_remembered(state: Path, up: Run) -> None:
-    started(state, up, *PACED, "--containers", "off")
-    options = StateFolder(state).read_options(PlatformOptions)
-    assert options is not None
-    assert options.containers == "off"
-    assert "\nas last time: --devices paced:8@200, --containers off\n" in started(state, up)
-
-
-def test_remembered_cores_that_there_are_no_longer_are_refused(state: Path, up: Run) -> None:
-    folder = StateFolder(state)
-    folder.create()
-    folder.log.touch()
-    folder.write_options(PlatformOptions(devices="paced:8@200", policy="fifo", preload=(), cores=4096.0))
-    fails(up(), 2, "--cores 4096: this process may use")
 
 
 @pytest.mark.parametrize(
@@ -279,21 +241,6 @@ def test_settings_that_cannot_be(
     assert err.startswith("swell: --set: ")
     assert part in err
     assert not state.exists()
-
-
-@pytest.mark.parametrize("settings", [{"ready_s": 0.5}, {"of_old_s": 3}])
-def test_remembered_settings_that_cannot_be_are_refused(
-    state: Path, capsys: pytest.CaptureFixture[str], settings: dict[str, int | float | str]
-) -> None:
-    folder = StateFolder(state)
-    folder.create()
-    folder.log.touch()
-    folder.write_options(
-        PlatformOptions(devices="paced:8@200", policy="fifo", preload=(), settings={"stop_s": 9, **settings})
-    )
-    assert main.run(["up", "--state", str(state)]) == 2
-    err = capsys.readouterr().err
-    assert err.startswith("swell: --set: ") and next(iter(settings)) in err
 
 
 def test_options_that_cannot_be_read_are_the_defaults(state: Path, up: Run) -> None:
@@ -414,12 +361,6 @@ def test_a_taken_port(state: Path, up: Run) -> None:
         fails(up(*PACED, "--port", port), 2, f"port {port}", "choose another")
 
 
-def test_a_folder_that_cannot_be_used(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    for place in ("/proc/swell", tmp_path / "file", tmp_path):
-        fails(run_swell("up", "--state", place, *PACED), 1, f"{place}", "--state")
-
-
 def test_a_folder_from_a_newer_version(state: Path, up: Run) -> None:
     folder = StateFolder(state)
     folder.create()
@@ -461,15 +402,6 @@ def test_a_daemon_that_hangs_is_named_and_ended_by_force(state: Path, up: Run, h
     wait_for_lock(state)
 
 
-def test_force_is_no_more_than_down_where_the_platform_answers(state: Path, up: Run) -> None:
-    assert up(*PACED).returncode == 0
-    pid = pid_of(state)
-    down = run_swell("down", "--state", state, "--force")
-    assert (down.returncode, down.stderr) == (0, "")
-    assert f"stopped the platform (pid {pid})" in down.stdout
-    assert "nothing to stop" in run_swell("down", "--state", state, "--force").stdout
-
-
 def test_force_ends_a_daemon_that_does_not_end_in_time(
     state: Path, up: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -479,13 +411,6 @@ def test_force_ends_a_daemon_that_does_not_end_in_time(
     assert main.run(["down", "--state", str(state), "--force"]) == 0
     assert f"killed the platform (pid {pid})" in capsys.readouterr().err
     assert not is_running(pid)
-
-
-def test_down_where_nothing_ever_was(tmp_path: Path) -> None:
-    down = run_swell("down", "--state", tmp_path / "none")
-    assert (down.returncode, down.stderr) == (0, "")
-    assert "nothing to stop" in down.stdout
-    assert not (tmp_path / "none").exists()
 
 
 def test_down_names_the_jobs_that_were_not_saved(state: Path, up: Run) -> None:
@@ -514,19 +439,6 @@ def test_down_ends_what_a_killed_platform_left(state: Path, left_agent: subproce
     down = run_swell("down", "--state", state)
     assert (down.returncode, down.stderr) == (0, "")
     assert re.fullmatch(rf"{LEFT} running for {state}\n", down.stdout)
-    assert left_agent.wait(10) is not None
-
-
-def test_down_names_the_jobs_of_a_killed_platform(
-    state: Path,
-    left_agent: subprocess.Popen[bytes],
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.setattr(down, "_running", lambda folder: [job_view(id="a-1"), job_view(id="b-2")])
-    assert main.run(["down", "--state", str(state)]) == 0
-    told = "not saved, continuing from their last checkpoints: a-1, b-2"
-    assert capsys.readouterr().out == f"{LEFT} running for {state}\n{told}\n"
     assert left_agent.wait(10) is not None
 
 
@@ -570,16 +482,6 @@ def test_down_tells_what_it_waits_for(
     ]
 
 
-def test_down_does_not_wait_for_ever(folder: StateFolder, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(down, "END_WITHIN_S", 0.05)
-    ended = os.pidfd_open(os.getpid())
-    try:
-        with connect(folder.path) as client:
-            assert not down._wait(client, ended, time.monotonic())
-    finally:
-        os.close(ended)
-
-
 def test_a_shared_folder_is_remembered_and_serves_a_user_with_a_token(
     up: Run, state: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -604,24 +506,3 @@ def test_a_shared_folder_is_remembered_and_serves_a_user_with_a_token(
     end(state)
     assert "--share" not in up("--share", "").stdout
     end(state)
-
-
-@pytest.mark.parametrize("engine", ["ray", "local"])
-def test_who_chooses_ray_is_told_who_can_join(
-    folder: StateFolder,
-    control: FakeControl,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    engine: str,
-) -> None:
-    monkeypatch.setattr("swell.cli.launch.launch", lambda *_: connect(folder.path))
-    options = PlatformOptions(devices="none", policy="fifo", engine=engine)
-    up_command._start(folder, options, (), ())
-    out, err = capsys.readouterr()
-    assert "platform is up" in out
-    assert ("every user of that Ray cluster can read the join token" in err) is (engine == "ray")
-
-
-def test_a_parameter_of_a_policy_that_does_not_decide_is_told(state: Path, up: Run) -> None:
-    done = up(*PACED, "--set", "elasticflow.survive_nodes=1")
-    assert done.stderr == "note: without effect, because unified decides: elasticflow.survive_nodes=1\n"

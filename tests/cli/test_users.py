@@ -78,18 +78,6 @@ def test_a_wrong_word_before_the_first_start_leaves_a_folder_that_can_be_used(
     assert added.returncode == 0, added.stderr
 
 
-def test_limits_are_changed_one_by_one(here: Run) -> None:
-    assert "no tenant has limits" in here("admin", "tenants").stdout
-    here("admin", "tenants", "limit", "vision", "--open-jobs", "4")
-    assert "open jobs: 4, devices: 9" in here("admin", "tenants", "limit", "vision", "--devices", "9").stdout
-    limits = json.loads(here("admin", "tenants", "--json").stdout)["vision"]
-    assert (limits["open_jobs"], limits["devices"]) == (4, 9)
-    here("admin", "tenants", "limit", "vision", "--open-jobs", "any")
-    assert "any" in here("admin", "tenants").stdout
-    here("admin", "tenants", "limit", "vision", "--devices", "any")
-    assert json.loads(here("admin", "tenants", "--json").stdout) == {}
-
-
 def test_jobs_of_one_tenant_are_listed(here: Run, script: Path) -> None:
     words = ("submit", "--script", script, "--global-batch", "8", "--steps", "9", "--json")
     mine = json.loads(here(*words, "--tenant", "astronomy").stdout)[0]["id"]

@@ -3,13 +3,8 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import threading
 import time
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
@@ -17,10 +12,7 @@ from tests.api.fake_control import FakeControl
 from tests.cli.conftest import Run
 from tests.store.views import job_view
 
-from swell.cli import submit
-from swell.cli.options import complete_job
 from swell.model.job import Phase
-from swell.model.view import JobView
 
 ENDS = {
     "good": Phase.SUCCEEDED,
@@ -69,30 +61,6 @@ def test_the_exit_status_of_wait_tells_the_gravest_outcome(
     ]
 
 
-def test_who_submits_is_told_why_a_trial_run_is_lost_or_cannot_begin(monkeypatch: pytest.MonkeyPatch) -> None:
-    new = job_view(id="a-1", phase=Phase.QUEUED, workers=0, is_promised=False, reason_code="profiling")
-    told = {"no_nodes": "waits for a node that has podman", "trial_lost": "the trial run was lost"}
-    views = [new, *(msgspec.structs.replace(new, reason_code=code, reason=why) for code, why in told.items())]
-    views.append(msgspec.structs.replace(new, phase=Phase.FAILED))
-
-    class Seen:
-        """In place of a client: the job as it is looked at, again and again."""
-
-        def job(self, job_id: str) -> JobView:
-            return views[0]
-
-        def wait(self, job_id: str, is_so: Callable[[JobView], bool]) -> JobView:
-            while not is_so(views[0]):
-                del views[0]
-            return views[0]
-
-    notes = list[str]()
-    monkeypatch.setattr(submit, "note", notes.append)
-    seen: Any = Seen()
-    assert submit._judged(seen, "a-1", no_wait=False).phase is Phase.FAILED
-    assert notes[1:] == [f"a-1: {why}" for why in told.values()]
-
-
 @pytest.mark.usefixtures("ended")
 def test_wait_returns_when_the_job_ends_or_the_time_is_over(here: Run, control: FakeControl) -> None:
     late = here("wait", "runs", "good", "--timeout", "1s")
@@ -131,12 +99,6 @@ def test_phases_are_understood_as_people_type_them(here: Run, words: tuple[str, 
     assert {view["id"] for view in json.loads(here("jobs", *words, "--json").stdout)} == ids
 
 
-def test_other_words_are_answered_with_the_list(here: Run) -> None:
-    done = here("jobs", "--phase", "runing")
-    assert done.returncode == 2 and "'runing'" in done.stderr
-    assert all(word in done.stderr for word in ("held", *Phase))
-
-
 # ---------------------------------------------------------------- logs
 def test_the_last_lines_of_a_log(here: Run, control: FakeControl) -> None:
     control.put(job_view(id="logged", name="logged", phase=Phase.RUNNING))
@@ -171,17 +133,3 @@ def test_a_shell_proposes_commands_options_and_jobs(swell: Run) -> None:
     assert proposed("swell nodes d") == ["drain"]
     assert "--timeout" in proposed("swell wait --ti")
     assert set(proposed("swell show ne")) == {"new-1"}
-
-
-def test_a_shell_is_given_what_it_needs_to_propose() -> None:
-    program = Path(sys.executable).with_name("swell")
-    # The shell is found among the ancestors of the command, so bash may not become the command itself.
-    shown = subprocess.run(
-        ["bash", "-c", f"'{program}' --show-completion; true"], capture_output=True, text=True, check=True
-    )
-    assert "complete_bash" in shown.stdout
-
-
-def test_without_a_platform_no_job_is_proposed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SWELL_STATE", str(tmp_path))
-    assert complete_job("a") == []

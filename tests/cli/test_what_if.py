@@ -45,15 +45,6 @@ def test_each_job_has_an_end_now_and_then(stage: Stage, swell: Run, script: Path
     assert remarks == ["promises kept: 0, broken: none. Nothing has been changed."]
 
 
-def test_a_refusal_comes_with_its_counter_offer(
-    stage: Stage, swell: Run, script: Path, tmp_path: Path
-) -> None:
-    stage.run(script, **ONE)
-    done = swell("what-if", "--submit", job_file(tmp_path, script, deadline="now+2s", or_nothing="true"))
-    assert "refused" in done.stdout
-    assert "  earliest deadline that can be promised: " in done.stdout
-
-
 def test_a_job_that_would_be_tried_without_a_promise_is_said_to_be_so(
     stage: Stage, swell: Run, script: Path, tmp_path: Path
 ) -> None:
@@ -82,9 +73,3 @@ def test_without_jobs_and_without_a_question(stage: Stage, swell: Run) -> None:
     done = swell("what-if", "--add-nodes", 10**8)
     assert done.returncode == 2 and done.stdout == ""
     assert done.stderr.endswith("would make 200,000,002 devices; at most 100,000 can be simulated\n")
-
-
-def test_no_platform_is_said_in_a_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    status = main.run(["what-if", "--policy", "fifo", "--state", str(tmp_path / "none")])
-    out, err = capsys.readouterr()
-    assert (status, out) == (5, "") and err.startswith("swell: no platform is running for state folder")
