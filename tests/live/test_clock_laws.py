@@ -12,11 +12,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from tests.core.fakes import core_of, node, strict
 from tests.examples import fewer_if_quick
 
-from swell.core.core import Core
 from swell.live.clock import LASTS_S, TOLERANCE_S, HeadClock, shown_job
 from swell.live.head_thread import LOOK_EVERY_S
-from swell.model.calendar import Calendar
-from swell.model.event import AnyEvent, CancelRequested, JobSubmitted, NodeJoined, Opened
+from swell.model.event import AnyEvent, JobSubmitted, NodeJoined, Opened
 
 from .machine import Machine
 
@@ -153,27 +151,6 @@ TestClockedWorld = ClockedWorld.TestCase
 TestClockedWorld.settings = settings(max_examples=fewer_if_quick(60), stateful_step_count=25, deadline=None)
 
 
-def test_boots_with_the_same_offset_are_remembered_as_one() -> None:
-    calendar = Calendar()
-    for number in range(100):
-        calendar = calendar.opened(1e3 * number, f"boot-{number}", -float(number), 0.0)
-    assert len(calendar.offsets) == 1 and calendar.is_head_time
-
-
-def test_each_boot_has_its_own_offset() -> None:
-    calendar = Calendar().opened(100.0, "one", 0.0, 0.0).stepped(150.0, 60.0)
-    calendar = calendar.opened(200.0, "two", 5.0, 60.0).stepped(250.0, 0.0)
-    calendar = calendar.opened(300.0, "two", 5.0, 0.0)
-    assert [calendar.time_of(at_s) for at_s in (50.0, 100.0, 199.0, 200.0, 400.0)] == [
-        50.0,
-        160.0,
-        259.0,
-        200.0,
-        400.0,
-    ]
-    assert (calendar.step_s, calendar.stepped_s) == (-60.0, 250.0)
-
-
 def test_a_reading_that_was_interrupted_says_nothing() -> None:
     machine, stopped_s = Machine(), 0.0
 
@@ -185,14 +162,3 @@ def test_a_reading_that_was_interrupted_says_nothing() -> None:
     assert clock.wall_offset_s() == pytest.approx(0.0, abs=0.01)
     stopped_s = 5.0
     assert clock.wall_offset_s() is None
-
-
-def test_a_cancelled_job_is_history() -> None:
-    """Its deadline stays where it was when it ended."""
-    core: Core = core_of()
-    core.handle([JobSubmitted(at_s=0.0, job_id="a", spec=strict(deadline_s=50.0))])
-    core.handle([CancelRequested(at_s=1.0, job_id="a")])
-    (ended,) = core.ended_views()
-    calendar = Calendar().opened(0.0, "one", 0.0, 0.0).stepped(2.0, 100.0)
-    shown = shown_job(ended, calendar)
-    assert (shown.deadline_s, shown.finished_s) == (150.0, 101.0)

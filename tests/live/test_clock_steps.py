@@ -57,38 +57,6 @@ def test_a_step_that_is_taken_back_changes_nothing(stage: DrivenPlatform, ahead_
     assert stage.replayed().is_equal
 
 
-@pytest.mark.parametrize("ahead_s", [DAY_S, -HOUR_S])
-def test_a_restart_while_the_clock_is_wrong_for_a_moment_changes_nothing(
-    stage: DrivenPlatform, ahead_s: float
-) -> None:
-    stage.submit("a", due_in(stage.machine, 400.0))
-    stage.step(20.0, ahead_s)
-    stage.run_until(23.0)
-    stage.restart()
-    stage.after(24.0, lambda: stage.executor.lose("a"))
-    stage.step(28.0, 0.0)
-    stage.run_until(60.0)
-    assert num_events(stage, ClockStepped) == 0
-    first_s, second_s = stage.executor.launched_s
-    assert second_s - first_s < 26.0
-    assert not stage.stories("a", "at_risk", "clock")
-    assert stage.job("a").deadline_s == pytest.approx(stage.machine.true_s - 60.0 + 400.0)
-    assert stage.replayed().is_equal
-
-
-def test_a_clock_that_is_set_back_stops_neither_progress_nor_timers(stage: DrivenPlatform) -> None:
-    stage.submit("a", due_in(stage.machine, 400.0))
-    stage.step(20.0, -HOUR_S)
-    stage.after(22.0, lambda: stage.executor.lose("a"))
-    stage.run_until(60.0)
-    assert len(stage.executor.launched_s) == 2
-    assert stage.job("a").steps > 300
-    (told,) = stage.stories("a", "clock")
-    assert told.text == "the machine's clock was set back by 1 h: the deadline is now in 1 h 6 min"
-    assert stage.platform.now_s() == pytest.approx(stage.machine.wall_s, abs=0.1)
-    assert stage.job("a").deadline_s == pytest.approx(stage.machine.wall_s + HOUR_S + 340.0, abs=0.1)
-
-
 def test_deadlines_follow_a_clock_that_stays_as_it_was_set(stage: DrivenPlatform) -> None:
     """A promise that cannot be kept any more by the right clock is told to be at risk."""
     asked = due_in(stage.machine, 650.0)
@@ -111,38 +79,6 @@ def test_deadlines_follow_a_clock_that_stays_as_it_was_set(stage: DrivenPlatform
     assert (stage.job("a").kept, stage.job("b").kept) == (False, True)
     assert stage.platform.cluster().clock_note == ""
     assert stage.replayed().is_equal
-
-
-def test_what_happened_while_the_clock_was_wrong_is_shown_right_once_it_is_corrected(
-    stage: DrivenPlatform,
-) -> None:
-    submitted_s = stage.machine.true_s
-    stage.submit("a", due_in(stage.machine, 400.0))
-    stage.step(20.0, DAY_S)
-    stage.run_until(120.0)
-    assert stage.job("a").submitted_s == pytest.approx(submitted_s + DAY_S, abs=0.1)
-    stage.restart()
-    stage.step(150.0, 0.0)
-    stage.run_until(340.0)
-    view = stage.job("a")
-    assert view.kept and view.submitted_s == pytest.approx(submitted_s, abs=0.1)
-    assert [at_s - submitted_s for at_s, _ in view.sizes] == pytest.approx([0.5, 301.5], abs=2.0)
-    assert [story.text[:45] for story in stage.stories("a", "clock")] == [
-        "the machine's clock was set forward by 1 day:",
-        "the machine's clock was set back by 1 day: th",
-    ]
-    told_s = [story.at_s for story in stage.stories("a")]
-    assert told_s == sorted(told_s)
-
-
-def test_small_corrections_are_followed_in_silence(stage: DrivenPlatform) -> None:
-    stage.submit("a", due_in(stage.machine, 400.0))
-    for number in range(20):
-        stage.step(20.0 + 5 * number, 0.03 * number)
-    stage.run_until(150.0)
-    assert 1 <= num_events(stage, ClockStepped) <= 6
-    assert not stage.stories("a", "clock") and stage.platform.cluster().clock_note == ""
-    assert stage.platform.now_s() == pytest.approx(stage.machine.wall_s, abs=0.11)
 
 
 def test_the_time_for_which_the_machine_was_off_counts(stage: DrivenPlatform) -> None:
@@ -179,19 +115,4 @@ def test_a_machine_that_boots_with_a_clock_of_long_ago_goes_on_from_where_it_was
     assert view.submitted_s == pytest.approx(submitted_s, abs=0.1)
     started_s = [story.at_s - submitted_s for story in stage.stories("a", "started")]
     assert started_s == pytest.approx([0.5, 1052.5], abs=2.0)
-    assert stage.replayed().is_equal
-
-
-def test_a_journal_of_a_version_that_lived_by_the_calendar_is_gone_on_with(stage: DrivenPlatform) -> None:
-    """Even one whose end is a day ahead, because the clock was for a moment."""
-    machine = stage.machine
-    stage.journal.append([Opened(at_s=machine.true_s - 10.0, policy="elasticflow")])
-    stage.journal.append([Opened(at_s=machine.true_s + DAY_S)])
-    stage.restart()
-    asked = due_in(machine, 400.0)
-    stage.after(15.0, lambda: stage.submit("a", asked))
-    stage.run_until(340.0)
-    view = stage.job("a")
-    assert view.kept and view.deadline_s == asked.deadline_s
-    assert view.submitted_s == pytest.approx(machine.true_s - 325.0, abs=0.2)
     assert stage.replayed().is_equal

@@ -74,14 +74,6 @@ def device_s(counters: Counters, view: JobView) -> float:
     return value(counters, "swell_tenant_device_seconds_total", tenant=view.tenant, kind=view.kind)
 
 
-def test_device_time_from_before_the_daemon_does_not_count() -> None:
-    counters, view = Counters(), job_view(tenant="vision", sizes=((0.0, 4),))
-    counters.begin([view], Calendar(), ())
-    counters.hear(turn(now_s=100.0))
-    counters.hear(turn(now_s=103.0))
-    assert device_s(counters, view) == 12.0
-
-
 # ---------------------------------------------------------------- resizes
 def resize(at_s: float, verdict: Verdict, is_held: bool, gain_s: float | None = None) -> Resize:
     return Resize(
@@ -119,18 +111,6 @@ def test_a_resize_counts_once_when_its_size_is_given_up(verdicts: list[Verdict],
     assert value(counters, "swell_resize_pause_seconds_count") == len(verdicts)
 
 
-def test_what_growths_saved_and_lost_is_told_apart() -> None:
-    counters = Counters()
-    history = (resize(0.0, Verdict.PAID, False, 5.0), resize(1.0, Verdict.UNPAID, False, -2.0))
-    counters.begin([job_view(id="old", resize_history=history)], Calendar(), ())
-    counters.hear(
-        turn(job_view(id="old", resize_history=history), job_view(id="new", resize_history=history))
-    )
-    assert value(counters, "swell_resize_saved_seconds_total") == 5.0
-    assert value(counters, "swell_resize_lost_seconds_total") == 2.0
-    assert sum(values(counters, "swell_resizes_total").values()) == 2
-
-
 # ---------------------------------------------------------------- promises
 def promised(**changes: object) -> JobView:
     known = {"job_class": JobClass.STRICT, "is_promised": True, "deadline_s": 100.0}
@@ -142,14 +122,6 @@ def test_a_promise_counts_when_it_is_made_and_when_it_is_another_one() -> None:
     for view in (promised(), promised(), promised(deadline_s=200.0), promised(id="other")):
         counters.hear(turn(view))
     assert value(counters, "swell_promises_made_total") == 3
-
-
-def test_a_promise_is_the_same_when_the_clock_is_set_and_after_a_restart() -> None:
-    counters, ahead = Counters(), Calendar(offsets=((0.0, 40.0),))
-    counters.begin([promised()], Calendar(), ())
-    counters.hear(turn(promised()))
-    counters.hear(turn(promised(deadline_s=60.0), calendar=ahead))
-    assert value(counters, "swell_promises_made_total") == 0
 
 
 @pytest.mark.parametrize(
@@ -197,17 +169,6 @@ def test_the_error_is_that_of_the_first_expectation_after_half_of_the_steps() ->
     assert value(counters, "swell_finish_error_seconds_count") == 1
     assert value(counters, "swell_finish_error_seconds_sum") == 50.0
     assert value(counters, "swell_finish_error_ratio_sum") == 50.0 / 20.0
-
-
-def test_jobs_that_fail_are_of_unknown_length_or_were_half_done_before_have_no_error() -> None:
-    counters = Counters()
-    half_done = {"steps": 50, "total_steps": 100, "workers": 1, "estimated_finish_s": 9.0}
-    counters.begin([job_view(id="before", **half_done)], Calendar(), ())
-    endless = job_view(id="endless", **(half_done | {"total_steps": None}))
-    counters.hear(turn(job_view(id="before", **half_done), job_view(id="fails", **half_done), endless))
-    ends = {"before": Phase.SUCCEEDED, "fails": Phase.FAILED, "endless": Phase.SUCCEEDED}
-    counters.hear(turn(ended=[job_view(id=id_, phase=phase, finished_s=8.0) for id_, phase in ends.items()]))
-    assert value(counters, "swell_finish_error_seconds_count") == 0
 
 
 # ---------------------------------------------------------------- nodes

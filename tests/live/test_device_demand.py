@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tests.examples import pick
 from tests.store.views import job_view
 
-from swell.live.watches import UNBOUNDED, DeviceDemand
+from swell.live.watches import DeviceDemand
 from swell.model.job import Phase
 from swell.model.view import JobView
 
@@ -16,27 +16,6 @@ def job(
     name: str, largest: int | None, phase: Phase = Phase.QUEUED, *, is_held: bool = False, each: int = 1
 ) -> JobView:
     return job_view(id=name, phase=phase, max_workers=largest, is_held=is_held, devices_per_worker=each)
-
-
-def test_jobs_that_wait_and_run_count_with_their_largest_sizes_and_held_ones_do_not() -> None:
-    demand = DeviceDemand()
-    assert demand.note([job("a", 4), job("b", 2, Phase.RUNNING), job("c", 8, is_held=True)], [])
-    assert demand.num_devices == 6
-    assert not demand.note([job("a", 4, Phase.RUNNING)], [])
-    assert demand.note([job("c", 8), job("b", 2, is_held=True)], [job("a", 4, Phase.SUCCEEDED)])
-    assert demand.num_devices == 8
-
-
-def test_workers_of_several_devices_count_with_all_of_them() -> None:
-    demand = DeviceDemand()
-    assert demand.note([job("a", 2, each=4), job("b", 3)], [])
-    assert demand.num_devices == 11
-
-
-def test_a_job_without_an_upper_bound_could_use_all_there_can_be() -> None:
-    demand = DeviceDemand()
-    demand.note([job("a", None)], [])
-    assert demand.num_devices == UNBOUNDED
 
 
 @given(

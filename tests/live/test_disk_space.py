@@ -11,13 +11,6 @@ from swell.live import disk_space
 from swell.live.disk_space import DiskSpace, Space
 
 
-def test_it_is_that_of_the_folder(tmp_path: Path) -> None:
-    space = DiskSpace(tmp_path).look()
-    assert space is not None and 0 < space.free <= space.total
-    with pytest.raises(FileNotFoundError):
-        DiskSpace(tmp_path / "none").look()
-
-
 def test_a_disk_that_does_not_answer_is_asked_by_one_thread(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -34,12 +27,3 @@ def test_a_disk_that_does_not_answer_is_asked_by_one_thread(
     monkeypatch.setattr(disk_space, "ANSWER_S", 30.0)
     answers.set()
     assert disk.look() == Space(1, 2)
-
-
-def test_an_answer_is_given_again_for_a_second(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    spaces = iter([Space(1, 2), Space(0, 2)])
-    disk = DiskSpace(tmp_path, lambda path: next(spaces))
-    monkeypatch.setattr(disk_space, "KEPT_S", 60.0)
-    assert [disk.look(), disk.look()] == [Space(1, 2), Space(1, 2)]
-    monkeypatch.setattr(disk_space, "KEPT_S", 0.0)
-    assert disk.look() == Space(0, 2)

@@ -10,61 +10,20 @@ import pytest
 
 from swell.live import head_thread
 from swell.live.disk_space import DiskSpace
-from swell.live.head_thread import HeadJournal, Site
+from swell.live.head_thread import Site
 from swell.live.platform import Platform
 from swell.live.pruning import Retention
 from swell.model.errors import Unavailable, Unwritable
-from swell.model.event import AnyEvent, Woke
+from swell.model.event import AnyEvent
 from swell.store.journal import SqlJournal
 
 from .parts import NODE, Hands, new_core, spec
 from .test_platform import PATIENCE_S, run_job, until
 
-BATCH = [Woke(at_s=1.0)]
-
-
-class FullJournal(SqlJournal):
-    """Refuses so many times."""
-
-    def __init__(self, num_refusals: int) -> None:
-        self.num_refusals = num_refusals
-        self.batches: list[Sequence[AnyEvent]] = []
-
-    def amend(self, seq: int, batch: Sequence[AnyEvent]) -> None:
-        self.append(batch)
-
-    def append(self, batch: Sequence[AnyEvent]) -> None:
-        if self.num_refusals > 0:
-            self.num_refusals -= 1
-            raise Unwritable("the disk is full")
-        self.batches.append(batch)
-
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(head_thread, "RETRY_S", 0.01)
-
-
-@pytest.mark.parametrize("is_amended", [False, True])
-@pytest.mark.parametrize("num_refusals", [0, 1, 5])
-def test_a_batch_is_written_once_as_soon_as_it_can_be(num_refusals: int, is_amended: bool) -> None:
-    told: list[str] = []
-    journal = FullJournal(num_refusals)
-    retrying = HeadJournal(journal, tell=told.append)
-    if is_amended:
-        retrying.amend(1, BATCH)
-    else:
-        retrying.append(BATCH)
-    assert journal.batches == [BATCH]
-    assert told == (["the disk is full", ""] if num_refusals else [])
-    assert retrying.why == ""
-
-
-def test_who_is_to_stop_does_not_wait() -> None:
-    retrying = HeadJournal(FullJournal(10**9), tell=lambda why: None)
-    threading.Timer(0.05, retrying.stop).start()
-    with pytest.raises(Unwritable):
-        retrying.append(BATCH)
 
 
 class SomeDayFull(SqlJournal):

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import threading
-
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.live.parts import PROFILE, spec
@@ -99,28 +97,6 @@ def test_a_report_never_crosses_an_event_of_its_job(events: list[AnyEvent]) -> N
         assert shape(folded, job) == shape(events, job)
 
 
-def test_folding_keeps_what_the_later_report_does_not_say() -> None:
-    first = report("a", 1, 5, loss=0.5, metrics={"accuracy": 0.9}, step_s=0.1)
-    second = report("a", 1, 9)
-    (merged,) = fold_reports([first, second])
-    assert isinstance(merged, StepsReported)
-    assert (merged.steps, merged.loss, merged.metrics, merged.step_s) == (9, 0.5, {"accuracy": 0.9}, 0.1)
-
-
-def test_folding_keeps_what_is_told_once() -> None:
-    first = report("a", 1, 5, save_s=0.25, noise_scale=40.0)
-    (merged,) = fold_reports([first, report("a", 1, 9)])
-    assert isinstance(merged, StepsReported) and (merged.save_s, merged.noise_scale) == (0.25, 40.0)
-    (merged,) = fold_reports([first, report("a", 1, 9, save_s=0.5)])
-    assert isinstance(merged, StepsReported) and merged.save_s == 0.5
-
-
-def test_folding_keeps_what_the_gang_has_used() -> None:
-    used = GangUsage(cpu_s=3.0)
-    [folded] = fold_reports([report("a", 1, 1, usage=used), report("a", 1, 2)])
-    assert isinstance(folded, StepsReported) and folded.usage == used
-
-
 def test_what_was_measured_without_a_step_is_told_with_the_steps_before_or_after_it() -> None:
     steps = report("a", 1, 5, at_s=5.0, step_s=0.1, metrics={"accuracy": 0.8})
     measured = report("a", 1, 5, at_s=6.0, num_workers=0, metrics={"accuracy": 0.9})
@@ -149,10 +125,6 @@ def test_the_batch_comes_in_order_of_time() -> None:
     assert [event.at_s for event in inbox.take(None)] == [1.0, 2.0, 3.0]
 
 
-def test_a_timer_that_is_due_ends_the_wait_with_nothing() -> None:
-    assert Inbox(stopped(at_s=10.0)).take(until_s=9.0) == []
-
-
 def test_progress_alone_waits_for_company_and_anything_else_brings_it_along() -> None:
     inbox = Inbox(stopped())
     inbox.put(report("a", 1, 5))
@@ -167,16 +139,6 @@ def test_the_first_step_of_a_gang_is_told_at_once() -> None:
     inbox = Inbox(stopped())
     inbox.put(first)
     assert inbox.take(until_s=None) == [first], "or its loss would be folded with the next one"
-
-
-def test_a_put_from_another_thread_ends_the_wait() -> None:
-    inbox = Inbox(HeadClock())
-    taken: list[AnyEvent] = []
-    taker = threading.Thread(target=lambda: taken.extend(inbox.take(None)))
-    taker.start()
-    inbox.put(Woke(at_s=1.0))
-    taker.join(timeout=10)
-    assert taken == [Woke(at_s=1.0)]
 
 
 class Ticking(HeadClock):
@@ -213,19 +175,6 @@ def test_results_of_trial_runs_wait_for_each_other_and_hold_no_submission_up() -
     inbox.put(profiled("b"))
     clock.passed_s += TURNS_OF_A_WAIT * 0.02
     assert inbox.take(None) == [profiled("a"), profiled("b")]
-
-
-def test_results_of_trial_runs_come_along_where_something_else_needs_a_plan() -> None:
-    inbox, _ = after_a_turn(0.02)
-    inbox.put(profiled("a"))
-    inbox.put(resized("b", 2))
-    assert inbox.take(None) == [profiled("a"), resized("b", 2)]
-
-
-def test_where_turns_take_no_time_a_result_of_a_trial_run_waits_for_none() -> None:
-    inbox = Inbox(Ticking())
-    inbox.put(profiled("a"))
-    assert inbox.take(None) == [profiled("a")]
 
 
 @given(st.floats(0.0, 1e3))

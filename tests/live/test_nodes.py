@@ -21,7 +21,7 @@ from swell.store.journal import SqlJournal
 
 from .parts import NODE, Hands, new_core, spec
 from .test_other_journal import copy_journal
-from .test_platform import PATIENCE_S, at_work, run_job, until
+from .test_platform import at_work, run_job, until
 
 JOINED = Node(name="far", kind="cpu", devices=("far/0", "far/1"), address="10.9.0.11")
 #: From the join of a node to the start of a job that waited for it: promised to users.
@@ -95,26 +95,6 @@ def test_what_no_machine_here_can_hold_is_taken_only_where_more_may_join(tmp_pat
     with pytest.raises(InvalidJob, match="at least 3 devices but the cluster has 2"):
         platform.submit(spec(min_workers=3))
     journal.close()
-
-
-def test_a_job_may_be_as_large_as_what_has_joined(tmp_path: Path) -> None:
-    """Though the platform's own machine is smaller, and no more hosts are let in."""
-    hands = Noting()
-    hands.nodes = (JOINED,)
-    journal = SqlJournal(tmp_path / "journal.db")
-    site = Site(jobs_dir=tmp_path, policy="one", nodes=(NODE,))
-    platform = Platform(site, new_core(), journal, hands)
-    platform.recover(journal.history())
-    platform.start()
-    thread = threading.Thread(target=platform.run)
-    thread.start()
-    try:
-        until(has(platform, "node0", "far"))
-        platform.submit(spec(min_workers=4))
-    finally:
-        platform.stop()
-        thread.join(PATIENCE_S)
-        journal.close()
 
 
 def test_joined_nodes_and_their_gangs_outlive_the_daemon(tmp_path: Path) -> None:
@@ -194,21 +174,6 @@ def test_a_job_runs_on_the_kind_that_it_names_and_must_name_one_where_there_are_
         assert (platform.job(first).kind, platform.job(second).kind) == (NODE.kind, "another")
 
 
-def test_a_job_that_names_no_kind_has_the_only_one_that_takes_work(tmp_path: Path) -> None:
-    hands = Noting()
-    with running(tmp_path, hands, NODE) as platform:
-        platform.allow_kind(ANOTHER.kind)
-        hands.join(ANOTHER)
-        until(has(platform, "node0", "far"))
-        platform.drain_node("far")
-        job_id = platform.submit(spec()).id
-        assert platform.submission(job_id).spec.kind == NODE.kind
-        platform.undrain_node("far")
-        platform.drain_node("node0")
-        other = platform.submit(spec()).id
-        assert platform.submission(other).spec.kind == "another"
-
-
 def test_a_host_of_a_kind_of_its_own_stands_in_the_way_of_no_job(tmp_path: Path) -> None:
     hands = Noting()
     with running(tmp_path, hands, NODE) as platform:
@@ -235,22 +200,6 @@ def test_a_request_made_again_is_the_same_job_also_when_another_kind_has_joined(
             platform.submit(spec(), Origin(key="l", fingerprint="same"))
         repeated = platform.submit(spec(), origin)
         assert (repeated.id, repeated.is_new) == (first, False)
-
-
-def test_both_kinds_and_their_jobs_outlive_the_daemon(tmp_path: Path) -> None:
-    hands = Noting()
-    with running(tmp_path, hands, NODE) as platform:
-        until(has(platform, "node0"))
-        platform.allow_kind(ANOTHER.kind)
-        hands.join(ANOTHER)
-        until(has(platform, "node0", "far"))
-        job_id = run_job(platform, kind="another")
-    again = Noting()
-    again.nodes = (ANOTHER,)
-    with running(tmp_path, again, NODE) as platform:
-        until(has(platform, "node0", "far"))
-        until(lambda: platform.job(job_id).phase is Phase.RUNNING)
-        assert platform.node("far").jobs == [job_id]
 
 
 def test_a_drain_outlives_the_daemon(tmp_path: Path) -> None:

@@ -5,13 +5,10 @@ from __future__ import annotations
 import sqlite3
 from pathlib import Path
 
-from swell.live.recovery import explained_jobs, unlike_gangs
 from swell.model.command import LaunchGang, StopGang
-from swell.model.event import GangEnded, GangFound, Outcome
 from swell.model.job import Phase
-from swell.model.running import RunningWork
 
-from .parts import Hands, new_core, spec
+from .parts import Hands, spec
 from .test_platform import run_job, running, until
 
 
@@ -60,16 +57,3 @@ def test_with_an_older_journal_jobs_go_on_under_a_newer_generation(tmp_path: Pat
         until(lambda: second.job(job).phase is Phase.RUNNING and second.job(job).generation > 4)
         assert "found" in [story.code for story in second.stories(job)]
         assert [type(command) for command in survivors.performed] == [StopGang, LaunchGang]
-
-
-def test_what_the_journal_explains_is_adopted_and_nothing_else() -> None:
-    core = new_core()
-    gang = GangFound(at_s=0.0, job_id="a", generation=1, devices=("node0/0",), steps=0)
-    assert explained_jobs(core, RunningWork(gangs=(gang,))) == frozenset()
-    (told,) = unlike_gangs(core, RunningWork(gangs=(gang,)), 5.0)
-    assert isinstance(told, GangFound) and told.at_s == 5.0
-    core.handle([told])
-    assert unlike_gangs(core, RunningWork(gangs=(gang,)), 6.0) != []
-    assert unlike_gangs(core, RunningWork(ended={"a": 2}), 6.0) == []
-    (gone,) = unlike_gangs(core, RunningWork(), 6.0)
-    assert isinstance(gone, GangEnded) and (gone.generation, gone.outcome) == (2, Outcome.LOST)

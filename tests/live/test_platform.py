@@ -13,44 +13,29 @@ import msgspec
 import pytest
 
 from swell.core import last_plan
-from swell.core.core import Core
-from swell.core.core_settings import CoreSettings
-from swell.core.planner import Planner
-from swell.core.platform_core import PlatformCore
 from swell.live import head_thread
-from swell.live.head_thread import Site
 from swell.live.platform import Platform
 from swell.live.recovery import ReplayError, compare, replay
-from swell.model.command import AnyCommand
-from swell.model.errors import InvalidJob, UnknownJob
+from swell.model.errors import InvalidJob
 from swell.model.event import JobSubmitted, NodeJoined, Outcome
 from swell.model.job import Elasticity, JobClass, Phase
 from swell.model.node import Node
-from swell.model.options import Domain
 from swell.model.plan import Allocation
-from swell.model.share_mode import ABOUT_PROMISES, ABOUT_SHARES
 from swell.model.snapshot import Snapshot
-from swell.model.throughput import ThroughputPoint
 from swell.store import database
 from swell.store.journal import SqlJournal
 
 from .parts import (
     NODE,
-    FirstFree,
     Hands,
     Linear,
     OneDeviceEach,
     new_core,
     new_platform,
-    new_platform_unread,
     spec,
 )
 
 PATIENCE_S = 20.0
-
-
-class Dividing(OneDeviceEach):
-    domain = Domain(shares_cores=True)
 
 
 @contextmanager
@@ -270,30 +255,6 @@ def test_a_job_that_can_never_run_is_refused_before_it_is_one(
         assert platform.jobs() == []
 
 
-def test_unknown_jobs_are_named(tmp_path: Path) -> None:
-    with running(tmp_path, Hands()) as platform, pytest.raises(UnknownJob, match="'nobody'"):
-        platform.cancel("nobody")
-
-
-def test_an_error_of_a_question_is_raised_where_it_was_asked_and_the_head_goes_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def raising(self: Linear, *given: object) -> tuple[ThroughputPoint, ...]:
-        raise ZeroDivisionError("of this question")
-
-    hands = Hands()
-    with running(tmp_path, hands) as platform:
-        job_id = run_job(platform)
-        with monkeypatch.context() as patch:
-            patch.setattr(Linear, "throughput", raising)
-            patch.setattr(Linear, "state", raising)
-            for ask in (lambda: platform.throughput(job_id), platform.head_state):
-                with pytest.raises(ZeroDivisionError, match="of this question"):
-                    ask()
-        assert platform.throughput(job_id) is not None and platform.head_state()
-        assert platform.submit(spec("b")).id
-
-
 def with_poison(folder: Path) -> None:
     """A second node with the same devices is no event that a machine sends."""
     journal = SqlJournal(folder / "journal.db")
@@ -319,20 +280,6 @@ def test_a_batch_that_cannot_be_handled_is_named_and_the_next_platform_goes_on_w
     core = new_core()
     assert compare(replay(core, journal.history().entries)).is_equal
     assert [type(aside.event) for aside in core.set_aside] == [NodeJoined]
-    journal.close()
-
-
-def test_a_batch_that_nothing_can_be_done_about_is_named_with_a_remedy(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def raising(*given: object) -> list[AnyCommand]:
-        raise ZeroDivisionError
-
-    with_poison(tmp_path)
-    monkeypatch.setattr(Core, "handle", raising)
-    platform, journal = new_platform_unread(tmp_path, Hands())
-    with pytest.raises(ReplayError, match=r"batch 1 .*swell restore"):
-        platform.recover(journal.history())
     journal.close()
 
 
@@ -386,35 +333,3 @@ def test_a_policy_that_raises_is_warned_of_and_jobs_train_on(
             assert platform.job(second).phase is Phase.QUEUED
         until(lambda: platform.job(second).phase is Phase.RUNNING)
         assert not platform.cluster().warnings.get("plan")
-
-
-@pytest.mark.parametrize(
-    ("policy", "cores", "is_told"),
-    [
-        (Dividing(), None, True),
-        (Dividing(), 64.0, True),
-        (Dividing(), 0.5, False),
-        (OneDeviceEach(), None, False),
-    ],
-)
-def test_a_policy_that_has_no_cores_to_divide_is_told_of(
-    tmp_path: Path, policy: OneDeviceEach, cores: float | None, is_told: bool
-) -> None:
-    hands, journal = Hands(), SqlJournal(tmp_path / "journal.db")
-    site = Site(jobs_dir=tmp_path, policy="one", nodes=(msgspec.structs.replace(NODE, cores=cores),))
-    core = PlatformCore(lambda: Core(Planner(policy, FirstFree()), Linear(), CoreSettings()))
-    platform = Platform(site, core, journal, hands)
-    platform.recover(journal.history())
-    platform.start()
-    thread = threading.Thread(target=platform.run)
-    thread.start()
-    try:
-        until(lambda: bool(platform.cluster().nodes))
-        told = platform.cluster().warnings.get(ABOUT_SHARES, "")
-        assert ("each device has a core of its own" in told) == is_told == bool(told)
-        crowded = platform.cluster().warnings.get(ABOUT_PROMISES, "")
-        assert ("1 of them are used" in crowded) == (cores == 0.5) == bool(crowded)
-    finally:
-        platform.stop()
-        thread.join(PATIENCE_S)
-        journal.close()

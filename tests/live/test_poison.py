@@ -4,42 +4,35 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
-import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.core.bench import Bench
 from tests.core.driven_world import ALL_FAULTS, DrivenWorld
-from tests.core.fakes import WrittenAccount, core_of, node, profile, spec
+from tests.core.fakes import core_of, node, profile, spec
 from tests.core.guarded_head import NONE_RAISE, GuardedHead, Moments, Raised, RaisingPolicy, raising_core
 from tests.examples import Shown, pick, share_of_examples
 from tests.store.fresh_journal import fresh_journal
 
 from swell.core.core import Core
 from swell.core.last_plan import RETRY_S
-from swell.core.plan_errors import PATIENCE, PlanError
-from swell.core.planner import Planner
 from swell.core.platform_core import PlatformCore
-from swell.core.record import JobRecord
 from swell.live.poison import PoisonGuard
 from swell.live.recovery import replay
-from swell.model.command import AnyCommand, LaunchGang, ProfileJob, StopGang
+from swell.model.command import AnyCommand, LaunchGang, StopGang
 from swell.model.event import (
     AnyEvent,
     EventSetAside,
     JobProfiled,
     JobSubmitted,
-    NodeJoined,
     PlanFailed,
-    PriorityChanged,
     StepsReported,
     Woke,
 )
 from swell.model.job import Elasticity, Phase
-from swell.model.plan import Allocation, Plan
+from swell.model.plan import Allocation
 from swell.model.snapshot import Snapshot
 
 SPECS = [
@@ -187,42 +180,6 @@ def test_the_job_of_an_event_fails_with_the_reason_and_its_gang_is_gone_before_i
     )
 
 
-def test_an_error_of_no_event_is_not_put_down_to_the_event_of_the_error_before(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    moments = Chosen()
-    head = guarded(moments)
-    head.enter("a", max_workers=1)
-    head.started(1)
-    head.reported(1, 5, step_s=0.1)
-    moments.named |= {"learn_profile a", "learn_rate 0.2"}  # the batches until now cannot be handled again
-    plan, errors = Planner.plan, [Raised("of the planner")]
-
-    def raising_once(self: Planner, *given: Any) -> Plan:
-        if errors and head.core.set_aside:
-            raise errors.pop()
-        return plan(self, *given)
-
-    monkeypatch.setattr(Planner, "plan", raising_once)
-    head.reported(1, 10, step_s=0.2)
-    assert head.phases()["a"] is Phase.FAILED and not errors
-    assert [type(event) for event in head.events[-2:]] == [EventSetAside, PlanFailed]
-
-
-def test_a_gang_that_is_being_launched_is_stopped_and_a_trial_run_too() -> None:
-    moments = Chosen()
-    head = guarded(moments)
-    head.enter("a")
-    moments.named.add("rates_per_s a")  # as it never was before: the batches until now raise it, too
-    changed = PriorityChanged(at_s=head.now_s, job_id="a", priority=1)
-    assert head.say(changed) == [StopGang(job_id="a", generation=2)]
-    moments.named.clear()
-    [profiling] = head.submit("b", spec(10))
-    assert isinstance(profiling, ProfileJob)
-    aside = EventSetAside(at_s=head.now_s, job_id="b", why="Raised", trace="")
-    assert head.say(aside) == [StopGang(job_id="b", generation=0)]
-
-
 def test_a_newcomer_that_no_plan_can_be_made_with_fails_and_the_others_of_its_batch_do_not() -> None:
     class Allergic(RaisingPolicy):
         def decide(self, snapshot: Snapshot) -> Allocation:
@@ -254,59 +211,6 @@ def test_where_no_job_is_at_fault_the_last_plan_is_kept_and_another_one_is_made_
     assert head.core.failed_plans == (0, None) and not head.core.set_aside
 
 
-def test_a_running_job_is_blamed_only_once_no_plan_was_made_for_long() -> None:
-    class Allergic(RaisingPolicy):
-        def decide(self, snapshot: Snapshot) -> Allocation:
-            if (snapshot.remaining_steps < 1000.0).any():
-                raise Raised("of a job that has made steps")
-            return super().decide(snapshot)
-
-    head = Guarded(lambda: core_of(Allergic()))
-    head.enter("a", max_workers=1)
-    head.started(1)
-    for number in range(PATIENCE):
-        assert head.phases()["a"] is Phase.RUNNING and head.core.failed_plans[0] == number
-        head.reported(1, 300 * (number + 1), step_s=0.1)
-        head.now_s += RETRY_S
-    assert head.reported(1, 990, step_s=0.1) == [StopGang(job_id="a", generation=2)]
-    assert head.phases()["a"] is Phase.FAILED and head.core.failed_plans[0] == 0
-
-
-def test_the_error_of_a_policy_is_the_cause_of_that_of_its_head() -> None:
-    class Failing(RaisingPolicy):
-        def decide(self, snapshot: Snapshot) -> Allocation:
-            raise Raised("in this line")
-
-    core = PlatformCore(lambda: core_of(Failing()))
-    with pytest.raises(PlanError, match="Raised: in this line") as caught:
-        core.handle([NodeJoined(at_s=0.0, node=node("n0"))])
-    assert isinstance(caught.value.__cause__, Raised)
-
-
-def test_an_event_about_no_job_is_set_aside_too() -> None:
-    """A second node with the same devices is no event that a machine sends."""
-    head = guarded()
-    head.say(NodeJoined(at_s=head.now_s, node=msgspec.structs.replace(node("n0"), name="other")))
-    assert [event.name for event in head.core.cluster.nodes] == ["n0"]
-    [aside] = head.core.set_aside
-    assert isinstance(aside.event, NodeJoined) and not aside.job_id
-    assert len(head.enter("a")) == 1
-
-
-def test_a_submission_that_cannot_be_handled_is_a_job_that_has_failed(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def raising(*given: object) -> None:
-        raise Raised
-
-    head = guarded()
-    monkeypatch.setattr(JobRecord, "learn_length", raising)
-    job = spec(None, elasticity=Elasticity.RESTART, estimate_s=5.0, tenant="t")
-    head.submit("a", job)
-    assert head.phases() == {"a": Phase.FAILED}
-    assert head.submit("b", spec(10)) != []
-
-
 def test_what_is_set_aside_stays_so_under_a_head_that_could_handle_it() -> None:
     moments = Chosen("learn_profile a")
     head = guarded(moments)
@@ -329,25 +233,3 @@ def test_an_error_that_is_about_no_batch_ends_the_process(error: type[BaseExcept
     with pytest.raises(error):
         head.enter("a")
     assert not head.core.set_aside
-
-
-class Speechless(RaisingPolicy):
-    """Decides, and cannot say why."""
-
-    def decide(self, snapshot: Snapshot) -> Allocation:
-        allocation = super().decide(snapshot)
-
-        class Mute(WrittenAccount):
-            def text(self, row: int) -> str:
-                raise Raised("no words")
-
-        account = Mute(allocation.account.forecast.finish_s, allocation.account.codes, [])
-        return replace(allocation, account=account)
-
-
-def test_a_policy_without_words_for_what_it_decides_ends_nothing() -> None:
-    head = Guarded(lambda: core_of(Speechless()))
-    [launch] = head.enter("a")
-    assert isinstance(launch, LaunchGang)
-    assert "the policy has no words for it: Raised('no words')" in head.core.stories()[-1][1].text
-    assert [view.phase for view in head.core.views()] == [Phase.STARTING] and head.core.save()

@@ -46,28 +46,6 @@ def test_an_idle_platform_hears_of_a_change_within_two_seconds_and_once(stage: D
     assert stage.replayed().is_equal
 
 
-def test_quotas_of_before_the_start_hold_from_the_first_plan_on(stage: DrivenPlatform) -> None:
-    stage.quotas = HALF
-    stage.run_until(5.0)
-    first, *_ = (entry.batch for entry in stage.journal.history().entries)
-    assert [type(event) for event in first if isinstance(event, Opened | QuotasSet)] == [Opened, QuotasSet]
-    assert stage.platform._core.quotas == HALF
-
-
-def test_a_restart_tells_of_them_only_if_they_are_others(stage: DrivenPlatform) -> None:
-    stage.quotas = ONE
-    stage.run_until(5.0)
-    stage.restart()
-    assert stage.platform._core.quotas == ONE
-    stage.run_until(10.0)
-    assert [quotas for _, quotas in told(stage)] == [ONE]
-    stage.quotas = HALF
-    stage.restart()
-    stage.run_until(15.0)
-    assert [quotas for _, quotas in told(stage)] == [ONE, HALF]
-    assert stage.replayed().is_equal
-
-
 def test_of_a_damaged_list_the_head_hears_nothing_and_the_operator_is_warned(stage: DrivenPlatform) -> None:
     stage.quotas = ONE
     warned: list[str] = []
@@ -95,16 +73,6 @@ def test_the_head_that_hears_what_is_told_knows_what_was_readable_last(changes: 
             assert event.quotas != known
             known = event.quotas
         assert known == readable and bool(watch.why) == (now is None)
-
-
-def test_where_no_quota_can_be_kept_the_head_is_told_of_none() -> None:
-    def read() -> Quotas:
-        raise UnknownQuotas("this policy keeps none", {})
-
-    watch = QuotaWatch(read)
-    event = watch.look(HALF, 1.0)
-    assert event is not None and event.quotas == {} and watch.why == "this policy keeps none"
-    assert watch.look({}, 2.0) is None and watch.why
 
 
 def test_a_tenant_s_devices_are_counted_by_kind_and_its_share_is_of_nodes_that_stay() -> None:

@@ -13,10 +13,10 @@ from tests.examples import fewer_if_quick
 
 from swell.live.platform import Platform
 from swell.model.errors import TooManyOpenJobs
-from swell.model.job import Origin, Phase
+from swell.model.job import Origin
 
 from .parts import Hands, spec
-from .test_platform import running, until
+from .test_platform import running
 
 
 def submit(platform: Platform, tenant: str, key: str = "", max_open: int | None = None) -> str:
@@ -51,20 +51,3 @@ def test_a_repeated_request_is_answered_with_its_job_at_a_full_quota(tmp_path: P
         assert first
         assert submit(platform, "vision", "", 1) == ""
         assert submit(platform, "vision", "k", 1) == first
-
-
-def test_a_job_that_ends_makes_room_and_others_tenants_are_not_counted(tmp_path: Path) -> None:
-    with running(tmp_path, Hands()) as platform:
-        first = submit(platform, "vision", max_open=1)
-        assert submit(platform, "speech", max_open=1)
-        platform.cancel(first)
-        until(lambda: platform.job(first).phase is Phase.CANCELLED)
-        assert submit(platform, "vision", max_open=1)
-
-
-def test_a_quota_that_is_lowered_ends_no_job(tmp_path: Path) -> None:
-    with running(tmp_path, Hands()) as platform:
-        jobs = [submit(platform, "vision") for _ in range(3)]
-        assert submit(platform, "vision", max_open=1) == ""
-        assert not any(platform.job(job_id).phase.is_end for job_id in jobs)
-        assert platform.job(jobs[0]).user == ""

@@ -7,16 +7,12 @@ from pathlib import Path
 
 import msgspec
 
-from swell.live.clock import HeadClock
-from swell.live.head_thread import Inbox
-from swell.live.recovery import differences
 from swell.model.command import LaunchGang, Reconfigure
-from swell.model.event import NodeJoined, NodeLost, Outcome, Woke
+from swell.model.event import Outcome
 from swell.model.job import Phase
-from swell.model.running import RunningWork
 
-from .parts import NODE, Hands, new_core, spec
-from .test_nodes import JOINED, Noting, has
+from .parts import NODE, Hands, spec
+from .test_nodes import Noting, has
 from .test_nodes import running as running_with_hosts
 from .test_platform import run_job, running, until
 
@@ -116,49 +112,3 @@ def test_a_node_that_the_next_agent_does_not_know_is_lost_with_the_reason(tmp_pa
         until(has(platform, "node0"))
         (lost,) = platform.cluster().lost_nodes
         assert "has not come back since the agent was gone" in lost.cause
-
-
-def test_a_node_that_was_away_is_lost_unless_the_agent_still_knows_its_host() -> None:
-    core = new_core()
-    core.handle([NodeJoined(at_s=0.0, node=NODE), NodeJoined(at_s=0.0, node=JOINED)])
-    core.handle([NodeLost(at_s=1.0, name="far", is_host_kept=True)])
-    assert core.away == {"far"}
-    assert differences(core, [NODE], RunningWork(away=("far",)), 2.0) == []
-    (lost,) = differences(core, [NODE], RunningWork(), 2.0)
-    assert isinstance(lost, NodeLost) and lost.name == "far" and not lost.is_host_kept
-    core.handle([lost])
-    assert core.away == frozenset()
-
-
-# ---------------------------------------------------------------- the inbox
-def woke(at_s: float) -> Woke:
-    return Woke(at_s=at_s)
-
-
-def test_events_of_the_next_agent_wait_until_the_head_has_taken_what_it_runs() -> None:
-    inbox, work = Inbox(HeadClock()), RunningWork(trials=("a",))
-    inbox.hear(woke(1.0))
-    inbox.find(work)
-    inbox.hear(woke(2.0))
-    request = inbox.request(woke(3.0))
-    assert inbox.take_found() is None, "what the former agent has told was not taken yet"
-    assert inbox.take(None) == [woke(1.0), woke(3.0)]
-    found = inbox.take_found()
-    assert found is not None and found[0] is work
-    inbox.settle([])
-    assert request.result(0.0)
-    assert inbox.take(None) == [woke(2.0)]
-    assert inbox.take_found() is None
-
-
-def test_of_several_agents_that_were_killed_the_last_one_counts() -> None:
-    inbox, last = Inbox(HeadClock()), RunningWork(trials=("b",))
-    inbox.find(RunningWork(trials=("a",)))
-    inbox.hear(woke(1.0))
-    inbox.find(last)
-    inbox.hear(woke(2.0))
-    assert inbox.take_found() is None
-    assert inbox.take(None) == [woke(1.0)]
-    found = inbox.take_found()
-    assert found is not None and found[0] is last
-    assert inbox.take(None) == [woke(2.0)]

@@ -113,24 +113,6 @@ def test_the_same_key_is_the_same_job_for_ever(tmp_path: Path) -> None:
         assert platform.submission(first.id).spec == spec()
 
 
-def test_an_event_of_a_job_that_the_head_knows_is_told_to_be_stale(tmp_path: Path) -> None:
-    with running(tmp_path, Hands()) as platform:
-        job_id = platform.submit(spec()).id
-        receipt = platform._inbox.request(JobSubmitted(at_s=platform.now_s(), job_id=job_id, spec=spec("b")))
-        assert receipt.result(PATIENCE_S) is False
-        assert platform.job(job_id).name == "a"
-
-
-def test_a_submission_that_the_head_drops_is_not_answered_as_a_job(tmp_path: Path) -> None:
-    folders, inbox = JobFolders(tmp_path), Inbox(HeadClock())
-    head = threading.Thread(target=lambda: inbox.settle(inbox.take(None)))
-    head.start()
-    with pytest.raises(Unavailable, match="submit again"):
-        Submitter(inbox, HeadClock().now_s, Known(), folders).submit(spec(), Origin())
-    head.join(PATIENCE_S)
-    assert folders.ids() == []
-
-
 def test_an_answer_to_cancel_means_that_it_is_in_the_journal(tmp_path: Path) -> None:
     hands = Hands()
     with running(tmp_path, hands) as platform:
@@ -179,15 +161,6 @@ def test_whoever_waits_when_the_head_dies_is_told(
     thread.join(PATIENCE_S)
     assert len(died) == 1
     journal.close()
-
-
-def test_requests_share_a_turn(tmp_path: Path) -> None:
-    """What waits together is written together."""
-    inbox = Inbox(HeadClock())
-    receipts = [inbox.request(Woke(at_s=float(number))) for number in range(5)]
-    assert len(inbox.take(None)) == 5 and not any(receipt.done() for receipt in receipts)
-    inbox.settle([])
-    assert all(receipt.result(0.0) for receipt in receipts)
 
 
 # ------------------------------------------------------------ going on from a checkpoint

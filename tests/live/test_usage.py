@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from hypothesis import given
@@ -56,11 +56,3 @@ def test_each_job_counts_once_wherever_it_is(jobs: list[tuple[int, int, str]], d
     assert abs(used(board, journal) - sum(expected.values())) < 1e-6
     for user in ("", "ada", "bob"):
         assert abs(used(board, journal, user) - expected.get(user, 0.0)) < 1e-6
-
-
-def test_an_open_job_that_has_ended_since_counts_to_its_end() -> None:
-    board, journal = Board([job_view(id="a", sizes=((0.0, 1),))]), fresh_journal()
-    journal.keep([job_view(id="a", submitted_s=0.0, sizes=((0.0, 1),), finished_s=50.0)])
-    assert used(board, journal) == 50.0
-    ids: Collection[str] = [entry.job for entry in JobLookup(board, journal).used_between(0.0, 99.0, None)]
-    assert list(ids) == ["a"]

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
-import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -18,8 +15,8 @@ from tests.examples import fewer_if_quick
 from swell.executors.local.agent.job_files import place_code
 from swell.model.code import CodeTree, decode_tree, object_path, tree_path
 from swell.model.job import JobSpec
-from swell.store.code_files import CodeFiles, CodeLimits, CodeNotFound
-from swell.store.code_store import GRACE_S, LOOKS_AT_ONCE, CodeStore
+from swell.store.code_files import CodeLimits, CodeNotFound
+from swell.store.code_store import GRACE_S, CodeStore
 
 LIMITS = CodeLimits(code_file_mib=0.001, code_total_mib=1, code_num_files=20)
 LARGE = b"x" * 2000
@@ -112,14 +109,6 @@ def test_of_a_work_tree_what_git_tracks_goes_in_and_what_it_ignores_stays_out(
     assert (here / "large.npz").readlink() == project / "large.npz"
 
 
-def test_a_folder_that_git_ignores_as_a_whole_is_looked_through(
-    state: Path, store: CodeStore, project: Path
-) -> None:
-    git(project, "init", "-q")
-    write(project, {".gitignore": "scratch/", "scratch/try.py": ""})
-    assert taken(state, store, project / "scratch") == {"try.py"}
-
-
 def test_the_script_goes_in_whatever_it_is_and_so_does_its_folder(
     state: Path, store: CodeStore, project: Path, tmp_path: Path
 ) -> None:
@@ -171,23 +160,6 @@ def test_too_much_is_refused_and_the_largest_are_named(store: CodeStore, project
         assert text in str(error.value)
 
 
-def test_a_folder_with_far_too_much_is_left_early(
-    store: CodeStore, project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write(project, {f"images/{number}": "x" for number in range(500)})
-    seen: list[str] = []
-    lstat = os.lstat
-
-    def look_at(path: str) -> os.stat_result:
-        seen.append(path)
-        return lstat(path)
-
-    monkeypatch.setattr(os, "lstat", look_at)
-    with pytest.raises(CodeNotFound, match=f"21 files .* most are in {project}/images"):
-        store.take(str(project), None)
-    assert len([path for path in seen if "/images/" in path]) <= 21
-
-
 def test_data_that_is_no_code_does_not_hold_a_submission_up(
     store: CodeStore, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -202,39 +174,6 @@ def test_data_that_is_no_code_does_not_hold_a_submission_up(
     ) as error:
         store.take(str(project), None)
     assert ".swellignore" in str(error.value) and "--code live" in str(error.value)
-
-
-def test_a_git_that_takes_too_long_is_not_waited_for(
-    store: CodeStore, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (project / ".git").mkdir()
-    slow = tmp_path / "bin" / "git"
-    write(tmp_path, {"bin/git": "#!/bin/sh\nexec sleep 60\n"})
-    slow.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{slow.parent}{os.pathsep}{os.environ['PATH']}")
-    monkeypatch.setattr("swell.store.code_files.LOOK_S", 0.1)
-    with pytest.raises(CodeNotFound, match=f"git looks at {project}"):
-        store.take(str(project), None)
-
-
-def test_few_folders_are_looked_through_at_the_same_time(
-    store: CodeStore, project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    now, most, lock = [0], [0], threading.Lock()
-
-    def looked_through(*_: object) -> CodeFiles:
-        with lock:
-            now[0] += 1
-            most[0] = max(most[0], now[0])
-        time.sleep(0.01)
-        with lock:
-            now[0] -= 1
-        return CodeFiles()
-
-    monkeypatch.setattr("swell.store.code_store.find_code", looked_through)
-    with ThreadPoolExecutor(20) as pool:
-        list(pool.map(lambda _: store.take(str(project), None), range(20)))
-    assert most[0] == LOOKS_AT_ONCE
 
 
 # ---------------------------------------------------------------- what comes out
@@ -321,34 +260,3 @@ def test_what_no_job_has_is_removed_after_a_while(state: Path, store: CodeStore,
     store.collect(later_s)
     assert not list((state / "code").glob("*/*.json")) and not list((state / "code" / "objects").glob("*/*"))
     assert decode_tree(tree_path(state, store.take(str(project), None)).read_bytes()).files
-
-
-def test_a_snapshot_that_is_listed_and_gone_keeps_none_of_the_others(
-    state: Path, store: CodeStore, project: Path
-) -> None:
-    """As one that is removed while they are looked through; a link to nowhere is listed, too."""
-    used = store.take(str(project), None)
-    store.bind("job-1", used)
-    for digest in ("0", "f" * 64):
-        tree_path(state, digest).symlink_to(state / "gone")
-    (project / "train.py").write_text("import not_net")
-    unused = store.take(str(project), None)
-    store.collect(time.time() + GRACE_S + 1)
-    assert tree_path(state, used).exists() and not tree_path(state, unused).exists()
-
-
-def test_a_state_folder_that_is_removed_while_snapshots_are_looked_through_is_no_error(
-    state: Path, store: CodeStore, project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    store.take(str(project), None)
-    remove_old, removed = store._remove_old, list[Path]()
-
-    def remove_with_the_folder(path: Path, now_s: float) -> bool:
-        if path.suffix != ".json" and not removed:
-            removed.append(path)
-            shutil.rmtree(state)
-        return remove_old(path, now_s)
-
-    monkeypatch.setattr(store, "_remove_old", remove_with_the_folder)
-    store.collect(time.time() + GRACE_S + 1)
-    assert len(removed) == 1

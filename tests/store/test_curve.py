@@ -20,7 +20,7 @@ from swell.store.curve import (
     absorb,
     compact,
 )
-from swell.tally import Tally, plus, tally_of
+from swell.tally import Tally, tally_of
 
 VALUES = st.floats(allow_nan=True, allow_infinity=True)
 #: Values of steps that do not go back.
@@ -96,14 +96,6 @@ def test_a_run_that_goes_back_has_each_step_once(num_first: int, back_to: int, n
     assert whole.count == whole.last_step
 
 
-def test_what_is_left_of_odd_values_has_no_mean() -> None:
-    tally = told([(1, math.nan), (2, math.inf), (3, 5.0)])
-    left = tally.before(2)
-    assert left is not None and (left.count, left.num_odd, left.mean) == (0, 1, None)
-    assert tally.before(1) is None and tally.before(4) is tally
-    assert plus({"a": tally}, {}) == {"a": tally} and plus({}, {"a": tally}) == {"a": tally}
-
-
 # ---------------------------------------------------------------- curves
 def point(
     first_step: int, last_step: int, value: float = 1.0, generation: int = 1, mark: int | None = None
@@ -115,12 +107,6 @@ def point(
 
 def count(points: Sequence[CurvePoint]) -> int:
     return sum(one.tally.count for one in points)
-
-
-def test_a_job_that_goes_on_from_a_checkpoint_has_each_step_once() -> None:
-    curve = with_all([], [point(1, 4), point(5, 9), point(10, 12), point(7, 8, 2.0, generation=2)])
-    assert [(one.first_step, one.last_step) for one in curve] == [(1, 4), (5, 6), (7, 8)]
-    assert count(curve) == 8
 
 
 def test_a_report_that_is_told_again_counts_once() -> None:

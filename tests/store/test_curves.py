@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
-import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.store.views import curve_report, job_view
+from tests.store.views import curve_report
 
 from swell.store import curves as curves_module
 from swell.store.errors import StateUnwritable
@@ -46,16 +45,6 @@ def test_a_curve_is_the_same_after_any_number_of_restarts(path: Path, batches_to
         journal.append([curve_report("c", step, [3.0])])
         assert [steps_of(journal, job_id) for job_id in "abc"] == [list(range(1, step + 1))] * 3
         journal.close()
-
-
-def test_what_is_told_has_a_place_in_few_rows_before_long(path: Path, batches_together: int) -> None:
-    journal = SqlJournal(path)
-    for step in range(1, 41):
-        journal.append([curve_report(f"job-{number}", step, [1.0]) for number in range(20)])
-    raw = sqlite3.connect(path)
-    (num_told,) = raw.execute("SELECT count(*) FROM tallies").fetchone()
-    assert num_told <= min(40, batches_together + 20)
-    assert all(steps_of(journal, f"job-{number}") == list(range(1, 41)) for number in range(20))
 
 
 def test_a_write_that_failed_and_was_done_all_the_same_counts_once(
@@ -131,21 +120,6 @@ def test_what_is_told_again_is_there_once(path: Path, batches_together: int) -> 
         journal = SqlJournal(path)
 
 
-def test_curves_of_a_pruned_job_do_not_come_back(path: Path, batches_together: int) -> None:
-    journal = SqlJournal(path)
-    for step in range(1, 9):
-        journal.append([curve_report("a", step, [1.0]), curve_report("b", step, [1.0])])
-    journal.keep([job_view(id="a")])
-    journal.prune(["a"], 9.0)
-    for step in range(9, 21):
-        journal.append([curve_report("b", step, [1.0])])
-    assert journal.curves("a") == {}
-    journal.close()
-    again = SqlJournal(path)
-    again.append([curve_report("b", 21, [1.0])])
-    assert again.curves("a") == {} and steps_of(again, "b") == list(range(1, 22))
-
-
 def test_a_job_has_so_many_names_and_no_more(path: Path, batches_together: int) -> None:
     journal = SqlJournal(path)
     for step in range(1, 4):
@@ -157,14 +131,3 @@ def test_a_job_has_so_many_names_and_no_more(path: Path, batches_together: int) 
     assert len(journal.curves("a")) == MOST_METRICS
     journal.close()
     assert len(SqlJournal(path).curves("a")) == MOST_METRICS
-
-
-def test_of_names_that_change_none_beyond_the_limit_is_admitted(path: Path, batches_together: int) -> None:
-    journal = SqlJournal(path)
-    (tally,) = curve_report("a", 1, [1.0]).curves.values()
-    for step in range(1, 4):
-        many = {f"metric {step} {number:03}": tally for number in range(MOST_METRICS)}
-        journal.append([curve_report("a", step, [1.0], curves=many)])
-        for number in range(6):
-            journal.append([curve_report(f"job-{step}-{number}", 1, [1.0])])
-    assert sorted(journal.curves("a")) == [f"metric 1 {number:03}" for number in range(MOST_METRICS)]

@@ -72,14 +72,6 @@ def test_a_journal_that_is_taken_away_in_use_comes_back_whole(path: Path, harm: 
     assert sqlite3.connect(path).execute("PRAGMA integrity_check").fetchone() == ("ok",)
 
 
-def test_a_read_finds_the_journal_that_was_removed(path: Path) -> None:
-    journal = SqlJournal(path)
-    journal.append([submitted("a-1")])
-    path.unlink()
-    assert journal.knows("a-1") and path.exists()
-    journal.close()
-
-
 def test_a_batch_is_acknowledged_when_its_log_is_on_disk(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     journal, log = SqlJournal(path), path.with_name("journal.db-wal")
     flushed: list[bytes] = []
@@ -104,28 +96,6 @@ def test_a_batch_is_acknowledged_when_its_log_is_on_disk(path: Path, monkeypatch
     journal.close()
     (*_, last) = SqlJournal(path).history().entries
     assert (last.seq, last.batch) == (2, [submitted("a-3")])
-
-
-def test_a_log_that_cannot_be_opened_is_told_of(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    open_file = os.open
-
-    def fail(name: Path, *more: int) -> int:
-        if str(name).endswith("-wal"):
-            raise OSError(errno.EMFILE, "Too many open files")
-        return open_file(name, *more)
-
-    monkeypatch.setattr(os, "open", fail)
-    with pytest.raises(StateUnwritable, match=r"cannot use .*journal\.db: Too many open files"):
-        SqlJournal(path)
-
-
-def test_without_its_folder_nothing_is_acknowledged(tmp_path: Path) -> None:
-    folder = tmp_path / "state"
-    folder.mkdir()
-    journal = SqlJournal(folder / "journal.db")
-    shutil.rmtree(folder)
-    with pytest.raises(StateError, match=r"removed or replaced while in use, and cannot be written again"):
-        journal.append([report(1)])
 
 
 # ------------------------------------------------------------ damage

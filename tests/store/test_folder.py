@@ -11,7 +11,7 @@ import swell
 from swell.cli import main
 from swell.platform_options import PlatformOptions
 from swell.store.errors import StateError, StateLocked
-from swell.store.folder import Endpoint, StateFolder, default_path
+from swell.store.folder import StateFolder, default_path
 from swell.store.lock import lock_state
 
 
@@ -50,12 +50,6 @@ def test_a_storage_has_the_jobs_and_their_code(tmp_path: Path) -> None:
     assert (storage / "jobs" / "job-1").is_dir() and folder.code.resolve() == storage / "code"
 
 
-def test_without_a_storage_they_are_in_the_state_folder(tmp_path: Path) -> None:
-    folder = new_folder(tmp_path)
-    folder.use_storage("")
-    assert not folder.jobs.is_symlink()
-
-
 def test_jobs_stay_where_they_are_until_somebody_moves_them(tmp_path: Path) -> None:
     storage, other, folder = tmp_path / "storage", tmp_path / "other", new_folder(tmp_path / "state")
     (folder.jobs / "job-1").mkdir()
@@ -79,15 +73,6 @@ def test_a_storage_is_of_one_platform(tmp_path: Path) -> None:
         other.use_storage(str(storage))
     (storage / "storage-id").unlink()
     other.use_storage(str(storage))
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make files another user's")
-def test_a_storage_in_which_another_user_has_put_jobs_is_refused(tmp_path: Path) -> None:
-    storage, folder = tmp_path / "storage", new_folder(tmp_path / "state")
-    (storage / "jobs").mkdir(parents=True)
-    os.chown(storage / "jobs", 12345, 12345)
-    with pytest.raises(StateError, match="storage/jobs belongs to user 12345"):
-        folder.use_storage(str(storage))
 
 
 def test_a_storage_that_is_not_there_is_named(tmp_path: Path) -> None:
@@ -114,26 +99,6 @@ def test_what_the_owner_writes_before_the_first_start_is_of_the_platform(tmp_pat
     (tmp_path / name).touch()
     StateFolder(tmp_path).create()
     assert (tmp_path / "jobs").is_dir()
-
-
-def test_a_folder_in_which_nothing_was_written_yet_can_be_used(tmp_path: Path) -> None:
-    folder = StateFolder(tmp_path)
-    folder.create()
-    folder.create()
-    (folder.jobs / "a-1").mkdir()
-    with pytest.raises(StateError, match="holds other files"):
-        folder.create()
-
-
-def test_a_lock_of_a_user_list_that_was_never_written_makes_no_folder_foreign(tmp_path: Path) -> None:
-    folder = StateFolder(tmp_path)
-    folder.users_lock.touch()
-    folder.create()
-    (tmp_path / "other").mkdir()
-    StateFolder(tmp_path / "other").users_lock.touch()
-    (tmp_path / "other" / "thesis.tex").touch()
-    with pytest.raises(StateError, match=r"holds other files \(thesis.tex"):
-        StateFolder(tmp_path / "other").create()
 
 
 @pytest.mark.parametrize("where", ["/proc/swell", "{tmp}/file", "{tmp}/file/below"])
@@ -168,16 +133,6 @@ def test_nothing_of_another_user_is_adopted(tmp_path: Path, part: str) -> None:
     for use in (folder.check_owner, folder.create, lambda: swell.connect(folder.path)):
         with pytest.raises(StateError, match=r"belongs to user 12345, and you are user root.*chown -R"):
             use()
-
-
-@needs_root
-def test_a_link_of_another_user_is_not_followed(tmp_path: Path) -> None:
-    folder = filled(tmp_path / "state")
-    folder.log.symlink_to("/dev/null")
-    folder.check_owner()
-    os.lchown(folder.log, 12345, 12345)
-    with pytest.raises(StateError, match=r"daemon\.log belongs to user 12345"):
-        folder.check_owner()
 
 
 @needs_root
@@ -217,31 +172,6 @@ def test_the_token_stays_unless_others_could_read_it(tmp_path: Path) -> None:
     assert mode(folder.token) == "0o600"
 
 
-def test_the_endpoint_comes_back_as_written(tmp_path: Path) -> None:
-    folder = StateFolder(tmp_path)
-    assert folder.read_endpoint() is None
-    endpoint = Endpoint(pid=42, started_ticks=4200, port=8123)
-    folder.write_endpoint(endpoint)
-    assert folder.read_endpoint() == endpoint
-    assert endpoint.url == "http://127.0.0.1:8123"
-    assert Endpoint(pid=42, started_ticks=4200).url is None
-    assert [file.name for file in tmp_path.iterdir()] == ["endpoint.json"], "no draft is left"
-    folder.remove_endpoint()
-    assert folder.read_endpoint() is None
-
-
-def test_an_endpoint_of_another_process_is_of_no_live_one(tmp_path: Path) -> None:
-    assert not Endpoint(pid=os.getpid(), started_ticks=1).is_alive
-    assert Endpoint.of_this_process().is_alive
-
-
-def test_an_unreadable_endpoint_is_named(tmp_path: Path) -> None:
-    folder = StateFolder(tmp_path)
-    folder.endpoint.write_text("{")
-    with pytest.raises(StateError, match=r"endpoint\.json cannot be read"):
-        folder.read_endpoint()
-
-
 HOLDER = """
 import sys
 from pathlib import Path
@@ -270,16 +200,6 @@ def test_a_second_daemon_is_told_the_pid_of_the_first(tmp_path: Path) -> None:
     waiting.close()
     with lock_state(path):
         assert path.read_text() == f"{os.getpid()}\n"
-
-
-def test_the_options_of_last_time_come_back_as_written(tmp_path: Path) -> None:
-    folder = StateFolder(tmp_path)
-    assert folder.read_options(PlatformOptions) is None
-    options = PlatformOptions(devices="paced:8@200", policy="fifo", preload=("json", "csv"))
-    folder.write_options(options)
-    assert folder.read_options(PlatformOptions) == options
-    assert mode(folder.options) == "0o600"
-    assert [path.name for path in tmp_path.iterdir()] == ["options.json"]
 
 
 @pytest.mark.parametrize("text", ["{", '{"colour": "red"}', '{"devices": 3}', "\x80"])

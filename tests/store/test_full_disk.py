@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 from tests.full_disk import fill, mounted
-from tests.store.views import job_view, report
+from tests.store.views import report
 
-from swell.store import database
 from swell.store.errors import StateError, StateUnwritable
 from swell.store.folder import Endpoint, StateFolder
 from swell.store.journal import SqlJournal
@@ -45,20 +44,6 @@ def test_the_journal_has_room_of_its_own_and_says_when_that_is_used_up(disk: Pat
     again = SqlJournal(path)
     assert [entry.seq for entry in again.history().entries] == list(range(1, num_batches + 2))
     again.close()
-
-
-def test_room_is_kept_through_a_fold_and_not_counted(disk: Path) -> None:
-    journal = SqlJournal(disk / "journal.db")
-    for _ in range(50):
-        journal.append(BATCH)
-    journal.keep([job_view()])
-    journal.fold(b"{}")
-    assert journal.bytes_on_disk < 1 << 20
-    fill(disk)
-    for _ in range(100):
-        journal.append(BATCH)
-    assert (disk / "journal.db-wal").stat().st_size == database.RESERVE_BYTES
-    journal.close()
 
 
 def test_a_notice_can_be_written_where_nothing_else_can(disk: Path) -> None:

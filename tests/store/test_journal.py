@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -35,11 +34,6 @@ def journal(tmp_path: Path) -> Iterator[SqlJournal]:
 def test_replays_what_was_appended_in_order(journal: SqlJournal) -> None:
     assert [_append(journal, batch) for batch in BATCHES] == [1, 2, 3]
     assert [list(entry.batch) for entry in journal.history().entries] == BATCHES
-
-
-def test_a_new_journal_has_no_history(journal: SqlJournal) -> None:
-    history = journal.history()
-    assert (history.state, history.seq, list(history.entries)) == (None, 0, [])
 
 
 def test_values_make_curves_and_are_in_no_batch(journal: SqlJournal) -> None:
@@ -102,17 +96,6 @@ def test_a_batch_may_be_amended_and_what_was_noted_of_it_is_forgotten(journal: S
     assert [tally(point) for point in journal.curves("a")["loss"]] == [(1, 2, 2, 2.0)]
 
 
-def test_digests_stand_beside_their_batches(journal: SqlJournal) -> None:
-    first, second = _append(journal, BATCHES[0]), _append(journal, BATCHES[1])
-    journal.finish(second, "beef")
-    journal.append(BATCHES[2])
-    assert [(entry.seq, entry.digest) for entry in journal.history().entries] == [
-        (first, None),
-        (second, "beef"),
-        (3, None),
-    ]
-
-
 def test_what_came_of_a_batch_is_kept_once(journal: SqlJournal) -> None:
     view, story = job_view(id="a", phase=Phase.SUCCEEDED), Story(at_s=1.0, code="held", text="waits")
     message = Delivery("msg_1", "a", "{}")
@@ -146,35 +129,6 @@ def test_a_fold_replaces_the_batches_before_it(journal: SqlJournal) -> None:
     history = journal.history()
     assert (history.state, history.seq) == (b'{"jobs":2}', 2)
     assert [(entry.seq, list(entry.batch)) for entry in history.entries] == [(3, BATCHES[2])]
-
-
-def test_only_the_latest_fold_is_kept(journal: SqlJournal) -> None:
-    for number in range(3):
-        journal.append(BATCHES[0])
-        journal.fold(str(number).encode())
-    assert (journal.history().state, journal.history().seq) == (b"2", 3)
-
-
-def test_ended_jobs_are_in_the_archive(journal: SqlJournal) -> None:
-    late, early = job_view(id="b", submitted_s=2.0), job_view(id="a", submitted_s=1.0)
-    journal.keep([late, early])
-    again = job_view(id="b", submitted_s=2.0, phase=Phase.SUCCEEDED, metrics={"loss": math.inf})
-    journal.keep([again])
-    assert journal.archived_jobs() == [early, again]
-    assert journal.job("b") == again
-    assert journal.job("c") is None
-
-
-def test_stories_are_told_in_order(journal: SqlJournal) -> None:
-    first, second = (
-        Story(at_s=1.0, code="held", text="waits"),
-        Story(at_s=2.0, code="promised", text="runs"),
-    )
-    journal.keep([], [("a", second), ("b", second)])
-    journal.keep([], [("a", first)])
-    assert journal.stories("a") == [first, second]
-    assert journal.stories("b") == [second]
-    assert journal.stories("c") == []
 
 
 def test_any_number_and_any_text_comes_back_as_it_was(journal: SqlJournal) -> None:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
@@ -120,44 +118,3 @@ def test_devices_are_counted_for_as_long_as_they_were_held() -> None:
     view = job_view(sizes=sizes, finished_s=45.0, devices_per_worker=2, phase=Phase.SUCCEEDED)
     assert device_s(view) == 2 * (10 * 1 + 10 * 4 + 5 * 2)
     assert device_s(job_view(sizes=(), finished_s=45.0)) == device_s(job_view(finished_s=None)) == 0.0
-
-
-def many(num: int) -> Iterator[JobView]:
-    for number in range(num):
-        at_s = 1_700_000_000.0 + 300 * number
-        sizes = tuple((at_s + 60 * change, 1 + change % 8) for change in range(20))
-        yield job_view(
-            id=f"job-{number:06d}",
-            name=NAMES[number % 4],
-            tenant=TENANTS[number % 3],
-            phase=ENDS[number % 11 % len(ENDS)],
-            kept=number % 7 != 0,
-            submitted_s=at_s,
-            finished_s=at_s + 1200.0,
-            sizes=sizes,
-        )
-
-
-@pytest.mark.bench
-def test_time_of_a_page_of_a_hundred_thousand_jobs(path: Path) -> None:
-    journal = SqlJournal(path)
-    journal.keep(list(many(100_000)))
-    journal.fold(b"{}")
-    print(f"\n{path.stat().st_size / 2**20:.0f} MiB")
-    asked: dict[str, dict[str, Any]] = {
-        "newest": {"phases": frozenset(ENDS)},
-        "named": {"name": "tr"},
-        "a tenant's missed promises": {"tenant": "bob", "is_promised": True, "kept": False},
-        "of one week long ago": {"since_s": 1_700_600_000.0, "until_s": 1_701_200_000.0},
-        "none": {"tenant": "nobody-there"},
-    }
-    for what, conditions in asked.items():
-        query, start_s = JobQuery(limit=51, **conditions), time.perf_counter()
-        num = len(journal.find(query))
-        page_s, start_s = time.perf_counter() - start_s, time.perf_counter()
-        journal.span(query)
-        periods = journal.add_up(query, 7 * 86400.0, 1_600_000_000.0)
-        sums_s = time.perf_counter() - start_s
-        told = f"page {page_s * 1e3:.1f} ms ({num} jobs), sums {sums_s * 1e3:.1f} ms ({len(periods)} weeks)"
-        print(f"{what}: {told}")
-    journal.close()

@@ -6,7 +6,6 @@ import sqlite3
 import subprocess
 import sys
 import threading
-import time
 from collections import Counter
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -21,7 +20,6 @@ from swell.model.event import StepsReported
 from swell.model.job import Phase
 from swell.model.job_query import Cursor, JobQuery, newest
 from swell.model.view import JobView, Story
-from swell.store import journal as journal_module
 from swell.store.database import SCHEMA_VERSION
 from swell.store.errors import DamagedState, StateError
 from swell.store.journal import SqlJournal
@@ -66,24 +64,6 @@ def test_a_batch_of_which_nothing_came_costs_no_transaction_and_is_noted_with_th
     journal.finish(2, "dead")
     journal.close()
     assert [entry.digest for entry in SqlJournal(path).history().entries] == ["beef", None], "as after a kill"
-
-
-def test_numbers_go_on_after_a_fold_that_left_no_batch(path: Path) -> None:
-    journal = SqlJournal(path)
-    journal.append(BATCHES[0])
-    journal.fold(b"{}")
-    journal.close()
-    again = SqlJournal(path)
-    again.append(BATCHES[1])
-    assert again.last_seq == 2
-
-
-def test_a_history_of_many_pages_is_whole(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(journal_module, "PAGE", 3)
-    journal = SqlJournal(path)
-    for steps in range(10):
-        journal.append([report(steps)])
-    assert [entry.seq for entry in journal.history().entries] == list(range(1, 11))
 
 
 def test_a_fold_gives_space_back_and_keeps_the_answers(path: Path) -> None:
@@ -171,28 +151,6 @@ def test_a_file_that_is_no_database_is_called_damaged(path: Path) -> None:
         SqlJournal(path)
 
 
-def test_a_database_with_a_broken_page_is_called_damaged(path: Path) -> None:
-    journal = SqlJournal(path)
-    for steps in range(300):
-        journal.append([report(steps)])
-    journal.close()
-    content = bytearray(path.read_bytes())
-    content[8192:-4096] = b"\xff" * (len(content) - 8192 - 4096)
-    path.write_bytes(content)
-    with pytest.raises(DamagedState, match="damaged"):
-        SqlJournal(path)
-
-
-def test_a_batch_that_cannot_be_read_is_named(path: Path) -> None:
-    journal = SqlJournal(path)
-    journal.append(BATCHES[0])
-    with sqlite3.connect(path) as raw:
-        raw.execute('UPDATE batches SET events = \'[{"type": "Unheard"}]\'')
-    raw.close()
-    with pytest.raises(DamagedState, match=r"batch 1 cannot be read"):
-        list(journal.history().entries)
-
-
 @pytest.mark.parametrize("version", [SCHEMA_VERSION - 1, SCHEMA_VERSION + 1])
 def test_another_schema_is_refused_by_name(path: Path, version: int) -> None:
     SqlJournal(path).close()
@@ -204,32 +162,6 @@ def test_another_schema_is_refused_by_name(path: Path, version: int) -> None:
     with pytest.raises(StateError, match=told):
         SqlJournal(path)
     assert path.read_bytes() == before
-
-
-def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
-    with pytest.raises(StateError, match=r"cannot use .*journal\.db.*writable"):
-        SqlJournal(tmp_path / "absent" / "journal.db")
-
-
-def test_the_id_of_a_pruned_job_is_known_when_it_is_opened_again(path: Path) -> None:
-    journal = SqlJournal(path)
-    journal.keep([job_view(id="a")])
-    journal.prune(["a"], 10.0)
-    journal.close()
-    again = SqlJournal(path)
-    assert again.knows("a"), "its id is not given again"
-    assert (again.archived_jobs(), again.pruned_s("a")) == ([], 10.0)
-
-
-@pytest.mark.bench
-def test_time_of_one_append(path: Path) -> None:
-    journal = SqlJournal(path)
-    batch = [report(steps) for steps in range(5)]
-    start_s = time.perf_counter()
-    for _ in range(500):
-        journal.append(batch)
-        journal.finish(journal.last_seq, "d" * 64)
-    print(f"append, 5 reports a batch: {(time.perf_counter() - start_s) / 500 * 1e3:.2f} ms")
 
 
 ENDS = [phase for phase in Phase if phase.is_end]

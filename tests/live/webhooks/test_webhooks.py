@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import logging
-import secrets
 import shutil
 import sqlite3
 import time
@@ -31,9 +30,7 @@ from swell.live import webhooks
 from swell.live.head_thread import Site
 from swell.live.platform import Platform
 from swell.live.webhooks import (
-    FIRST_WAIT_S,
     KEPT_S,
-    LONGEST_WAIT_S,
     MOST_OF_ADDRESS,
     PREFIX,
     Sender,
@@ -42,17 +39,15 @@ from swell.live.webhooks import (
     key_of,
     message_id,
     signature,
-    wait_s,
 )
 from swell.model.calendar import Calendar
-from swell.model.errors import Unwritable
 from swell.model.event import Outcome
 from swell.model.job import JobClass, Phase
 from swell.model.view import JobView
 from swell.model.webhook import Webhook, WebhookEvent, fault_of, place_of
 from swell.store.errors import StateError
 from swell.store.folder import StateFolder
-from swell.store.journal import Delivery, SqlJournal
+from swell.store.journal import SqlJournal
 
 SECRET = PREFIX + base64.b64encode(bytes(range(32))).decode()
 ALL = tuple(WebhookEvent)
@@ -65,21 +60,6 @@ def test_a_signature_is_that_of_the_published_example() -> None:
     body = b'{"test": 2432232314}'
     told = signature(key, "msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330, body)
     assert told == "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
-
-
-@given(st.binary(max_size=50), st.binary(max_size=50), st.integers(0, 2**40), st.integers(0, 2**40))
-def test_another_body_or_time_has_another_signature(one: bytes, other: bytes, at_s: int, then_s: int) -> None:
-    key = key_of(SECRET)
-    same = signature(key, "msg_1", at_s, one) == signature(key, "msg_1", then_s, other)
-    assert same == ((one, at_s) == (other, then_s))
-
-
-@pytest.mark.parametrize(
-    "secret", ["", "sesame", PREFIX + "c2hvcnQ=", SECRET.removeprefix(PREFIX), PREFIX + "?"]
-)
-def test_what_can_be_guessed_is_no_secret(secret: str) -> None:
-    with pytest.raises(ValueError):
-        key_of(secret)
 
 
 @pytest.mark.parametrize(
@@ -179,23 +159,6 @@ def test_each_address_hears_exactly_what_it_asked_for(
     assert len({message.id for message in messages}) == len(messages) == len(expected)
 
 
-def test_an_address_that_is_named_twice_is_told_once() -> None:
-    found = finder(hook("http://all"), of_job=hook("http://all"))
-    assert len(found.of_ends(job_view(phase=Phase.CANCELLED, webhook=True))) == 1
-
-
-@pytest.mark.parametrize(("urls", "wanted"), [((), 1), (("http://all",), 2)])
-def test_only_jobs_are_looked_at_of_whose_deadlines_somebody_is_to_be_told(
-    urls: Sequence[str], wanted: int
-) -> None:
-    found = finder(*map(hook, urls), of_job=hook("http://own"))
-    views = [job_view(deadline_s=at_s, webhook=own) for own in (False, True) for at_s in (None, 9.0)]
-    found.open_jobs = [(msgspec.structs.replace(view, id=f"a-{n}"), 10.0) for n, view in enumerate(views)]
-    found.webhooks.look()
-    messages = [msgspec.json.decode(one, type=WebhookMessage) for one in found.journal.deliveries()]
-    assert len({message.job_id for message in messages}) == wanted
-
-
 def test_of_a_deadline_it_is_told_once_that_it_is_at_risk_and_once_that_it_was_missed() -> None:
     found, view = finder(hook("http://all")), job_view(deadline_s=100.0)
     times = [5.0 * number for number in range(30)]
@@ -206,39 +169,12 @@ def test_of_a_deadline_it_is_told_once_that_it_is_at_risk_and_once_that_it_was_m
     ]
 
 
-def test_another_deadline_is_news_again() -> None:
-    found, view = finder(hook("http://all")), job_view(deadline_s=100.0)
-    assert found.look(0.0, view, 101.0) == ["at_risk"]
-    later = msgspec.structs.replace(view, deadline_s=200.0)
-    assert found.look(5.0, later, 201.0) == ["at_risk"]
-
-
 def test_what_was_told_of_an_open_job_is_not_told_again_after_a_restart() -> None:
     found, view = finder(hook("http://all")), job_view(deadline_s=100.0)
     assert found.look(0.0, view, 101.0) == ["at_risk"]
     again = finder(hook("http://all"))
     again.journal = again.webhooks._journal = found.journal
     assert again.look(0.0, view, 101.0) == []
-
-
-def test_what_could_not_be_told_is_told_later(monkeypatch: pytest.MonkeyPatch) -> None:
-    found, view = finder(hook("http://all")), job_view(deadline_s=100.0)
-
-    def refuse(deliveries: Sequence[Delivery]) -> set[str]:
-        raise Unwritable("the disk is full")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(found.journal, "put_deliveries", refuse)
-        with pytest.raises(Unwritable):
-            found.look(0.0, view, 101.0)
-    assert found.look(5.0, view, 101.0) == ["at_risk"]
-
-
-# ---------------------------------------------------------------- delivery
-@given(st.integers(1, 200))
-def test_waits_double_until_they_are_as_long_as_they_get(num_failures: int) -> None:
-    assert wait_s(1) == FIRST_WAIT_S
-    assert wait_s(num_failures + 1) == min(LONGEST_WAIT_S, 2 * wait_s(num_failures))
 
 
 def message(url: str, number: int = 0, created_s: float | None = None) -> WebhookMessage:
@@ -336,47 +272,6 @@ def test_messages_are_given_up_when_they_are_old_unwanted_or_too_many(
     assert journal.deliveries() == []
 
 
-def test_a_message_of_which_nothing_can_be_noted_keeps_no_other_waiting(
-    journal: SqlJournal, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(*given: object) -> None:
-        raise Unwritable("the disk is full")
-
-    receiver.statuses = [204, 410]
-    monkeypatch.setattr(journal, "end_delivery", refuse)
-    with sending(journal) as sender:
-        for number in range(3):
-            put(sender, journal, message(receiver.url, number))
-        until(lambda: (sender.counts.num_delivered, sender.counts.num_dropped) == (2, 1))
-        until(lambda: sender.counts.num_waiting == 0)
-    assert len(journal.deliveries()) == 3, "they are sent again after a restart"
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("all_proxy", "gopher://ada:sesame@127.0.0.1:1"),
-        ("all_proxy", "http://127.0.0.1:sesame"),
-        ("SSL_CERT_FILE", "/sesame"),
-    ],
-)
-def test_without_what_can_be_used_of_the_environment_it_goes_on_without(
-    journal: SqlJournal,
-    receiver: Receiver,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-    name: str,
-    value: str,
-) -> None:
-    for exception in ("no_proxy", "NO_PROXY"):
-        monkeypatch.delenv(exception, raising=False)
-    monkeypatch.setenv(name, value)  # before one in capitals
-    with sending(journal) as sender:
-        put(sender, journal, message(receiver.url))
-        until(lambda: sender.counts.num_delivered == 1)
-    assert name.upper() in caplog.text and "sesame" not in caplog.text
-
-
 # ---------------------------------------------------------------- a platform
 @contextmanager
 def platform_with(folder: Path, hands: Hands, *everywhere: Webhook) -> Iterator[Platform]:
@@ -401,18 +296,6 @@ def test_the_owner_of_a_job_hears_of_it_and_of_no_other(tmp_path: Path, receiver
         until(lambda: platform.measures().webhooks.num_delivered == 1)
     (body,) = receiver.bodies
     assert body["data"]["id"] == mine and body["data"]["phase"] == "succeeded"
-
-
-def test_a_job_whose_address_cannot_be_read_hides_no_other(tmp_path: Path, receiver: Receiver) -> None:
-    hands = Hands()
-    with platform_with(tmp_path, hands, hook(receiver.url)) as platform:
-        jobs = [platform.submit(spec(name, webhook=hook(receiver.url))).id for name in "ab"]
-        until(lambda: platform.job(jobs[-1]).phase is Phase.RUNNING)
-        with closing(sqlite3.connect(tmp_path / "journal.db")) as database, database:
-            database.execute("UPDATE jobs SET submission = 'torn' WHERE id = ?", jobs[:1])
-        for job_id in jobs:
-            hands.deliver(hands.ended(job_id, Outcome.SUCCEEDED))
-        until(lambda: sorted(receiver.told()) == [("a", "job.finished"), ("b", "job.finished")])
 
 
 def test_an_address_hears_of_a_deadline_that_passes_while_nothing_else_happens(
@@ -525,25 +408,6 @@ def test_who_begins_to_listen_hears_of_nothing_that_was_before(tmp_path: Path, r
         until(lambda: platform.job(new).phase is Phase.RUNNING)
         hands.deliver(hands.ended(new, Outcome.FAILED))
         until(lambda: receiver.told() == [("new", "job.finished")])
-
-
-def test_a_look_before_the_first_turn_tells_times_of_the_calendar() -> None:
-    found = finder(hook("http://127.0.0.1:1/"))
-    late, calendar = job_view(deadline_s=100.0), Calendar(offsets=((0.0, 1e9),))
-    found.webhooks.begin(lambda _: [(late, None)], lambda: 200.0, lambda: calendar)
-    found.webhooks.look()
-    (told,) = found.journal.deliveries()
-    body = msgspec.json.decode(msgspec.json.decode(told, type=WebhookMessage).body)
-    assert body["data"]["deadline_s"] == 1e9 + 100.0
-
-
-def test_a_secret_is_made_once(tmp_path: Path) -> None:
-    folder = StateFolder(tmp_path / "state")
-    folder.create()
-    secret = folder.ensure_webhook_secret()
-    assert len(key_of(secret)) == 32 and folder.ensure_webhook_secret() == secret
-    assert folder.webhook_secret.stat().st_mode & 0o777 == 0o600
-    assert secrets.compare_digest(secret, folder.webhook_secret.read_text())
 
 
 def test_a_secret_that_others_could_have_read_is_not_replaced(tmp_path: Path) -> None:
