@@ -8,7 +8,6 @@ import pytest
 from tests.api.stage import on_stage
 from tests.live.test_platform import until
 
-from swell.api.page.changes import PageChanges
 from swell.live import board as board_module
 from swell.model.job import Phase
 from swell.model.view import JobView
@@ -39,21 +38,6 @@ def test_a_reader_that_follows_knows_what_a_new_one_is_told(tmp_path: Path) -> N
         assert stage.platform.changes(turn).views == []
         told = [job_id for job_id, _ in stage.platform.changes(0).stories]
         assert set(told) == set(known)
-
-
-def test_a_reader_is_told_of_jobs_that_have_ended_since(tmp_path: Path) -> None:
-    script = tmp_path / "train.py"
-    script.write_text("print('training')\n")
-    with on_stage(tmp_path / "state") as stage:
-        job_id, pages = stage.run(script), PageChanges(stage.platform)
-        turn = stage.platform.changes(0).turn
-        (before,) = pages.shown().jobs
-        stage.client.cancel(job_id)
-        until(lambda: stage.platform.job(job_id).phase is Phase.CANCELLED)
-        found = stage.platform.changes(turn)
-        assert [view.phase for view in found.views] == [Phase.CANCELLED]
-        assert not (found.archived or found.is_all)
-        assert (before.phase, pages.shown().jobs[0].phase) == ("running", "cancelled")
 
 
 def test_a_reader_that_was_away_for_long_is_told_of_all(

@@ -15,7 +15,7 @@ from swell.api.page.page import JUST_ENDED_S
 from swell.api.user_list import OWNER
 from swell.model.job import JobClass, Phase
 from swell.model.quota import TenantDevices
-from swell.model.view import JobView, NodeView, Story
+from swell.model.view import JobView, Story
 
 from .browser import Watched, serious_faults
 from .conftest import Served
@@ -83,19 +83,6 @@ def test_the_page_shows_what_happens(served: Served, browser: Browser) -> None:
         assert watched.hosts == {f"127.0.0.1:{served.port}"}
         assert watched.complaints == []
         assert page.title() == "Now · Swell"
-
-
-@pytest.mark.slow
-def test_an_offer_is_shown_until_it_has_passed(served: Served, browser: Browser) -> None:
-    refused = a_load(time.time())[-1]
-    served.control.put(msgspec.structs.replace(refused, counter_offer_s=time.time() + 4))
-    served.control.put(msgspec.structs.replace(refused, id="old-1", counter_offer_s=time.time() - 4))
-    with browser.new_context() as context:
-        page = Watched(context).page
-        page.goto(served.page.link(OWNER))
-        expect(page.locator(cell("no-1", "offer"))).to_contain_text("offered")
-        assert "offered" not in page.locator(cell("old-1", "offer")).inner_text()
-        expect(page.locator(cell("no-1", "offer"))).to_be_empty(timeout=SOON_MS)
 
 
 @pytest.mark.slow
@@ -212,26 +199,6 @@ def test_tenants_are_shown_where_one_has_a_quota(served: Served, browser: Browse
         assert page.title() == "Now · Swell"
 
 
-@pytest.mark.slow
-def test_of_a_thousand_jobs_the_first_are_shown_and_the_others_come_when_asked_for(
-    served: Served, browser: Browser
-) -> None:
-    now_s = time.time()
-    for number in range(1000):
-        served.control.put(
-            job_view(id=f"job-{number:04}", submitted_s=now_s - number, estimated_finish_s=now_s + 60)
-        )
-    with browser.new_context() as context:
-        page = Watched(context).page
-        page.goto(served.page.link(OWNER))
-        paint_ms = page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime")
-        print(f"first paint after {paint_ms:.0f} ms")  # a bar of .5 s that a busy machine does not keep
-        page.wait_for_selector(".link.live")
-        assert page.locator("#jobs tbody tr").count() == 200
-        page.click("#more")
-        assert page.locator("#jobs tbody tr").count() == 400
-
-
 def test_now_is_what_runs_waits_or_has_just_ended(served: Served, browser: Browser) -> None:
     now_s = time.time()
     ended: dict[str, Any] = {
@@ -254,43 +221,3 @@ def test_now_is_what_runs_waits_or_has_just_ended(served: Served, browser: Brows
         expect(rows).to_have_count(1, timeout=SOON_MS)  # the other one has ended too long ago by then
         page.get_by_label("Phase").select_option("any")
         expect(rows).to_have_count(3)
-
-
-def test_a_failed_or_refused_job_says_so_once(served: Served) -> None:
-    for view in a_load(time.time()):
-        served.control.put(view)
-    served.control.put(job_view(id="bad-1", name="bad", phase=Phase.FAILED, finished_s=time.time()))
-    with served.opened() as client:
-        text = client.get("/").text.partition("<template")[0]
-    rows = dict(re.findall(r'<tr data-id="([^"]+)".*?data-field="phase_word">([^<]*)<', text, re.DOTALL))
-    assert (rows["bad-1"], rows["no-1"], rows["strict-1"]) == ("", "", "running")
-
-
-CHART = """jobs => {
-    return import("/static/timeline.js").then(({ colourNumber, giveColours }) => {
-        giveColours(jobs.slice(0, 9));
-        giveColours(jobs.slice(6));
-        return jobs.slice(6).map((job) => colourNumber(job.id));
-    });
-}"""
-
-
-def test_jobs_that_are_shown_together_have_colours_of_their_own(served: Served, browser: Browser) -> None:
-    """Of more jobs than colours only those repeat that are not shown any more."""
-    with browser.new_context() as context:
-        page = Watched(context).page
-        page.goto(served.page.link(OWNER))
-        colours = page.evaluate(CHART, [{"id": f"job-{number}"} for number in range(16)])
-    assert len(set(colours)) == 10
-
-
-def test_a_node_is_marked_with_the_time_until_which_it_is_there(served: Served, browser: Browser) -> None:
-    until_s = 1.8e9
-    node = NodeView(name="n", rack="r", kind="cpu", is_borrowed=True, devices={"c0": None}, until_s=until_s)
-    served.control.joined = (node,)
-    with browser.new_context() as context:
-        page = Watched(context).page
-        page.goto(served.page.link(OWNER))
-        marks = page.locator("#nodes li").filter(has_text="0 of 1 in use").locator(".mark")
-        expect(marks.first).to_have_text("borrowed")
-        expect(marks.last).to_contain_text("until")

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 from tests.store.views import job_view
 
-from swell.api.page.compare_page import MOST_COMPARED, parted
+from swell.api.page.compare_page import parted
 from swell.api.page.hyperparameters import options
 from swell.api.user_list import OWNER
 
@@ -69,14 +69,6 @@ def test_a_group_is_compared(served: Served) -> None:
         assert "/compare?group" not in client.get("/jobs/other-1").text
 
 
-def test_of_many_jobs_the_first_are_compared(served: Served) -> None:
-    for number in range(MOST_COMPARED + 3):
-        served.control.put(job_view(id=f"job-{number}", group="many"))
-    with served.opened() as client:
-        text = client.get("/compare?group=many").text
-    assert f"{MOST_COMPARED} jobs, 3 more are left out" in " ".join(text.split())
-
-
 def test_a_group_is_found_however_many_jobs_came_after_it(served: Served) -> None:
     served.control.put(job_view(id="old-1", group="old", submitted_s=0.0))
     for number in range(5001):
@@ -115,15 +107,3 @@ def test_jobs_are_chosen_in_a_browser_and_compared(served: Served, browser: Brow
         expect(page.locator(".parameters tbody tr")).to_have_text(["lr0.1", "seed7"])
         assert serious_faults(page) == []
         assert watched.complaints == []
-
-
-@pytest.mark.slow
-def test_a_comparison_fits_a_phone(served: Served, browser: Browser) -> None:
-    put_sweep(served)
-    with browser.new_context(viewport={"width": 360, "height": 740}, color_scheme="dark") as context:
-        page = Watched(context).page
-        page.goto(served.page.link(OWNER))
-        page.goto(f"{served.url}/compare?group=sweep")
-        page.wait_for_selector(".curves-plot canvas")
-        assert page.evaluate("document.documentElement.scrollWidth") == 360
-        assert serious_faults(page) == []

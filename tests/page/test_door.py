@@ -18,8 +18,6 @@ from swell.api.page.page import Page
 from swell.api.page.sessions import Sessions
 from swell.api.server import ApiServer, bind, create_app
 from swell.api.unix_socket import listen
-from swell.api.user_list import OWNER
-from swell.model.errors import Unavailable
 from swell.store.folder import StateFolder
 
 TOKEN = "t" * 40
@@ -108,16 +106,3 @@ def test_keys_that_others_could_read_are_made_again(folder: StateFolder) -> None
     assert folder.ensure_page_keys().secret == secret
     folder.page.chmod(0o644)
     assert folder.ensure_page_keys().secret != secret
-
-
-@pytest.mark.parametrize("text", [b"", b"{", b"[]", b"\xff", b'{"secret": 7}'])
-def test_keys_that_cannot_be_read_are_made_again(folder: StateFolder, text: bytes) -> None:
-    folder.page.write_bytes(text)
-    folder.page.chmod(0o600)
-    assert len(folder.ensure_page_keys().secret) > 30
-
-
-def test_a_server_without_a_port_says_so(tmp_path: Path) -> None:
-    page = Page(FakeControl(tmp_path))
-    with pytest.raises(Unavailable, match="swell page"):
-        page.link(OWNER)

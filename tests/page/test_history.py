@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -153,50 +152,6 @@ def test_charts_have_the_newest_periods_and_never_more_than_some(scattered: set[
     ]
     if shown:
         assert shown[-1] == ended[-1]
-
-
-def test_a_long_history_by_the_hour_says_what_is_left_out(client: httpx.Client, control: FakeControl) -> None:
-    assert 'id="left-out"' not in client.get("/history?by=hour").text
-    for hour in range(MOST_PERIODS + 7):
-        at_s = 1_900_000_000.0 + hour * HOUR_S
-        control.put(job_view(id=f"late-{hour:04}", name="late", phase=Phase.SUCCEEDED, finished_s=at_s))
-    text = client.get("/history?by=hour&name=late").text
-    table = text.partition("</table>")[0]
-    assert table.count('<tr><th scope="row">') == MOST_PERIODS
-    told = text.partition('id="left-out">')[2].partition("</p>")[0]
-    assert "show the newest 744 hours. 7 earlier hours in which jobs ended are counted" in told
-    assert "751 ended jobs of these" in " ".join(text.split()), "sums are of all"
-
-
-def test_charts_have_titles_in_words_and_ticks_that_do_not_repeat_the_day(client: httpx.Client) -> None:
-    text = client.get("/history?by=hour&name=digits").text
-    titles = re.findall(r'<h2 id="(?:promises|devices|resizes)-title">([^<]*)<', text)
-    assert titles == [
-        "Promises kept and missed",
-        "Device time of ended jobs",
-        "Time that resizes cost and saved",
-    ]
-    charts = json.loads(text.partition('id="charts">')[2].partition("</script>")[0])
-    assert charts["xLabel"] == "end of the jobs, in hours"
-    assert re.fullmatch(r"\d\d:\d\d", charts["ticks"][0][0]) and re.fullmatch(
-        r"\d+ Jan", charts["ticks"][0][1]
-    )
-    assert all(re.fullmatch(r"\d+ Jan", tick) for (tick,) in _ticks_of(client, "/history?by=week"))
-    none = client.get("/history?name=digits&promise=other-kept").text
-    assert "No promise was kept or missed." in none and 'data-chart="promises"' not in none
-
-
-def _ticks_of(client: httpx.Client, address: str) -> list[list[str]]:
-    charts = client.get(address).text.partition('id="charts">')[2].partition("</script>")[0]
-    ticks: list[list[str]] = json.loads(charts)["ticks"]
-    return ticks
-
-
-def test_what_is_filled_in_comes_back(client: httpx.Client) -> None:
-    words = {"name": "dig", "class": "soft", "from": "2027-01-16", "promise": "other-kept"}
-    text = client.get("/history", params=words).text
-    assert 'name="name" value="dig"' in text and 'value="2027-01-16"' in text
-    assert '<option value="soft" selected>' in text and '<option value="other-kept" selected>' in text
 
 
 @pytest.mark.slow

@@ -15,7 +15,6 @@ from tests.store.views import job_view
 
 from swell.api.role import Role
 from swell.api.user_list import OWNER, Caller
-from swell.live.pruning import PruneRequest
 from swell.model.findings import JobFinding
 from swell.model.job import Phase
 from swell.model.view import JobView, Story
@@ -134,39 +133,6 @@ def test_curves_are_drawn_and_go_on(opened: Opened) -> None:
     expect(page.locator(".curves-plot").first).to_have_attribute("aria-label", re.compile("^loss by time"))
     await_drawn(page)
     assert serious_faults(page) == []
-
-
-@pytest.mark.slow
-def test_thousands_of_points_and_of_names_are_shown(served: Served, browser: Browser) -> None:
-    names = {f"metric-{number:03}": a_curve([float(number)]) for number in range(199)}
-    served.control.curves = {"loss": a_curve([1 / step for step in range(1, 5001)]), **names}
-    served.control.put(a_job())
-    opened = open_job(served, browser, viewport={"width": 360, "height": 740})
-    page = opened.page
-    await_drawn(page)
-    assert page.locator("figure").count() == 8
-    expect(page.locator("#more-metrics")).to_have_text("Show more metrics: 192 are left out")
-    page.locator("#more-metrics").press("Enter")
-    expect(page.locator("figure")).to_have_count(16)
-    assert page.evaluate("document.documentElement.scrollWidth") == 360
-    opened.end()
-
-
-@pytest.mark.slow
-def test_a_job_is_cancelled_by_mouse(opened: Opened) -> None:
-    page = opened.page
-    page.get_by_role("button", name="Cancel…").click()
-    expect(page.locator("#do-cancel .command")).to_contain_text("swell cancel digits-1")
-    assert serious_faults(page) == []
-    page.get_by_role("button", name="Back").click()
-    assert not opened.job().phase.is_end
-    page.get_by_role("button", name="Cancel…").click()
-    page.get_by_role("button", name="Cancel the job").click()
-    expect(page.locator("[data-field=sign]")).to_have_text("cancelled")
-    expect(page.locator("[data-field=outcome]")).to_have_text("The job has ended: cancelled.")
-    assert opened.job().phase is Phase.CANCELLED
-    expect(page.get_by_role("button", name="Retry…")).to_be_visible()
-    expect(page.get_by_role("button", name="Cancel…")).to_have_count(0)
 
 
 def test_a_job_is_cancelled_by_keyboard(opened: Opened) -> None:
@@ -296,14 +262,6 @@ def test_who_may_only_look_is_offered_nothing(served: Served, browser: Browser) 
     opened.end()
 
 
-def test_a_part_that_only_a_newer_page_has_is_passed_over(opened: Opened) -> None:
-    page, control = opened.page, opened.served.control
-    page.evaluate("document.getElementById('why').remove()")
-    control.put(a_job(name=WILD, reason="another reason"))
-    control.tell("digits-1", Story(at_s=time.time(), code="boosted", text="another reason"))
-    expect(page.locator("#story li").first).to_contain_text("another reason")
-
-
 def test_log_metrics_and_sentences_come_while_the_page_is_open(opened: Opened) -> None:
     page, control = opened.page, opened.served.control
     await_drawn(page)
@@ -315,65 +273,6 @@ def test_log_metrics_and_sentences_come_while_the_page_is_open(opened: Opened) -
     expect(page.locator("[data-field=steps]")).to_have_text("341")
     expect(page.locator("#why")).to_contain_text("another reason")
     expect(page.locator("#facts")).to_contain_text("3 now")
-
-
-def test_a_quiet_page_of_a_job_asks_for_lines_of_its_log_alone(opened: Opened) -> None:
-    page = opened.page
-    await_drawn(page)
-    page.wait_for_timeout(3000)
-    asked: list[str] = []
-    page.on("request", lambda request: asked.append(request.url))
-    page.wait_for_timeout(5000)
-    assert asked
-    assert {url.partition("?")[0].rpartition("/")[2] for url in asked} == {"logs"}
-
-
-def test_a_log_that_cannot_be_read_is_tried_again(opened: Opened) -> None:
-    page = opened.page
-    opened.write_log("before\n")
-    expect(page.locator("#log")).to_have_text("before\n")
-    page.route("**/logs?*", lambda route: route.fulfill(status=500, body="{}"))
-    opened.write_log("after\n")
-    expect(page.locator("#log-note")).to_have_text("the log cannot be read: it is tried again")
-    page.unroute("**/logs?*")
-    expect(page.locator("#log")).to_have_text("before\nafter\n")
-    expect(page.locator("#log-note")).to_be_empty()
-    opened.watched.complaints.clear()  # of the questions that were answered so
-
-
-def test_of_a_log_that_is_written_fast_the_last_lines_come(opened: Opened) -> None:
-    log = opened.page.locator("#log")
-    opened.write_log("before\n")
-    expect(log).to_have_text("before\n")
-    opened.write_log("".join(f"{number:099}\n" for number in range(5000)))
-    expect(log).to_contain_text("4999")
-    expect(log).to_contain_text("[swell: lines are left out here")
-
-
-def test_lines_of_all_workers_say_whose_they_are(opened: Opened) -> None:
-    page, folder = opened.page, opened.served.control.folder / "digits-1"
-    opened.write_log("of the first\n")
-    (folder / "worker-1.log").write_text("of the second\n")
-    page.locator("#whose").select_option("workers")
-    expect(page.locator("#log")).to_have_text("[0] of the first\n[1] of the second\n")
-
-
-def test_the_trial_run_is_shown_until_workers_print(opened: Opened) -> None:
-    folder, log = opened.served.control.folder / "digits-1", opened.page.locator("#log")
-    folder.mkdir()
-    (folder / "trial-0.log").write_text("tried\n")
-    expect(log).to_have_text("tried\n")
-    opened.write_log("trained\n")
-    expect(log).to_have_text("tried\ntrained\n")
-
-
-def test_a_job_that_is_pruned_is_said_to_be_gone(opened: Opened) -> None:
-    control = opened.served.control
-    control.put(a_job(name=WILD, phase=Phase.SUCCEEDED, finished_s=time.time(), workers=0))
-    expect(opened.page.locator("[data-field=outcome]")).to_have_text("The job has ended: succeeded.")
-    control.prune(PruneRequest(job_ids=("digits-1",)))
-    expect(opened.page.locator("[data-field=outcome]")).to_have_text("This job has been removed.")
-    opened.watched.complaints.clear()  # of the question that was answered so
 
 
 def test_a_job_is_held_and_resumed_and_its_priority_changed(opened: Opened) -> None:

@@ -16,17 +16,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.store.views import job_view
 
-from swell.api.logs import LogOwner, read_chunks, read_tail_offsets
+from swell.api.logs import LogOwner, read_tail_offsets
 from swell.api.page.job_files import MOST_SHOWN_BYTES, read_checkpoints
 from swell.api.page.rows import job_row
 from swell.api.role import Role
 from swell.api.user_list import OWNER, Caller
-from swell.api.words import promise_words, resize_rows, standing
+from swell.api.words import promise_words
 from swell.model.job import JobClass, Phase
 from swell.model.resize import Resize, Verdict
-from swell.model.view import JobView, Story
 from swell.store.code_store import CodeStore
-from swell.web.templating import clock
 from swell.wire.checkpoint_files import checkpoint_name
 
 from .conftest import Served
@@ -111,18 +109,6 @@ def test_it_says_what_show_and_explain_say(served: Served) -> None:
         assert told in text, told
 
 
-def test_the_end_of_a_job_is_told_in_one_place(served: Served) -> None:
-    """In one second, however its parts are."""
-    served.control.put(job_view(reason="has 1 worker, its minimum", estimated_finish_s=NOW_S + 95.7))
-    text = look(served).text.partition("What changed")[0]
-    assert "has 1 worker, its minimum Metrics" in text
-    assert text.count(clock(NOW_S + 95.7)) == 1
-    moments = {"submitted_s": NOW_S - 9.5, "finished_s": NOW_S + 0.9}
-    served.control.put(job_view(phase=Phase.SUCCEEDED, kept=True, reason="met its end condition", **moments))
-    times = set(look(served).having("data-at"))
-    assert {int(float(at)) for at in times if abs(float(at) - NOW_S) < 5} == {int(NOW_S)}
-
-
 def test_markup_in_what_users_gave_is_text(served: Served) -> None:
     view = job_view(
         name=WILD,
@@ -187,34 +173,6 @@ def test_what_can_be_done_with_a_job_is_offered(served: Served, phase: Phase, of
         found = look(served, caller=caller)
         assert not found.having("data-opens")
         assert not found.having("data-path")
-
-
-def test_a_refused_job_is_retried_with_the_deadline_that_was_offered(served: Served) -> None:
-    times = {"submitted_s": NOW_S, "finished_s": NOW_S + 1, "counter_offer_s": NOW_S + 89.5}
-    served.control.put(job_view(phase=Phase.REJECTED, message="too soon", reason="too soon", **times))
-    found = look(served)
-    assert found.having("data-opens") == ["do-take-offer"]
-    assert found.having("data-value") == ["now+1m31s"]
-    assert "Submit again with now+1m31s…" in found.text
-    assert found.text.partition('"spark"')[0].count("too soon") == 1
-
-
-def test_a_job_that_is_tried_without_a_promise_can_ask_for_the_one_that_was_offered(served: Served) -> None:
-    times = {"submitted_s": NOW_S, "counter_offer_s": NOW_S + 89.5}
-    served.control.put(job_view(is_unpromised=True, is_promised=False, refusal="too soon", **times))
-    found = look(served)
-    assert "do-take-offer" not in found.having("data-opens")
-    assert found.having("data-value") == ["0", "now+1m31s"], "its priority, and what can be asked for"
-    assert "A deadline of now+1m31s could be promised then." in found.text
-    assert not [tag for tag, attrs in found.tags if attrs.get("aria-label") == "Message"]
-
-
-def test_an_ended_job_has_no_card_that_says_there_is_nothing(served: Served) -> None:
-    served.control.put(job_view(phase=Phase.FAILED, finished_s=NOW_S, message="oh", loss=None, metrics={}))
-    text = look(served).text
-    for told in ("No curve", "has not changed", "No checkpoint", "as said above"):
-        assert told not in text
-    assert "Throughput" not in text
 
 
 def test_commands_beside_the_buttons_are_quoted(served: Served) -> None:
@@ -336,17 +294,6 @@ def test_the_tail_of_a_log_begins_with_a_line(pieces: list[str], num_bytes: int)
         assert offset == 0 or content[offset - 1 : offset] == b"\n" or is_in_long_line
 
 
-def test_of_former_leaders_nothing_is_told_again(tmp_path: Path) -> None:
-    for worker in range(2):
-        lines = "".join(f"worker {worker} line {number}\n" for number in range(100))
-        (tmp_path / f"worker-{worker}.log").write_text(lines)
-    (tmp_path / "leaders").write_text("0 0\n1 18\n")
-    offsets = read_tail_offsets(tmp_path, LogOwner.LEADER, 40)
-    (first, last) = read_chunks(tmp_path, offsets, whose=LogOwner.LEADER)
-    assert (first.text, last.text) == ("", "worker 1 line 98\nworker 1 line 99\n"[-len(last.text) :])
-    assert last.text.startswith("worker 1")
-
-
 # ---------------------------------------------------------------- words
 @pytest.mark.parametrize(
     ("changes", "said"),
@@ -390,70 +337,3 @@ def test_of_former_leaders_nothing_is_told_again(tmp_path: Path) -> None:
 def test_a_promise_is_told_in_words(changes: dict[str, Any], said: str) -> None:
     view = job_view(**changes)
     assert said in " ".join(promise_words(view, "edf", job_row(view, NOW_S).standing))
-
-
-def test_a_job_that_fails_before_its_deadline_has_not_ended_late() -> None:
-    failed = {"phase": Phase.FAILED, "kept": False, "is_promised": False}
-    ends = {NOW_S: "failed", 1_800_000_181.0: "ended-late"}
-    assert {at_s: standing(job_view(**failed, finished_s=at_s), at_s) for at_s in ends} == ends
-
-
-@given(
-    st.sampled_from(Phase),
-    st.sampled_from(JobClass),
-    st.booleans(),
-    st.booleans(),
-    st.sampled_from([None, True, False]),
-)
-def test_there_is_something_to_say_of_each_promise(
-    phase: Phase, job_class: JobClass, is_promised: bool, has_deadline: bool, kept: bool | None
-) -> None:
-    view: JobView = job_view(
-        phase=phase,
-        job_class=job_class,
-        is_promised=is_promised,
-        deadline_s=NOW_S + 10 if has_deadline else None,
-        finished_s=NOW_S if phase.is_end else None,
-        kept=kept if phase.is_end else None,
-    )
-    assert any(promise_words(view, "fifo", job_row(view, NOW_S).standing))
-
-
-def test_resizes_stand_newest_first_and_gaps_are_gaps() -> None:
-    later = Resize(
-        at_s=RESIZE.at_s + 10,
-        before=2,
-        after=1,
-        verdict=Verdict.UNDER_WAY,
-        reason_code="lost",
-        reason="a worker was lost",
-        expected_cost_s=None,
-        expected_gain_s=None,
-        wait_s=None,
-        cost_s=None,
-        gain_s=None,
-        held_s=0.0,
-        is_held=True,
-        rate_before_per_s=None,
-        rate_after_per_s=None,
-    )
-    first, second = resize_rows(job_view(resize_history=(RESIZE, later)))
-    assert (first.size, first.cost, first.gain, first.kept_for) == ("2 → 1", "-", "-", "-")
-    assert (second.size, second.cost, second.gain, second.kept_for) == (
-        "1 → 2",
-        "0.21 s",
-        "+14 s",
-        "30 s so far",
-    )
-
-
-def test_a_long_story_is_cut_and_says_so(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    stories = [Story(at_s=NOW_S + number, code="boosted", text=f"turn {number}.") for number in range(5000)]
-    monkeypatch.setattr(served.control, "stories", lambda _job: stories)
-    served.control.put(job_view(sizes=tuple((NOW_S + number, number % 4) for number in range(5000))))
-    found = look(served)
-    assert "turn 4999." in found.text
-    assert "turn 4699." not in found.text
-    assert "4700 earlier ones: swell explain digits-1" in found.text
-    state = next(json.loads(text) for text in found.texts if text.startswith("{"))
-    assert len(state["sizes"]) == 200

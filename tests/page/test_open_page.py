@@ -133,14 +133,6 @@ def test_a_link_keeps_the_focus_when_other_jobs_end_and_a_warning_is_put_there_o
     assert page.evaluate("told") == []
 
 
-def test_a_page_whose_session_has_ended_says_what_opens_it(served: Served, page: Page) -> None:
-    open_now(served, page)
-    page.context.clear_cookies()
-    page.evaluate(SHOWN, False)
-    page.evaluate(SHOWN, True)
-    expect(page.locator(".link")).to_contain_text("run `swell page`")
-
-
 def test_a_page_of_another_version_is_loaded_again_once(served: Served, page: Page) -> None:
     """The platform of the test tells another version than its page has, however often that is loaded."""
     asked: list[str] = []

@@ -41,13 +41,3 @@ def test_another_form_is_refused_before_it_fails_in_a_browser(
     _files(monkeypatch, a=f"const x = 1;\n{line}", b="")
     with pytest.raises(ValueError, match=r"static/a\.js has "):
         bundle("static/a.js")
-
-
-def test_modules_that_import_each_other_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    _files(
-        monkeypatch,
-        a='import { b } from "/static/b.js";',
-        b='import { a } from "/static/a.js";',
-    )
-    with pytest.raises(ValueError, match=r"a\.js imports static/b\.js imports static/a\.js"):
-        bundle("static/a.js")

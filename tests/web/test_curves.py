@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
 from typing import Any
 
@@ -81,15 +80,6 @@ def test_a_log_scale_says_what_it_leaves_out(page: Page) -> None:
     assert "not shown, as not above 0: 2" in page.locator(".curves-legend").inner_text()
 
 
-def test_a_hidden_series_hides_its_band_and_stays_hidden_over_an_update(page: Page) -> None:
-    page.evaluate(DRAW, LOSSES)
-    page.get_by_role("button", name="loss").click()
-    longer = LOSSES | {"x": [0, 1], "series": [{"label": "loss", "values": [1, 2]}]}
-    for data in (LOSSES, longer):
-        page.evaluate("data => chart.update(data)", data)
-        assert page.evaluate("chart.members[0].every((place) => !chart.u.series[place].show)")
-
-
 def test_a_zoom_stays_when_values_are_added(page: Page) -> None:
     page.evaluate(DRAW, LOSSES)
     page.locator(".curves-plot").focus()
@@ -103,53 +93,7 @@ def test_a_zoom_stays_when_values_are_added(page: Page) -> None:
     wait_until(page, "chart.range.max === 3")
 
 
-def test_series_with_steps_of_their_own_are_drawn_over_each_other(page: Page) -> None:
-    series = [{"label": "a", "values": [1, None]}, {"label": "b", "x": [0.5, 2], "values": [3, 4]}]
-    page.evaluate(DRAW, {"x": [0, 1], "series": series})
-    assert page.evaluate("chart.u.data[0]") == [0, 0.5, 1, 2]
-    assert page.evaluate("chart.u.data[1][2]") is None
-    assert _legend(page) == ["a 1", "b 4"]
-
-
-@pytest.mark.parametrize("kind", ["bars", "steps", "lines"])
-def test_a_chart_is_as_wide_as_its_container(page: Page, kind: str) -> None:
-    x = ["fifo", "edf"] if kind == "bars" else [0, 7200]
-    page.evaluate(DRAW, {"x": x, "xUnit": "s", "kind": kind, "series": [{"label": "a", "values": [1, 2]}]})
-    page.set_viewport_size({"width": 360, "height": 600})
-    wait_until(page, "chart.u.width === document.getElementById('chart').clientWidth")
-
-
 def test_no_data_is_an_empty_chart(page: Page) -> None:
     page.evaluate(DRAW, {"x": [], "series": [{"label": "a", "values": []}], "log": True})
     assert _legend(page) == ["a", "log scale"]
     page.locator(".curves-plot").press("ArrowRight")
-
-
-def test_labels_of_marks_cover_no_other_and_stay_on_the_chart(page: Page) -> None:
-    """One that has no room at the end stands left of its line."""
-    page.evaluate("""() => {
-        window.told = {};
-        const draw = CanvasRenderingContext2D.prototype.fillText;
-        CanvasRenderingContext2D.prototype.fillText = function (text, x, y) {
-            const ends = [x, x + this.measureText(text).width, this.canvas.width];
-            if (String(text).includes("→")) window.told[text] = ends;
-            return draw.call(this, text, x, y);
-        };
-    }""")
-    marks = [{"x": x, "label": f"{x} → {x + 1}"} for x in (10, 11, 40, 98)]
-    page.evaluate(
-        DRAW, {"x": list(range(100)), "series": [{"label": "a", "values": [1] * 100}], "marks": marks}
-    )
-    wait_until(page, "Object.keys(window.told).length > 0")
-    told = sorted(page.evaluate("Object.values(window.told)"))
-    assert len(told) == 3
-    assert all(one[1] < other[0] for one, other in itertools.pairwise(told))
-    assert all(right <= width for _, right, width in told)
-
-
-def test_a_label_that_is_longer_than_the_axis_stands_above_it(page: Page) -> None:
-    label = "jobs more, while the greedy allocator does 100"
-    for told in (label, "jobs"):
-        page.evaluate(DRAW, {"x": [0, 1], "yLabel": told, "series": [{"label": "a", "values": [1, 2]}]})
-    assert page.locator(".curves-above").all_inner_texts() == [label, ""]
-    assert page.evaluate("chart.u.axes[1].label") == "jobs"

@@ -12,7 +12,7 @@ import pytest
 
 from swell.executors.local.zygote import process
 from swell.train.runtime import runner
-from swell.wire.library_paths import is_library, is_standard
+from swell.wire.library_paths import is_library
 
 #: A package that asks how many workers there are, and a script that has it do so.
 PACKAGE = 'import os\n\n\ndef num_workers():\n    return os.environ.get("WORLD_SIZE")\n'
@@ -73,21 +73,6 @@ def test_what_an_installed_package_reads_is_no_sign_that_the_script_divides_its_
         check=True,
     )
     assert json.loads(done.stdout) == [0, 1]
-
-
-def test_files_beside_an_installed_package_are_the_scripts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    install(tmp_path, "fancy", is_recorded=True)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    told = {name: is_library(str(tmp_path / name)) for name in ("train.py", "single.py", "net/fancy.py")}
-    assert told == {"train.py": False, "single.py": True, "net/fancy.py": False}
-
-
-def test_the_standard_library_is_no_place_of_installed_ones() -> None:
-    assert is_standard(os.__file__) and is_library(os.__file__) and is_library("<frozen runpy>")
-    beside = str(Path(os.__file__).parent / "site-packages" / "x.py")
-    assert is_library(beside) and not is_standard(beside)
 
 
 def test_what_runs_below_a_script_in_a_worker_is_no_part_of_it() -> None:

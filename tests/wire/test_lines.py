@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -33,14 +32,6 @@ def test_however_the_bytes_are_cut_the_lines_are_the_same(pieces: list[bytes]) -
 
 
 @given(cut_streams())
-def test_lines_may_be_taken_out_later(pieces: list[bytes]) -> None:
-    buffer = LineBuffer()
-    for piece in pieces:
-        buffer.feed(piece)
-    assert list(buffer.lines()) == b"".join(pieces).split(b"\n")[:-1]
-
-
-@given(cut_streams())
 def test_the_limit_holds_wherever_the_bytes_are_cut(pieces: list[bytes]) -> None:
     parts = b"".join(pieces).split(b"\n")
     first_long = next((place for place, part in enumerate(parts) if len(part) > LIMIT), None)
@@ -54,30 +45,3 @@ def test_the_limit_holds_wherever_the_bytes_are_cut(pieces: list[bytes]) -> None
             is_refused = True
     assert is_refused == (first_long is not None)
     assert lines == (parts[:-1] if first_long is None else parts[:first_long])
-
-
-def test_a_line_as_long_as_the_limit_is_not_too_long() -> None:
-    buffer = LineBuffer(LIMIT)
-    buffer.feed(b"abcd")
-    assert buffer.next_line() is None
-    buffer.feed(b"\n")
-    assert buffer.next_line() == b"abcd"
-
-
-def test_a_line_that_does_not_end_is_refused_and_stays_so() -> None:
-    buffer = LineBuffer(LIMIT)
-    buffer.feed(b"ok\nabcde")
-    assert buffer.next_line() == b"ok"
-    for _ in range(2):
-        with pytest.raises(LineTooLong, match="more than the 4 bytes"):
-            buffer.next_line()
-        buffer.feed(b"\nok\n")
-
-
-def test_the_first_line_may_have_a_limit_of_its_own() -> None:
-    buffer, lines = LineBuffer(LIMIT), list[bytes]()
-    buffer.feed(b"me\nlonger than that\n")
-    for line in buffer.lines():
-        lines.append(line)
-        buffer.max_line_bytes = None
-    assert lines == [b"me", b"longer than that"]
