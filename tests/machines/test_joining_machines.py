@@ -317,34 +317,6 @@ def test_a_host_that_is_killed_is_lost_when_its_lease_and_the_margin_are_over(
     assert isinstance(ended, GangEnded) and ended.outcome is Outcome.LOST
 
 
-def test_a_host_process_that_is_killed_takes_its_workers_along_and_can_be_started_again(
-    machines: Machines,
-) -> None:
-    head, host = machines
-    train(head)
-    os.kill(host.process.pid, signal.SIGKILL)
-    host.await_no_worker()
-    host.start(head.token)
-    lost_s, joined_s = head.await_word("lost"), head.await_word("offered")
-    assert joined_s - lost_s < 1.0, "the higher term says that nothing is left"
-    head.launch("steps=1000000", generation=2)
-    head.await_event(StepsReported)
-
-
-@at_once
-def test_a_frozen_host_is_given_up_and_comes_back_in_another_term(
-    machines: Machines,
-) -> None:
-    head, host = machines
-    begun_s = time.monotonic()
-    host.machine.freeze()
-    head.await_word("lost")
-    assert time.monotonic() - begun_s > TIMES.wait_s - TIMES.lease_s / 2
-    host.machine.thaw()
-    host.await_no_worker()
-    head.await_word("joined")
-
-
 @at_once
 def test_workers_of_a_host_process_that_is_stopped_are_gone_before_their_devices_are_given_away(
     machines: Machines,
@@ -378,16 +350,6 @@ def test_another_controller_takes_the_gang_over_and_its_workers_train_on(
         head.await_event(StepsReported)
     assert host.workers() == workers and len(workers) == 2
     assert not head.output.has(" lost n") and not head.output.has(WorkersLost.__name__)
-
-
-def test_a_host_that_is_told_to_end_leaves_at_once(machines: Machines) -> None:
-    head, host = machines
-    train(head)
-    begun_s = time.monotonic()
-    host.process.send_signal(signal.SIGTERM)
-    head.await_word("lost")
-    assert time.monotonic() - begun_s < TIMES.lease_s / 2
-    assert host.process.wait() == 0 and not host.workers()
 
 
 def test_two_machines_cannot_have_one_name(machines: Machines) -> None:

@@ -6,21 +6,23 @@ SWELL_PICTURES=docs/images draws them again.
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from PIL import Image
 from playwright.sync_api import Browser, Page, expect
 
-from swell.api.client import Client
+from swell.api.client import Client, connect
 from swell.model.job import Phase
 from swell.model.view import JobView
 
 from .browser import Watched, serious_faults
-from .test_demo_on_page import a_platform, swell
 
 LIMIT_S = 300
 DEVICES = ("--devices", "paced:1x6@250", "--preload", "sklearn.datasets")
@@ -94,6 +96,21 @@ FIRST = """
 RUSH = "{name: rush, script: train.py, global_batch: 64, epochs: 90, deadline: now+20s, or_nothing: true}"
 
 
+def swell(state: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-P", "-m", "swell.cli.main", *words, "--state", str(state)]
+    return subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=True)
+
+
+@contextmanager
+def a_platform(state: Path) -> Iterator[Client]:
+    swell(state, "up", *DEVICES)
+    try:
+        with connect(state) as client:
+            yield client
+    finally:
+        swell(state, "down", "--force")
+
+
 class Drawn:
     """Draws pictures of a page, if they are wanted."""
 
@@ -139,7 +156,7 @@ def _look_at_each_view(folder: Path, browser: Browser) -> None:
     state = folder / "state"
     for name, text in (("train.py", SCRIPT), ("first.yaml", FIRST), ("rush.yaml", RUSH)):
         (folder / name).write_text(text)
-    with a_platform(state, DEVICES) as client, browser.new_context() as context:
+    with a_platform(state) as client, browser.new_context() as context:
         watched = Watched(context)
         page, drawn = watched.page, Drawn(watched.page)
         page.set_viewport_size({"width": 1180, "height": 860})

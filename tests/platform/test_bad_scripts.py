@@ -37,24 +37,6 @@ def test_a_script_that_dies_on_import_fails_its_submission(swell: Program, tmp_p
         assert "JSONDecodeError" in told
 
 
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [
-        ("import torch\nfor x in range(3):\nprint(x)\n", "line 3: expected an indented block"),
-        ("import torch\nprint('a loop of its own')\n", "never calls swell.train.elastic"),
-    ],
-)
-def test_what_a_scripts_text_tells_needs_no_trial_run(
-    swell: Program, tmp_path: Path, text: str, told: str
-) -> None:
-    script = tmp_path / "plain.py"
-    script.write_text(text)
-    before = len(swell.json("jobs"))
-    refused = swell(*submission(tmp_path, "--steps", 10, script=script))
-    assert (refused.returncode, told in refused.stderr) == (2, True), refused
-    assert len(swell.json("jobs")) == before
-
-
 def test_a_script_that_never_calls_elastic_is_told_to(swell: Program, tmp_path: Path) -> None:
     script = tmp_path / "plain.py"
     script.write_text("import swell\nprint('a loop of its own')\n")

@@ -9,9 +9,7 @@ import os
 import re
 import signal
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
-from random import Random
 
 import pytest
 from tests.platform.faulty import FAULTY, SOON_S, Faulty
@@ -22,12 +20,10 @@ from tests.platform.program import (
     is_alive,
     kill,
     read_diary,
-    submission,
 )
 
 from swell.api.client import connect
 
-SOAK_REPEATS = int(os.environ.get("SOAK_REPEATS", "50"))
 SETTINGS = (
     "standstill_s=1",
     "stuck_s=3",
@@ -147,48 +143,6 @@ def test_the_source_dies_while_its_state_is_read_and_others_have_it(swell: Progr
     assert "started" not in job.codes()[job.codes().index("workers_lost") :], "it was never begun again"
 
 
-@pytest.mark.slow
-def test_the_source_dies_while_its_state_is_read_that_only_it_has(swell: Program, tmp_path: Path) -> None:
-    job = Faulty(swell, tmp_path, 2)
-    leader, last = job.pids
-    job.await_checkpoint()
-    job.write("reading", "")
-    kill(last)
-    eventually((tmp_path / "blocked").exists, "a newcomer takes over the leader's state")
-    begin = len(read_diary(tmp_path))
-    kill(leader)
-    saved = job.await_checkpoint()
-    (tmp_path / "reading").unlink()
-    job.await_size(2)
-    assert read_diary(tmp_path)[begin].step == saved + 1, "it goes on from its checkpoint"
-
-
-def _are_gone(pids: list[int]) -> bool:
-    return not any(map(is_alive, pids))
-
-
-@pytest.mark.soak
-@pytest.mark.timeout(300)
-@pytest.mark.parametrize("seed", range(SOAK_REPEATS))
-def test_a_life_of_troubles(swell: Program, tmp_path: Path, seed: int) -> None:
-    """Kills, stops and hangs of one worker or two at any step: the gang is filled up again each time."""
-    chance = Random(seed)
-    job = Faulty(swell, tmp_path, 4)
-    for _ in range(4):
-        swell.await_steps(tmp_path, chance.randint(1, 20))
-        begin, kind = len(read_diary(tmp_path)), chance.choice(("kill", "stop", "stick"))
-        victims = chance.sample(job.pids, chance.randint(1, 2))
-        for pid in victims:
-            if kind == "stick":
-                job.write("stuck", pid)
-            else:
-                os.kill(pid, signal.SIGKILL if kind == "kill" else signal.SIGSTOP)
-        gone = victims[-1:] if kind == "stick" else victims
-        eventually(partial(_are_gone, gone), f"the end of {gone} ({kind})")
-        job.await_size(4, begin=begin)
-    check_steps(job)
-
-
 # ---------------------------------------------------------------- scripts that hang
 @pytest.mark.slow
 @pytest.mark.parametrize("rank", [0, 1])
@@ -243,51 +197,3 @@ def test_a_step_that_raises_on_one_worker_only_is_told_with_who_and_when(
         assert "swell/train/" not in told
     assert job.await_checkpoint() >= saved, "what it had saved is there"
     assert not any(map(is_alive, ended.pids))
-
-
-BAD = """
-import torch, torch.distributed as dist
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-from swell import train
-
-class Odd:
-    def state_dict(self): return {{"callback": print}}
-    def load_state_dict(self, state): pass
-
-model = nn.Linear(1, 1)
-loader = DataLoader(TensorDataset(torch.ones(640, 1)), batch_size=64)
-{group}
-run = train.elastic(model, torch.optim.SGD(model.parameters(), 0.1), loader, epochs=1, state={state})
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("group", "state", "told"),
-    [
-        (
-            "",
-            '{"odd": Odd()}',
-            "['odd']['callback'] is a builtins.builtin_function_or_method, which cannot be sent or saved",
-        ),
-        ('dist.init_process_group("gloo")', "{}", "called torch.distributed.init_process_group itself"),
-        (
-            'dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)',
-            "{}",
-            "called torch.distributed.init_process_group itself",
-        ),
-    ],
-)
-def test_what_cannot_work_is_told_at_submission(
-    swell: Program, tmp_path: Path, group: str, state: str, told: str
-) -> None:
-    script = tmp_path / "bad.py"
-    script.write_text(BAD.format(group=group, state=state))
-    done = swell(*submission(tmp_path, "--steps", 10, "--deadline", "now+1m", script=script))
-    assert done.returncode == 1
-    job = done.stdout.partition(":")[0]
-    assert swell.await_end(job, "failed").pids == ()
-    for text in (done.stdout, swell.ok("show", job), swell.ok("logs", job)):
-        assert told in text, text
-    assert "Traceback" not in done.stderr

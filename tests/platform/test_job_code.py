@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
 import sys
 import venv
@@ -89,22 +88,6 @@ def test_live_code_is_that_of_now_and_what_is_written_beside_a_snapshot_stays_th
     taken = swell.await_end(swell.submit(tmp_path, *options, script=script))
     assert not (tmp_path / "made").exists()
     assert Path(f"{swell.state}/jobs/{taken.id}/code{tmp_path}/made").is_dir()
-
-
-def test_too_much_code_is_refused_before_there_is_a_job(swell: Program, tmp_path: Path) -> None:
-    (tmp_path / "data").mkdir()
-    for number in range(10_001):
-        (tmp_path / "data" / str(number)).touch()
-    (tmp_path / "train.py").write_text("import swell\n")
-    words = submission(tmp_path, "--steps", 1, script=tmp_path / "train.py")
-    refused = swell(*words)
-    assert refused.returncode != 0
-    found = re.search(rf"most are in {re.escape(str(tmp_path))}/data \((\d+)\)", refused.stderr)
-    assert found is not None and int(found[1]) in (10_000, 10_001), (
-        "with the script among them, or without it"
-    )
-    (tmp_path / ".swellignore").write_text("data/\n")
-    assert swell(*words).returncode == 1, "it fails in its trial run: it does not call elastic"
 
 
 def make_environment(folder: Path, *, is_complete: bool) -> Path:

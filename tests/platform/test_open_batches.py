@@ -3,40 +3,24 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import groupby, pairwise
 from pathlib import Path
-from random import Random
 
 import pytest
 from tests.platform.program import DEVICES, PATIENCE_S, SCRIPTS, Program, eventually, job_id, kill
 
-from swell.model.view import JobView
 from swell_papers.policies.pollux import INTERVAL_S
 
-EPOCHS = 30  #: of jobs of the long test
 ENDLESS = 600  #: epochs of a job that ends when it is told to
 VISITS = SCRIPTS / "visits.py"
 NUM_SAMPLES, EACH = 1000, 32  #: of the script
-RANGE, FIXED = "32:256", (32, 64, 128, 192, 256)
+RANGE = "32:256"
 
 
 def read_visits(folder: Path) -> dict[str, float]:
     found: dict[str, float] = json.loads((folder / "visits.json").read_text())
     return found
-
-
-def losses_of_fixed_batches(folder: Path, epochs: int) -> list[float]:
-    """Of five runs outside of Swell, each with one batch of the range."""
-    losses = []
-    for batch in FIXED:
-        subprocess.run(
-            [sys.executable, VISITS, str(epochs), str(batch)], cwd=folder, check=True, capture_output=True
-        )
-        losses.append(read_visits(folder)["loss"])
-    return losses
 
 
 class Ride:
@@ -76,24 +60,6 @@ class Ride:
             patience_s,
         )
 
-    def await_victim(self, chance: Random) -> JobView | None:
-        """A job that trains; None once all have ended."""
-
-        def look() -> list[JobView] | None:
-            views = [self.swell.job(job) for job in self.ids.values()]
-            is_over = all(view.phase.is_end for view in views)
-            return views if is_over or any(view.live_pids for view in views) else None
-
-        running = [view for view in eventually(look, "a gang, or the end of all") if view.live_pids]
-        return chance.choice(running) if running else None
-
-    def await_more(self, name: str, num_steps: int) -> None:
-        """Until it has noted so many, or ended."""
-        eventually(
-            lambda: len(self.diary(name)) >= num_steps or self.swell.job(self.ids[name]).phase.is_end,
-            f"{num_steps} steps of {name}",
-        )
-
     def end(self, name: str) -> None:
         """Before the next epoch but one, at whose beginning all workers know it."""
         self._epochs[name] = self.diary(name)[-1][4] + 2
@@ -115,18 +81,6 @@ class Ride:
 def ride(apart: Program, tmp_path: Path) -> Ride:
     apart.up_with("pollux", "min_hold_s=1")
     return Ride(apart, tmp_path)
-
-
-@pytest.fixture
-def larger(tmp_path: Path) -> Iterator[Ride]:
-    """With six devices, and a policy that decides each second."""
-    swell = Program(tmp_path / "state")
-    swell.ok("up", "--devices", "paced:6@640", "--policy", "saxena", "--set", "saxena.period_s=1")
-    try:
-        yield Ride(swell, tmp_path)
-    finally:
-        swell("down")
-    assert swell.processes() == set()
 
 
 def change_policy(swell: Program, policy: str, *options: object, devices: str = DEVICES) -> None:
@@ -199,29 +153,4 @@ def test_a_batch_for_each_worker_is_kept_through_resizes_and_losses(ride: Ride) 
     for name in ("first", "second"):
         assert all(batch == EACH * workers for workers, batch in ride.ways(name)), ride.ways(name)
     assert len(ride.ways("first")) > 2
-    check_replay(swell)
-
-
-@pytest.mark.soak
-@pytest.mark.timeout(600)
-def test_three_jobs_with_open_batches_under_kills_see_each_sample_once_an_epoch(
-    larger: Ride, tmp_path: Path
-) -> None:
-    """Batch and size change ten times at least in all; what is learnt is within what fixed batches learn."""
-    ride, swell, chance = larger, larger.swell, Random(7)
-    for name in ("first", "second", "third"):
-        ride.submit(name, EPOCHS, "--batch", RANGE)
-    num_kills = 0
-    while victim := ride.await_victim(chance):
-        begun = len(ride.diary(victim.name))
-        kill(chance.choice(victim.live_pids))
-        num_kills += 1
-        ride.await_more(victim.name, begun + 30)
-    fixed = losses_of_fixed_batches(tmp_path, EPOCHS)
-    losses = [ride.check(name) for name in ride.ids]
-    assert all(min(fixed) <= loss <= max(fixed) for loss in losses), (losses, fixed)
-    ways = {name: ride.ways(name) for name in ride.ids}
-    print(num_kills, "kills", {name: len(each) - 1 for name, each in ways.items()}, "changes:", ways)
-    print("losses", losses, "with fixed batches", fixed)
-    assert num_kills >= 5 and sum(len(each) - 1 for each in ways.values()) >= 10
     check_replay(swell)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import sqlite3
 from pathlib import Path
 
 import pytest
@@ -19,11 +18,6 @@ from tests.platform.program import (
 )
 
 from swell.store.folder import StateFolder
-
-
-def copy_journal(swell: Program, target: Path) -> None:
-    with sqlite3.connect(StateFolder(swell.state).journal) as source, sqlite3.connect(target) as copy:
-        source.backup(copy)
 
 
 def kill_daemon_and_replace_journal(swell: Program, journal: Path | None) -> None:
@@ -45,32 +39,6 @@ def up_without_jobs(swell: Program, aside: Path) -> None:
             return
         assert "the journal is lost" in done.stderr, done
     raise AssertionError(done)
-
-
-@pytest.mark.soak
-def test_with_an_older_journal_its_job_goes_on_from_where_it_was(
-    swell: Program, tmp_path: Path, check_learned: CheckLearned
-) -> None:
-    folders = [tmp_path / name for name in ("known", "unknown")]
-    for folder in folders:
-        folder.mkdir()
-    known = swell.submit(folders[0], "--epochs", ENDLESS, "--workers", "1:4")
-    swell.await_training(known, 4, folders[0])
-    copy_journal(swell, tmp_path / "older.db")
-    unknown = swell.submit(folders[1], "--epochs", ENDLESS, "--workers", "2")
-    before = swell.await_training(unknown, 2, folders[1])
-    num_steps = len(read_diary(folders[0]))
-    kill_daemon_and_replace_journal(swell, tmp_path / "older.db")
-
-    swell.up()
-    swell.await_steps(folders[0], 1)
-    done = swell.finish(known, folders[0])
-    stories = swell.json("explain", known)
-    assert "found" in [story["code"] for story in stories], stories
-    assert check_learned(folders[0]) == done.steps
-    assert len(read_diary(folders[0])) >= num_steps
-    assert not any(is_alive(pid) for pid in (*before.live_pids, *done.pids))
-    assert (swell.state / "jobs" / unknown).is_dir(), "its folder remains"
 
 
 @pytest.mark.slow

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import signal
 import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from random import Random
 
-import psutil
 import pytest
 from tests.platform.program import (
     DEVICES,
@@ -29,7 +25,6 @@ from swell.api.client import connect
 
 TRIALLED = SCRIPTS / "trialled.py"
 MEMORY = Path("/dev/shm")  # noqa: S108 - that of a trial run, too
-SOAK_REPEATS = int(os.environ.get("SOAK_REPEATS", "50"))
 SETTINGS = ("standstill_s=1", "min_hold_s=0.5")
 
 
@@ -142,15 +137,6 @@ def test_a_trial_run_that_is_lost_is_repeated(
 
 
 @pytest.mark.slow
-def test_a_worker_killed_beside_its_loader_leaves_no_sockets(swell: Program, tmp_path: Path) -> None:
-    """See the end of the platform's fixture."""
-    job = Trialled(swell, tmp_path, run_hold_step="")
-    kill(job.await_place("step", in_trial=False))
-    job.named("run-hold-step").unlink()
-    swell.await_end(job.id)
-
-
-@pytest.mark.slow
 def test_a_trial_run_that_waits_holds_no_other_up(swell: Program, tmp_path: Path) -> None:
     (tmp_path / "one").mkdir()
     (tmp_path / "two").mkdir()
@@ -180,46 +166,3 @@ def test_a_script_that_exits_in_its_loop_is_told_what_it_did(
     ended = swell.await_end(job.id, phase)
     assert told in ended.message
     assert "elastic" not in ended.message
-
-
-@pytest.mark.slow
-def test_a_script_that_exits_before_its_loop_is_told_so(swell: Program, tmp_path: Path) -> None:
-    script = tmp_path / "usage.py"
-    script.write_text("import swell, sys\nsys.exit('give me data')\n")
-    job = job_id(swell(*submission(tmp_path, "--steps", 10, script=script)).stdout)
-    message = swell.await_end(job, "failed").message
-    assert re.search(r"ended with exit status 1 before it called swell.train.elastic: give me data$", message)
-
-
-@pytest.mark.soak
-@pytest.mark.timeout(300)
-@pytest.mark.parametrize("seed", range(SOAK_REPEATS))
-def test_a_trial_run_of_troubles(swell: Program, tmp_path: Path, seed: int) -> None:
-    """Up to three faults at any moment of trial runs of two jobs at once."""
-    chance = Random(seed)
-    jobs = []
-    for number in range(2):
-        (tmp_path / str(number)).mkdir()
-        jobs.append(Trialled(swell, tmp_path / str(number)))
-    victims: dict[str, Callable[[], int]] = {
-        "worker": lambda: _trial_pid(jobs, chance),
-        "stop": lambda: _trial_pid(jobs, chance),
-        "zygote": lambda: swell.zygote_pid,
-        "agent": lambda: swell.agent_pid,
-    }
-    for _ in range(chance.randint(1, 3)):
-        time.sleep(chance.uniform(0.0, 2.0))  # the moment is what chance is about
-        victim = chance.choice(sorted(victims))
-        try:
-            pid = victims[victim]()
-            os.kill(pid, signal.SIGSTOP if victim == "stop" else signal.SIGKILL)
-        except (ValueError, LookupError, ProcessLookupError, psutil.NoSuchProcess):
-            continue  # it is not there now
-    for job in jobs:
-        assert swell.await_end(job.id).message == ""
-
-
-def _trial_pid(jobs: list[Trialled], chance: Random) -> int:
-    return chance.choice(
-        [pid for job in jobs for _, pid, is_trial in job.events() if is_trial and is_alive(pid)]
-    )

@@ -253,15 +253,6 @@ class Fleet:
             host.start()
         self.await_hosts(len(self.hosts))
 
-    def have_lied(self) -> None:
-        """A host with a token, on the machine of the store, says what is not so of every open job."""
-        path = self._store.outside(TOKEN_FILE)
-        path.touch(mode=0o600)
-        path.write_text(self.head.token())
-        jobs = [f"{view.id}={view.generation}" for view in self.head.views() if not view.phase.is_end]
-        words = ("-m", "tests.chaos.machines.liar", self.head.machine.address, str(HOSTS_PORT), TOKEN_FILE)
-        self._store.run(sys.executable, "-P", *words, *jobs, env=IMPORTABLE)
-
     def joined(self) -> set[str]:
         """Names of the hosts that the platform has now."""
         cluster = self.head.cluster()

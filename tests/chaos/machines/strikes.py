@@ -22,7 +22,6 @@ Strike = Callable[["Campaign"], None]
 KILLS: dict[str, Strike] = {}
 PARTITIONS: dict[str, Strike] = {}
 FREEZES: dict[str, Strike] = {}
-LIES: dict[str, Strike] = {}
 #: Shares of a lease that end well before it.
 SHORT = (0.05, 0.35)
 
@@ -94,11 +93,6 @@ def partition(strike: Strike) -> Strike:
 
 def freeze(strike: Strike) -> Strike:
     FREEZES[strike.__name__] = strike
-    return strike
-
-
-def lie(strike: Strike) -> Strike:
-    LIES[strike.__name__] = strike
     return strike
 
 
@@ -297,17 +291,3 @@ def stop_the_controller_for_a_moment(campaign: Campaign) -> None:
     head.send(signal.SIGSTOP, agent)
     campaign.for_a_moment()
     head.send(signal.SIGCONT, agent)
-
-
-# ---------------------------------------------------------------- lies
-@lie
-def have_a_host_lie(campaign: Campaign) -> None:
-    campaign.fleet.have_lied()
-
-
-@lie
-def have_a_host_lie_to_a_new_controller(campaign: Campaign) -> None:
-    """Which does not know yet what the other hosts have kept."""
-    head = campaign.fleet.head
-    head.send(signal.SIGKILL, head.agent)
-    campaign.fleet.have_lied()

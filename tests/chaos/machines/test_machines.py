@@ -23,7 +23,7 @@ import pytest
 from tests.chaos.machines.changes import change, clear
 from tests.chaos.machines.fleet import PATIENCE_S, Fleet, joined_fleet
 from tests.chaos.machines.ray_fleet import ray_fleet
-from tests.chaos.machines.strikes import FREEZES, KILLS, LIES, PARTITIONS, Campaign
+from tests.chaos.machines.strikes import FREEZES, KILLS, PARTITIONS, Campaign
 from tests.chaos.machines.work import Work
 from tests.machines.namespaces import why_not
 from tests.platform.program import eventually
@@ -36,10 +36,10 @@ pytest.importorskip("torch")
 NUM_HOSTS = 3
 #: Epochs of a job: a short life, and one of several faults.
 SHORT, LONG = (4, 12), (8, 40)
-STRIKES = KILLS | PARTITIONS | FREEZES | LIES
+STRIKES = KILLS | PARTITIONS | FREEZES
 Shares = Sequence[tuple[Collection[str], int]]
-#: Of each ten faults so many are of a group.
-OF_MACHINES: Shares = ((KILLS, 5), (PARTITIONS, 2), (FREEZES, 2), (LIES, 1))
+#: Of each nine faults so many are of a group.
+OF_MACHINES: Shares = ((KILLS, 5), (PARTITIONS, 2), (FREEZES, 2))
 #: Whole nodes, with their raylets and all that these have started.
 OF_RAY_NODES: Shares = ((("kill_a_machine", "kill_two_machines", "crash_a_machine"), 1),)
 #: A strike comes at a random moment of the resize that a change has led to, this long after it at most.
