@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-from tests.core.fakes import WrittenAccount
+from tests.core.fakes import FirstFree, PowerBelief, allocation_of
 
-from swell.arrays import FloatArray, IntArray
 from swell.core.core import Core
 from swell.core.core_settings import CoreSettings
 from swell.core.planner import Planner
 from swell.core.platform_core import PlatformCore
 from swell.live.head_thread import Site
 from swell.live.platform import Platform
-from swell.model.cluster import Cluster
 from swell.model.command import AnyCommand, LaunchGang, ProfileJob, Reconfigure, StopGang, SuspendGang
 from swell.model.event import (
     AnyEvent,
@@ -31,13 +27,11 @@ from swell.model.event import (
     Outcome,
     StepsReported,
 )
-from swell.model.job import BetweenSteps, EndCondition, JobSpec, Profile
+from swell.model.job import EndCondition, JobSpec, Profile
 from swell.model.node import Node
-from swell.model.options import NO_OPTION
-from swell.model.plan import Allocation, Placement
+from swell.model.plan import Allocation
 from swell.model.running import RunningWork
 from swell.model.snapshot import Snapshot
-from swell.model.throughput import ThroughputPoint
 from swell.policies.policy import Policy
 from swell.store.journal import SqlJournal
 
@@ -71,116 +65,9 @@ class OneDeviceEach(Policy):
 
     def decide(self, snapshot: Snapshot) -> Allocation:
         order = sorted(range(snapshot.num_jobs), key=lambda row: (snapshot.submitted_s[row], row))
-        option = np.full(snapshot.num_jobs, NO_OPTION)
-        option[order[: snapshot.num_devices]] = snapshot.options.starts[order[: snapshot.num_devices]]
-        return Allocation(
-            options=snapshot.options,
-            option=option,
-            floor=np.zeros_like(option),
-            refusals={},
-            wake_s=math.inf,
-            account=WrittenAccount(
-                finish_s=np.full(snapshot.num_jobs, snapshot.now_s + 1.0),
-                codes=["one" for _ in option],
-                texts=["has one device" for _ in option],
-            ),
-        )
-
-
-class FirstFree:
-    """A placer: what a job holds, then the first devices that are free."""
-
-    def place(
-        self,
-        cluster: Cluster,
-        wanted: Mapping[str, int],
-        held: Mapping[str, tuple[str, ...]],
-        pinned: frozenset[str],
-        owned_only: frozenset[str] = frozenset(),
-        barred: Mapping[str, frozenset[str]] = MappingProxyType({}),
-        staying: frozenset[str] = frozenset(),
-    ) -> Placement:
-        taken = {device for job in held for device in held[job]}
-        free = [device for device in cluster.devices if device not in taken]
-        changes: dict[str, tuple[str, ...]] = {}
-        for job, num in wanted.items():
-            mine = list(held.get(job, ())) if num else []
-            while len(mine) < num and free:
-                mine.append(free.pop(0))
-            if mine or job in held:
-                changes[job] = tuple(mine)
-        return Placement(changes=changes)
-
-
-class Linear:
-    """A belief: k workers are k times as fast as one."""
-
-    margins = np.zeros(1)
-
-    def learn_profile(self, job_id: str, spec: JobSpec, profile: Profile) -> None: ...
-    def learn_rate(
-        self,
-        job_id: str,
-        num_workers: int,
-        step_s: float,
-        num_steps: int,
-        global_batch: int | None = None,
-        num_hosts: int = 1,
-    ) -> None: ...
-    def doubt_larger(
-        self, job_id: str, num_workers: int, elapsed_s: float, global_batch: int | None, num_hosts: int
-    ) -> tuple[int, ...]:
-        return ()
-
-    def learn_between(self, job_id: str, seen: BetweenSteps) -> None: ...
-    def between(self, job_id: str) -> None: ...
-    def learn_noise(self, job_id: str, noise_scale: float) -> None: ...
-    def forget(self, job_id: str) -> None: ...
-    def restore(self, state: bytes) -> None: ...
-
-    def throughput(self, job_id: str, sizes: IntArray, hosts: IntArray) -> tuple[ThroughputPoint, ...]:
-        return ()
-
-    def slowdown_share(self, job_id: str) -> float:
-        return 0.0
-
-    def margin_classes(self, job_id: str, sizes: IntArray, hosts: IntArray | None = None) -> IntArray:
-        return np.zeros_like(sizes)
-
-    def depends_on_hosts(self, job_id: str) -> bool:
-        return False
-
-    def rates_per_s(self, job_id: str, sizes: IntArray, hosts: IntArray | None = None) -> FloatArray:
-        return sizes.astype(np.float64)
-
-    def noise_scale(self, job_id: str) -> None: ...
-
-    def changes_worth(self, job_id: str) -> bool:
-        return False
-
-    def efficiencies(self, job_id: str, batches: IntArray) -> FloatArray:
-        return np.ones(batches.shape)
-
-    def best_batches(
-        self,
-        job_id: str,
-        sizes: IntArray,
-        kept: int,
-        hosts: IntArray | None = None,
-        by_goodput: bool = False,
-    ) -> None:
-        """Nothing is known but the own batch's."""
-
-    def rates_at_batch(
-        self, job_id: str, sizes: IntArray, global_batch: int, hosts: IntArray | None = None
-    ) -> None:
-        """Nothing is known but the own batch's."""
-
-    def rate_at_batch(self, job_id: str, num_workers: int, global_batch: int, num_hosts: int = 1) -> float:
-        raise AssertionError("only jobs whose batch may change are asked about")
-
-    def state(self) -> bytes:
-        return b"{}"
+        rows, workers = order[: snapshot.num_devices], np.zeros(snapshot.num_jobs, dtype=np.int64)
+        workers[rows] = snapshot.options.workers[snapshot.options.starts[rows]]
+        return allocation_of(snapshot, workers)
 
 
 class Hands:
@@ -279,18 +166,13 @@ class Hands:
 
 
 def new_core() -> PlatformCore:
-    return PlatformCore(lambda: Core(Planner(OneDeviceEach(), FirstFree()), Linear(), CoreSettings()))
-
-
-def new_platform_unread(folder: Path, hands: Hands) -> tuple[Platform, SqlJournal]:
-    """It has yet to recover."""
-    journal = SqlJournal(folder / "journal.db")
-    (folder / "jobs").mkdir(exist_ok=True)
-    site = Site(jobs_dir=folder / "jobs", policy="one", nodes=(NODE,))
-    return Platform(site, new_core(), journal, hands), journal
+    return PlatformCore(lambda: Core(Planner(OneDeviceEach(), FirstFree()), PowerBelief(), CoreSettings()))
 
 
 def new_platform(folder: Path, hands: Hands) -> tuple[Platform, SqlJournal]:
-    platform, journal = new_platform_unread(folder, hands)
+    journal = SqlJournal(folder / "journal.db")
+    (folder / "jobs").mkdir(exist_ok=True)
+    site = Site(jobs_dir=folder / "jobs", policy="one", nodes=(NODE,))
+    platform = Platform(site, new_core(), journal, hands)
     platform.recover(journal.history())
     return platform, journal

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.core.fakes import PowerBelief
 
 from swell.core import last_plan
 from swell.live import head_thread
@@ -28,7 +29,6 @@ from swell.store.journal import SqlJournal
 from .parts import (
     NODE,
     Hands,
-    Linear,
     OneDeviceEach,
     new_core,
     new_platform,
@@ -292,12 +292,12 @@ def test_the_job_of_an_event_that_cannot_be_handled_fails_and_the_others_go_on_a
         until(lambda: {bad, good} <= hands.gangs.keys())
         until(lambda: all(platform.job(job_id).phase is Phase.RUNNING for job_id in (bad, good)))
 
-        def raising(self: Linear, job_id: str, *given: object) -> None:
+        def raising(self: PowerBelief, job_id: str, *given: object) -> None:
             if job_id == bad:
                 raise ZeroDivisionError("of this job")
 
         with monkeypatch.context() as patch:
-            patch.setattr(Linear, "learn_rate", raising)
+            patch.setattr(PowerBelief, "learn_rate", raising)
             for steps in (50, 60):
                 for job_id in (bad, good):
                     report = hands.report(job_id, steps)
