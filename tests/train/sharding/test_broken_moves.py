@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import mmap
 import weakref
 from contextlib import suppress
 from typing import Any, cast
@@ -20,8 +19,7 @@ from swell.train.sharding.shard_transfers import ShardTransfers
 from swell.train.sharding.state_pieces import KeptForm, StatePieces
 from swell.train.sharding.state_shard import StateShard
 
-#: Elements: of several pages, which the kernel may take back.
-NUM = 8 * mmap.PAGESIZE // 4
+NUM = 100  #: elements
 
 
 class LoneGroup:
@@ -54,13 +52,16 @@ def begin() -> tuple[ShardGroup, StateShard]:
 
 def test_what_is_lent_is_not_freed_before_the_next_group_has_formed() -> None:
     group, shard = begin()
-    old: Any = shard.pieces
+    parts = StatePieces(shard.places, ((0, NUM // 4), (NUM // 2, NUM)))
+    parts.make_room(shard.pieces.forms(), shard.pieces)
+    shard.replace(parts, is_whole=False)
+    old: Any = parts
     lent = weakref.ref(old.pieces[0].kept["exp_avg"])
     content = old.pieces[0].kept["exp_avg"].clone()
-    made = StatePieces(shard.places, ((0, NUM // 2),))
+    made = StatePieces(shard.places, ((NUM // 4, NUM // 2),))
     with suppress(GroupBroken):
         group._fill(made, old, cast(ShardTransfers, BrokenTransfers(old)))
-    del old, made
+    del old, made, parts
     gc.collect()
     there = lent()
     assert there is not None and torch.equal(there, content), "a peer that has not heard of it still reads it"

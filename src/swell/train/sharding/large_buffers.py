@@ -49,20 +49,6 @@ class LargeBuffers:
         self._lent.clear()
 
 
-def may_give_back(memory: torch.UntypedStorage) -> bool:
-    """Whether the kernel takes back a part of this memory of the host: it is torch's own, and no file's."""
-    return sys.platform == "linux" and memory.resizable()
-
-
-def give_back(memory: torch.UntypedStorage, begin: int, end: int) -> None:
-    """Give the kernel the pages between these two bytes. They read as zeros from now on."""
-    first = -(-(memory.data_ptr() + begin) // mmap.PAGESIZE) * mmap.PAGESIZE
-    last = (memory.data_ptr() + end) // mmap.PAGESIZE * mmap.PAGESIZE
-    if may_give_back(memory) and first < last:
-        advise = ctypes.CDLL(None).madvise  # where it fails they stay
-        advise(ctypes.c_void_p(first), ctypes.c_size_t(last - first), ctypes.c_int(mmap.MADV_DONTNEED))
-
-
 def trim_heap() -> None:
     """Give free memory of the heap back, which Swell's workers keep (`MALLOC_TRIM_THRESHOLD_`)."""
     if sys.platform == "linux":

@@ -19,8 +19,7 @@ import msgspec
 import torch
 
 from swell.train.collective.real_numbers import bits_of
-from swell.train.sharding.intervals import Interval, Intervals, below, union, without
-from swell.train.sharding.large_buffers import give_back, may_give_back
+from swell.train.sharding.intervals import Interval, Intervals, below, union
 
 
 class KeptForm(msgspec.Struct, frozen=True, array_like=True):
@@ -112,7 +111,6 @@ class StatePieces:
 
     def __init__(self, places: ParameterPlaces, intervals: Iterable[Interval]) -> None:
         self._places = places
-        self.is_seen = False  #: the script may have references to what is kept
         self.pieces = [piece for interval in sorted(intervals) for piece in places.cut(interval)]
         self._begins = [piece.begin for piece in self.pieces]
 
@@ -156,68 +154,24 @@ class StatePieces:
         """Give all pieces what other workers keep for their parameters; sliced tensors are not filled yet.
 
         Args:
-            old: what it has is taken over; what is in one of these pieces already stays in its memory, if
-                that holds nothing else, or the kernel takes back what it holds around it (`give_back`).
+            old: what it has is taken over; what is a piece already stays in its memory, if that holds
+                nothing else.
             empty: makes a flat tensor of so many elements; None: it lies where the parameter is.
         """
+        before = {} if old is None else {(each.begin, each.end): each for each in old.pieces}
         for piece in self.pieces:
             parameter = self._places.parameters[piece.place]
             make = empty or partial(_empty, parameter.device)
-            there = None if old is None else old._around(piece)
+            there = before.get((piece.begin, piece.end), StatePiece(piece.place, piece.begin, piece.end))
             for name, form in forms.get(piece.place, {}).items():
-                has: Any = None if there is None else there.kept.get(name)
-                stays = self._fills(piece, has) or (old is not None and old._may_be_cut(piece, has))
-                if there is not None and stays and form == _form_of(has):
-                    piece.kept[name] = _cut(has, there, (piece.begin, piece.end))
-                else:
-                    piece.kept[name] = _room(form, piece.size, parameter.device, make)
+                has = there.kept.get(name)
+                stays = _has_memory(has, parameter.device) and form == _form_of(has)
+                piece.kept[name] = has if stays else _room(form, piece.size, parameter.device, make)
             if piece.place < self._places.num_divided:
-                has = None if there is None or there.size > piece.size else there.value  # a script may see it
-                piece.value = has if self._fills(piece, has) else make(piece.size, parameter.dtype)
+                stays = _has_memory(there.value, parameter.device)
+                piece.value = there.value if stays else make(piece.size, parameter.dtype)
         if old is not None:
             self.take(old)
-
-    def _around(self, piece: StatePiece) -> StatePiece | None:
-        """The one that has all of this piece."""
-        interval = piece.begin, piece.end
-        return next((each for each, both in self.overlapping(interval) if both == interval), None)
-
-    def _fills(self, piece: StatePiece, tensor: Any) -> bool:
-        """Whether a piece of what a tensor has is all that lies in its memory, where the parameter is."""
-        device = self._places.parameters[piece.place].device
-        if not is_sliced(tensor) or tensor.device != device:
-            return False
-        return tensor.untyped_storage().nbytes() == piece.size * tensor.itemsize
-
-    def _may_be_cut(self, piece: StatePiece, tensor: Any) -> bool:
-        """Whether the kernel may take back what lies around a piece in a tensor's memory.
-
-        So it is where nothing but what is kept for this parameter lies there, and the script has not seen it.
-        """
-        parameter = self._places.parameters[piece.place]
-        if not is_sliced(tensor) or tensor.device.type != "cpu" or parameter.device.type != "cpu":
-            return False
-        memory, others = tensor.untyped_storage(), (parameter, parameter.grad)
-        return (
-            not self.is_seen
-            and tensor.is_contiguous()
-            and memory.nbytes() <= parameter.numel() * tensor.itemsize
-            and all(each is None or each.untyped_storage().data_ptr() != memory.data_ptr() for each in others)
-            and may_give_back(memory)
-        )
-
-    def give_back(self) -> None:
-        """Give the kernel what lies around these pieces in their memory: see `make_room`."""
-        used: dict[int, tuple[torch.UntypedStorage, list[Interval]]] = {}
-        for piece in self.pieces:
-            for tensor in piece.kept.values():
-                if is_sliced(tensor) and tensor.device.type == "cpu":
-                    memory, begin = tensor.untyped_storage(), int(tensor.storage_offset()) * tensor.itemsize
-                    _, intervals = used.setdefault(memory.data_ptr(), (memory, []))
-                    intervals.append((begin, begin + tensor.nbytes))
-        for memory, intervals in used.values():
-            for begin, end in without(below(memory.nbytes()), union(intervals)):
-                give_back(memory, begin, end)
 
     def take(self, other: StatePieces) -> None:
         """Copy what another set of pieces has of the same elements."""
@@ -310,6 +264,11 @@ def _form_of(value: Any) -> KeptForm:
     if value.dim():
         return KeptForm(dtype, is_on_host, is_sliced=True)
     return KeptForm(dtype, is_on_host, value.item())
+
+
+def _has_memory(value: Any, device: torch.device) -> bool:
+    """Whether it is all that lies in a memory on this device."""
+    return is_sliced(value) and value.device == device and value.untyped_storage().nbytes() == value.nbytes
 
 
 def _empty(device: torch.device, size: int, dtype: torch.dtype) -> torch.Tensor:

@@ -49,7 +49,6 @@ class StateShard:
         optimizer.register_step_post_hook(lambda *_: self.leave_step())
         optimizer.register_state_dict_pre_hook(lambda *_: self._check_asked())
         optimizer.register_load_state_dict_pre_hook(lambda *_: self._check_asked())
-        self._is_seen = False  # the optimizer's state dict, by the script
         self._num_groups = len(optimizer.param_groups)
         self.exchange: BlockExchange | None = None  #: see `connect`
         #: What is still to be done to the gradients of a step, where blocks are divided.
@@ -65,9 +64,7 @@ class StateShard:
     @property
     def pieces(self) -> StatePieces:
         """What this worker has, in the memory where it lies, cut as it is computed."""
-        pieces = self._pieces or StatePieces.of_whole(self.places, self._optimizer.state)
-        pieces.is_seen = self._is_seen
-        return pieces
+        return self._pieces or StatePieces.of_whole(self.places, self._optimizer.state)
 
     @property
     def is_lost(self) -> bool:
@@ -122,7 +119,6 @@ class StateShard:
             self._fill(pieces)
         else:
             self._empty()
-            pieces.give_back()
 
     def connect(self, exchange: BlockExchange | None) -> None:
         """Say how blocks get what is not here; None: there are no others."""
@@ -376,7 +372,6 @@ class StateShard:
 
     def _check_asked(self) -> None:
         """Raises RuntimeError where the script gets or sets a state dict of which this worker has a part."""
-        self._is_seen |= not AwayTensor.is_open
         if self._pieces is not None and not AwayTensor.is_open:
             raise RuntimeError(AWAY)
 
