@@ -28,7 +28,6 @@ from swell.model.event import (
     Woke,
     WorkersLost,
 )
-from swell.model.job import Phase
 from swell.model.options import Domain
 from swell.model.plan import Allocation
 from swell.model.snapshot import Snapshot
@@ -163,24 +162,6 @@ def test_a_batch_that_could_not_be_changed_stays_and_is_tried_again_later(stand:
     stand.now_s += 60.0
     [again] = stand.say(Woke(at_s=stand.now_s))
     assert isinstance(again, Reconfigure) and again.generation == 3 and again.target == target(128)
-
-
-def test_of_a_gang_that_is_lost_meanwhile_the_change_is_over(stand: Stand) -> None:
-    stand.wants(128)
-    stand.lost(1)
-    record = stand.record
-    assert record.phase is Phase.STOPPING
-    assert record.gang.goal == Target(devices=(), configuration=target(96).configuration)
-
-
-def test_a_restart_in_between_changes_nothing(stand: Stand) -> None:
-    [command] = stand.wants(128)
-    saved = stand.core.save()
-    reborn = Stand()
-    reborn.core.load(saved)
-    assert reborn.core.save() == saved and reborn.core.under_way()[0] == command
-    reborn.resized(2)
-    assert reborn.record.global_batch == 128
 
 
 def test_the_noise_of_gradients_and_the_last_batch_are_told_through_a_restart_and_at_the_end(

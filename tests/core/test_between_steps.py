@@ -12,7 +12,6 @@ from tests.core.records import steady
 from swell.core.apply import apply
 from swell.core.gang import NO_GANG
 from swell.core.state import HeadState
-from swell.live.head_thread import fold_reports
 from swell.model.event import GangStarted, GangSuspended, JobProfiled, JobSubmitted, StepsReported
 from swell.model.job import BetweenSteps
 from swell.model.options import Domain
@@ -86,25 +85,6 @@ def test_the_expected_end_is_the_end_after_each_step_of_each_epoch(
             assert head.finish_s == pytest.approx(end_s, rel=1e-3)
         else:  # no evaluation has been seen
             assert head.finish_s == pytest.approx(total * STEP_S + last_s, rel=1e-3)
-
-
-def test_steps_are_shown_as_they_were_reported() -> None:
-    once = BetweenSteps(time_s=5.0, num_steps=10)
-    head = Head(40, once)
-    head.hear(ended_s(10, 10, 5.0), 10)
-    assert head.record.view().steps == 10
-    assert head.record.progress.counted_steps == pytest.approx(10 * 1.0 / 6.0)
-
-
-def test_reports_that_are_folded_tell_of_all_epochs() -> None:
-    once = BetweenSteps(time_s=2.0, num_steps=10)
-    head = Head(100, None)
-    reports = [head.report(3.1, 11, once), head.report(3.2, 12), head.report(6.3, 21, once)]
-    [folded] = fold_reports(reports)
-    assert isinstance(folded, StepsReported)
-    assert folded.between == BetweenSteps(time_s=4.0, num_steps=20, num_epochs=2)
-    [folded] = fold_reports(reports[1:])
-    assert isinstance(folded, StepsReported) and folded.between == once
 
 
 @pytest.mark.parametrize(("steps", "num_to_come"), [(15, 3), (0, 4)])

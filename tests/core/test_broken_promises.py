@@ -9,7 +9,7 @@ from tests.core.bench import Bench
 from tests.core.fakes import node, spec
 
 from swell.core.setbacks import LatestSetback, Setbacks
-from swell.model.event import ClockStepped, NodeJoined, NodeLost, NodeWarned, Opened, Outcome, QuotasSet, Woke
+from swell.model.event import NodeJoined, NodeLost, NodeWarned, Opened, Outcome, QuotasSet, Woke
 from swell.model.job import JobClass
 
 DEADLINE_S = 250.0
@@ -66,15 +66,6 @@ CAUSES: dict[str, Strike] = {
 def test_the_end_tells_how_late_it_is_and_the_cause(cause: str, is_folded: bool) -> None:
     text = late(CAUSES[cause], is_folded=is_folded)
     assert text == f"met its end condition, 12 s after its promised deadline: {cause}"
-
-
-def test_a_step_of_the_clock_brings_the_deadline_nearer() -> None:
-    text = late(lambda bench: bench.say(ClockStepped(at_s=bench.now_s, calendar_offset_s=30.0)))
-    assert text.endswith("42 s after its promised deadline: the machine's clock was set forward")
-
-
-def test_what_comes_again_is_counted() -> None:
-    assert late(lose_workers, lose_workers).endswith("deadline: it lost workers 2 times")
 
 
 def test_where_nothing_is_known_the_time_of_changes_is_told() -> None:

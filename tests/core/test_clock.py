@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import math
 
-import msgspec
 import pytest
 from tests.core.fakes import InTurns, core_of, node, profile, spec, strict
 
 from swell.core.core import Core
-from swell.core.state import read_saved
-from swell.model.event import AnyEvent, ClockStepped, JobProfiled, JobSubmitted, NodeJoined, Opened
+from swell.model.event import AnyEvent, ClockStepped, JobProfiled, JobSubmitted, NodeJoined
 from swell.model.job import JobClass
 from swell.model.plan import Allocation
 from swell.model.snapshot import Snapshot
@@ -67,12 +65,6 @@ def test_a_deadline_that_has_passed_by_it_is_said_to_have(core: Core) -> None:
     assert told(core)["strict"].endswith("set forward by 1 day: the deadline passed 23 h 50 min ago")
 
 
-def test_a_step_of_a_second_is_told_to_no_job(core: Core, policy: DeadlineWatch) -> None:
-    core.handle([ClockStepped(at_s=10.0, calendar_offset_s=1.0)])
-    assert policy.deadlines_s["strict"] == 599.0
-    assert told(core) == {} and core.state.calendar.stepped_s is None
-
-
 def test_later_deadlines_are_of_the_corrected_calendar(core: Core, policy: DeadlineWatch) -> None:
     core.handle([ClockStepped(at_s=10.0, calendar_offset_s=300.0)])
     late: list[AnyEvent] = [
@@ -82,20 +74,3 @@ def test_later_deadlines_are_of_the_corrected_calendar(core: Core, policy: Deadl
     core.handle(late[:1])
     core.handle(late[1:])
     assert policy.deadlines_s["late"] == 100.0
-
-
-def test_what_was_saved_before_there_were_calendars_is_read(core: Core) -> None:
-    saved = msgspec.json.decode(core.save())
-    del saved["calendar"]
-    for record in saved["records"]:
-        record.pop("calendar_offset_s", None)
-    old = core_of(DeadlineWatch())
-    old.load(msgspec.json.encode(saved))
-    assert read_saved(old.save()) == read_saved(core.save())
-
-
-def test_an_opening_without_a_calendar_changes_none(core: Core) -> None:
-    core.handle([ClockStepped(at_s=10.0, calendar_offset_s=300.0)])
-    calendar = core.state.calendar
-    core.handle([Opened(at_s=11.0, policy="in_turns")])
-    assert core.state.calendar == calendar

@@ -73,14 +73,6 @@ def test_a_job_has_all_devices_again_once_a_busy_machine_is_calm(head: Head, spe
     assert head.job("a").workers == 4
 
 
-def test_a_size_that_was_measured_for_a_moment_is_tried_again_in_a_minute(speed: Crowded) -> None:
-    """As on a machine that is busy just while the job begins, and then loses a node and gets another."""
-    head = begin(speed, 1.0)
-    speed.is_busy = False
-    head.run_for(75.0)
-    assert head.job("a").workers == 4
-
-
 def test_a_size_that_is_no_faster_is_tried_ever_more_seldom(head: Head) -> None:
     before = len(head.world.performed)
     for _ in range(9):

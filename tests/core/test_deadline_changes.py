@@ -5,25 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
-from tests.core.driven_world import ALL_FAULTS, DrivenWorld
 from tests.core.fakes import core_of, node, profile, spec, strict
-from tests.core.head import FATES, Head
-from tests.examples import fewer_if_quick
 
 from swell.core.core import Core
 from swell.model.command import AnyCommand
 from swell.model.event import (
-    AnyEvent,
-    CancelRequested,
     ClockStepped,
     DeadlineChangeAsked,
-    DrainRequested,
     JobProfiled,
     JobSubmitted,
     NodeJoined,
-    Opened,
     Woke,
 )
 from swell.model.job import AfterRefusal, JobClass, JobSpec
@@ -146,59 +139,8 @@ def test_a_newcomer_whose_other_deadline_is_refused_is_judged_by_its_first_one()
     assert job(core).is_promised and job(core).deadline_s == 60.0 and job(core).refusal
 
 
-def test_where_policies_promise_nothing_a_deadline_is_taken_as_it_is() -> None:
-    core = begun(spec(300), "fifo")
-    ask(core, 3.0)
-    view = job(core)
-    assert (view.deadline_s, view.is_promised, view.job_class) == (3.0, False, JobClass.STRICT)
-
-
-def test_a_draining_platform_decides_when_it_is_up_again() -> None:
-    core = begun(spec(300))
-    core.handle([DrainRequested(at_s=1.5)])
-    ask(core, 100.0)
-    assert job(core).asked_deadline_s == 100.0
-    core.handle([Opened(at_s=3.0)])
-    assert job(core).is_promised
-
-
 def test_a_deadline_is_a_time_of_day() -> None:
     core = begun(spec(300))
     core.handle([ClockStepped(at_s=1.5, calendar_offset_s=1000.0)])
     ask(core, 1100.0)
     assert job(core).is_promised and job(core).deadline_s == 100.0
-
-
-def test_of_a_job_that_is_being_cancelled_it_is_history() -> None:
-    core = begun(spec(300))
-    late: list[AnyEvent] = [DeadlineChangeAsked(at_s=3.0, job_id="a", deadline_s=90.0)]
-    core.handle([CancelRequested(at_s=2.0, job_id="a")])
-    core.handle(late)
-    assert core.state.ignored == late
-
-
-@pytest.mark.slow
-@settings(max_examples=fewer_if_quick(15), deadline=None)
-@given(
-    st.integers(0, 2**20),
-    st.sampled_from(["elasticflow", "edf_admission"]),
-    st.lists(st.sampled_from([*FATES, "ask", "ask or accept"]), max_size=40),
-    st.randoms(use_true_random=False),
-)
-def test_kills_folds_and_replays_lead_to_the_same_answers(
-    seed: int, policy: str, fates: list[str], random: Any
-) -> None:
-    """`Head` holds every life to a twin that never dies, command by command and state by state."""
-    world = DrivenWorld(seed, ALL_FAULTS)
-    head = Head(lambda: core_of(new_policy(policy)), world)
-    world.join(node("n0", 4))
-    for number in range(4):
-        head.submit(f"job{number}", strict(60.0, steps=80) if number % 2 else spec(60 + 30 * number))
-    for fate in fates:
-        if not head.undergo(fate):
-            accept_in_s = 60.0 if fate == "ask or accept" else None
-            head.ask_deadline(f"job{random.randrange(4)}", random.choice([2.0, 8.0, 40.0]), accept_in_s)
-    world.calm_down()
-    world.join(node("n0", 4))
-    head.run()
-    assert len(head.ended) == 4 and not world.gangs

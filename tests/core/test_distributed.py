@@ -46,8 +46,3 @@ def test_a_job_whose_workers_get_equal_parts_has_sizes_that_divide_its_batch() -
     job = restart(args=("--batch={local_batch}",), global_batch=12)
     assert job_sizes(job, 8, Sizes.EVERY).tolist() == [1, 2, 3, 4, 6]
     assert job_sizes(restart(global_batch=12), 8, Sizes.EVERY).tolist() == [*range(1, 9)]
-
-
-def test_a_job_of_an_older_journal_grows_as_ever() -> None:
-    head, _ = on_four_devices(restart())
-    head.run_until(lambda: head.job("job").workers == 4)

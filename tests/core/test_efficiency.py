@@ -15,23 +15,11 @@ from tests.throughput.test_open_batches import CACHED, MOST, OWN, SIZES, believe
 from swell.model.plan import Allocation
 from swell.model.snapshot import Snapshot
 from swell.policies.policy import Policy
-from swell.policies.registry import InvalidParameter, new_policy
 from swell.policies.saxena import Saxena
-from swell.throughput.batch_table import efficiency, worth
-from swell.throughput.belief import FittedBelief
 from swell_papers.policies.pollux import Pollux
 
 #: No batch is faster on one worker, larger ones are on several.
 SCALING = {4: 0.02, 64: 0.32, 512: 2.56}
-
-
-@given(st.integers(1, 512), st.integers(1, 512), st.floats(0.0, 1e6))
-def test_efficiency_times_samples_is_worth(own: int, batch: int, noise: float) -> None:
-    """It falls with the batch, from 1 at the own one, and no more than the batch grows."""
-    at, more = efficiency(np.array([float(batch), batch + 1.0]), own, noise)
-    assert at * batch / own == pytest.approx(float(worth(np.array([float(batch)]), own, noise)[0]))
-    assert more <= at * (1 + 1e-12)
-    assert efficiency(np.array([float(own)]), own, noise)[0] == pytest.approx(1.0)
 
 
 def test_noise_changes_no_rate_of_a_job_that_ends_after_its_samples() -> None:
@@ -66,15 +54,6 @@ def test_the_best_by_goodput_is_no_larger_the_less_noise_there_is(
         sizes.append(batches)
     # A batch that the job has is kept within 5 %, so that neighbours of it may change places.
     assert (sizes[0] <= 1.5 * sizes[1]).all()
-
-
-def test_noise_survives_a_restart_and_another_trial_run() -> None:
-    belief = believed(job(), profile(SCALING))
-    belief.learn_noise("j", 300.0)
-    again = FittedBelief()
-    again.restore(belief.state())
-    again.learn_profile("j", job(), profile(CACHED))
-    assert again.noise_scale("j") == 300.0
 
 
 # ---------------------------------------------------------------- policies
@@ -120,14 +99,3 @@ def test_an_expected_end_is_that_of_the_samples() -> None:
     assert told.workers.tolist() == plain.workers.tolist()
     assert told.account.forecast.finish_s.tolist() == plain.account.forecast.finish_s.tolist()
     assert math.isfinite(told.account.forecast.finish_s[0])
-
-
-def test_the_paper_is_the_default_and_a_parameter_has_its_bounds() -> None:
-    assert not Saxena().offered.weighs_efficiency and Pollux().offered.weighs_efficiency
-    assert new_policy("saxena", {"weighs_efficiency": 1}).offered.weighs_efficiency
-    assert new_policy("saxena", {"weighs_efficiency": 1}).offered.weighs_efficiency
-    for value in (2.0, -1.0, 0.5, math.nan):
-        with pytest.raises(InvalidParameter, match="weighs_efficiency"):
-            new_policy("saxena", {"weighs_efficiency": value})
-    with pytest.raises(InvalidParameter, match="has no parameter 'weighs_efficiency'"):
-        new_policy("pollux", {"weighs_efficiency": 1.0})

@@ -58,24 +58,3 @@ def test_it_stays_moved_over_a_restart_of_the_daemon() -> None:
     bench.started(1)
     bench.core.load(bench.core.save())
     assert finish_s(bench) == pytest.approx(up_s + RUNS_S)
-
-
-def test_a_restart_of_the_daemon_before_the_start_makes_no_difference() -> None:
-    bench = Bench()
-    launched(bench)
-    bench.core.load(bench.core.save())
-    bench.now_s += 7.5
-    up_s = bench.now_s
-    bench.started(1)
-    assert finish_s(bench) == pytest.approx(up_s + RUNS_S)
-
-
-def test_a_plan_made_after_the_start_is_believed_as_it_is() -> None:
-    bench = Bench()
-    launched(bench)
-    bench.now_s += 7.5
-    up_s = bench.now_s
-    bench.started(1)
-    bench.submit("b", spec(STEPS))
-    bench.profiled("b")  # needs a plan
-    assert finish_s(bench) == pytest.approx(up_s + RUNS_S)

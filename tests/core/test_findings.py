@@ -71,15 +71,6 @@ def test_what_was_accepted_at_submission_does_not_hold() -> None:
     assert (head.job("job").findings, head.job("job").held_by) == ((TOKENS, DROPOUT), ())
 
 
-def test_known_differences_and_old_profiles_do_not_hold() -> None:
-    def grows(found: tuple[JobFinding, ...] | None) -> None:
-        head, _ = head_with(found, spec(2000))
-        head.run_until(lambda: head.job("job").workers == 4)
-
-    for found in ((DROPOUT,), (), None):
-        grows(found)
-
-
 def test_why_a_job_is_held_and_what_its_owner_accepted_is_told() -> None:
     told = ""
 

@@ -6,14 +6,10 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from tests.core.driven_world import ALL_FAULTS, DrivenWorld
+from tests.core.driven_world import DrivenWorld
 from tests.core.fakes import core_of, node, profile, spec, strict
-from tests.core.head import FATES, Head
-from tests.examples import fewer_if_quick
+from tests.core.head import Head
 
-from swell.core.core import Core
 from swell.model.command import StopGang, SuspendGang
 from swell.model.event import (
     AnyEvent,
@@ -148,22 +144,6 @@ def test_a_counter_offer_is_taken_as_at_its_submission() -> None:
     assert done.is_promised and done.deadline_s is not None and 20.0 < done.deadline_s < 500.0
 
 
-def test_what_is_held_already_or_is_cancelled_is_not_held() -> None:
-    core: Core = core_of(new_policy("fifo"))
-    core.handle([JobSubmitted(at_s=1.0, job_id="a", spec=spec(300))])
-    early: list[AnyEvent] = [ResumeRequested(at_s=1.5, job_id="a")]
-    core.handle(early)
-    assert core.state.ignored == early
-    core.handle([HoldRequested(at_s=2.0, job_id="a")])
-    again: list[AnyEvent] = [HoldRequested(at_s=3.0, job_id="a")]
-    core.handle(again)
-    assert core.state.ignored == again
-    core.handle([CancelRequested(at_s=4.0, job_id="a")])
-    assert [view.phase for view in core.ended_views()] == [Phase.CANCELLED]
-    core.handle(early)
-    assert core.state.ignored == early
-
-
 def test_a_job_that_follows_others_waits_for_them_and_then_as_every_newcomer() -> None:
     core = core_of(new_policy("elasticflow"))
     core.handle([NodeJoined(at_s=0.0, node=node())])
@@ -196,32 +176,3 @@ def test_one_that_is_resumed_or_cancelled_waits_no_more() -> None:
     late: list[AnyEvent] = [PredecessorsSucceeded(at_s=4.0, job_id="b")]
     core.handle(late)
     assert core.state.ignored == late
-
-
-@pytest.mark.slow
-@settings(max_examples=fewer_if_quick(15), deadline=None)
-@given(
-    st.integers(0, 2**20),
-    st.sampled_from(["elasticflow", "edf_admission", "hu"]),
-    st.lists(st.sampled_from([*FATES, "hold", "resume"]), max_size=40),
-    st.randoms(use_true_random=False),
-)
-def test_kills_folds_and_replays_lead_to_the_same(
-    seed: int, policy: str, fates: list[str], random: Any
-) -> None:
-    """`Head` holds every life to a twin that never dies, command by command and state by state."""
-    world = DrivenWorld(seed, ALL_FAULTS)
-    head = Head(lambda: core_of(new_policy(policy)), world)
-    world.join(node("n0", 4))
-    for number in range(4):
-        head.submit(f"job{number}", strict(60.0, steps=80) if number % 2 else spec(60 + 30 * number))
-    for fate in fates:
-        if not head.undergo(fate):
-            change = head.hold if fate == "hold" else head.resume
-            change(f"job{random.randrange(4)}")
-    world.calm_down()
-    world.join(node("n0", 4))
-    for number in range(4):
-        head.resume(f"job{number}")
-    head.run()
-    assert len(head.ended) == 4 and not world.gangs

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 import msgspec
-import pytest
 from tests.core.bench import only
 from tests.core.fakes import Fixed, core_of, node, profile, spec
 
@@ -124,41 +123,6 @@ def test_a_node_of_a_new_kind_waits_aside_until_its_kind_is_allowed() -> None:
     assert core.kinds == ("slow", "odd")
 
 
-def test_the_first_kind_of_a_platform_without_devices_of_its_own_is_taken_and_no_second_one() -> None:
-    core = asking()
-    core.handle([join(of_kind("slow", "n0"), 1.0), join(of_kind("odd", "n1"), 1.0)])
-    assert (names(core), core.kinds) == (["n0"], ("slow",))
-    core.handle([NodeLost(at_s=2.0, name="n0"), join(of_kind("odd", "n1"), 3.0)])
-    assert (names(core), core.kinds) == ([], ("slow",)), "its jobs wait for what they were submitted to"
-    core.handle([join(of_kind("slow", "n0"), 4.0)])
-    assert names(core) == ["n0"]
-
-
-def test_a_kind_may_be_allowed_before_a_node_of_it_joins() -> None:
-    core = asking("slow")
-    core.handle([KindAllowed(at_s=1.0, kind="fast")])
-    core = again(core)
-    core.handle([join(of_kind("fast", "n1"), 2.0)])
-    assert names(core) == ["node-slow", "n1"]
-
-
-def test_what_waits_aside_makes_no_core_and_goes_with_its_host() -> None:
-    core = asking("slow")
-    for number in range(50):
-        core.handle([join(of_kind(f"odd-{number}", "n1"), 1.0 + number)])
-    assert len(read_platform(core.save()).kinds) == 1 and len(core.lost_nodes) == 1
-    core.handle([NodeLost(at_s=60.0, name="n1", cause="its lease is over")])
-    core.handle([KindAllowed(at_s=61.0, kind="odd-49")])
-    assert names(core) == ["node-slow"]
-
-
-def test_a_node_that_becomes_one_of_a_new_kind_is_lost_to_the_kind_that_it_had() -> None:
-    core = asking("slow")
-    core.handle([join(of_kind("slow", "n1"), 1.0)])
-    core.handle([join(of_kind("odd", "n1"), 2.0)])
-    assert names(core) == ["node-slow"] and "waits aside" in core.lost_nodes[0].cause
-
-
 def test_borrowed_nodes_of_all_kinds_are_counted_also_by_a_core_that_is_opened_again() -> None:
     core = asking("slow", "fast")
     assert core.reclaims.view(0.0) is None
@@ -173,21 +137,6 @@ def test_borrowed_nodes_of_all_kinds_are_counted_also_by_a_core_that_is_opened_a
         board.post(TurnNews.of(platform))
         later = board.latest.reclaims.view(13.0)
         assert later is not None and later.lent_s == 3 * 2.0 + 2 * 10.0
-
-
-def test_a_platform_that_is_opened_again_hears_again_who_waits() -> None:
-    core = asking("slow")
-    core.handle([join(of_kind("odd", "n1"), 1.0)])
-    core.handle([Opened(at_s=2.0, kinds=("slow",)), KindAllowed(at_s=3.0, kind="odd")])
-    assert names(core) == ["node-slow"], "its host may be gone by now"
-
-
-def test_a_journal_of_a_version_that_did_not_ask_is_followed_as_it_was() -> None:
-    core = new()
-    core.handle([Opened(at_s=0.0), join(of_kind("slow", "n0")), join(of_kind("fast", "n1"))])
-    assert core.kinds == ("slow", "fast")
-    core.handle([Opened(at_s=1.0, kinds=("slow",)), join(of_kind("fast", "n2"), 2.0)])
-    assert len(names(core)) == 3, "a kind that jobs could have is allowed"
 
 
 # ---------------------------------------------------------------- jobs and kinds
@@ -224,17 +173,6 @@ def test_a_job_whose_kind_is_not_known_does_not_say_that_no_node_is_there() -> N
     assert reasons(core)["a"] == told
 
 
-def test_an_end_that_is_known_before_the_kind_of_its_node_holds_for_it() -> None:
-    core, _ = two_kinds()
-    core.handle([NodeEndKnown(at_s=3.0, name="n9", until_s=500.0)])
-    core.handle([NodeJoined(at_s=4.0, node=of_kind("third", "n9"))])
-    assert core.ends_s == {"n9": 500.0}
-    core.handle([NodeEndKnown(at_s=5.0, name="n9", until_s=900.0)])
-    assert core.ends_s == {"n9": 900.0}
-    core.handle([NodeLost(at_s=6.0, name="n9", cause="gone")])
-    assert not core.ends_s
-
-
 def test_events_reach_the_core_that_has_the_job_or_the_node() -> None:
     core, _ = two_kinds()
     assert not core.handle([NodeWarned(at_s=3.0, name="n1")]) and core.warned.keys() == {"n1"}
@@ -263,18 +201,6 @@ def test_a_node_that_comes_back_with_another_kind_is_lost_to_the_first_one() -> 
     assert {one.name: one.kind for one in core.cluster.nodes} == {"n0": "fast", "n1": "fast"}
 
 
-def test_of_a_node_that_was_lost_under_several_kinds_the_latest_cause_is_told() -> None:
-    core, _ = two_kinds()
-    core.handle([NodeLost(at_s=3.0, name="n1", cause="its power failed")])
-    core.handle([join(of_kind("slow", "n1"), 4.0)])
-    assert not core.lost_nodes and not again(core).lost_nodes
-    core.handle([NodeLost(at_s=5.0, name="n1", cause="its line broke")])
-    assert [lost.cause for lost in core.lost_nodes] == ["its line broke"]
-    core.handle([join(of_kind("slow", "n1"), 6.0), NodeLost(at_s=7.0, name="n1", cause="it froze")])
-    core.handle([join(of_kind("fast", "n1"), 8.0), NodeLost(at_s=9.0, name="n1")])
-    assert not core.lost_nodes, "its owner has taken it away"
-
-
 def test_the_only_kind_is_what_the_nodes_are_until_a_job_has_named_it() -> None:
     core = new()
     core.handle([submit("a"), join(of_kind("slow", "n0"))])
@@ -282,28 +208,6 @@ def test_the_only_kind_is_what_the_nodes_are_until_a_job_has_named_it() -> None:
     assert kinds(core) == ["fast"] and core.views()[0].kind == "fast", "as after another `swell up`"
     core.handle([submit("b", "fast", 4.0), NodeLost(at_s=4.0, name="n0"), join(of_kind("slow", "n0"), 4.0)])
     assert core.kinds == ("fast", "slow")
-    assert {view.id: view.kind for view in core.views()} == {"a": "fast", "b": "fast"}
-
-
-@pytest.mark.parametrize("joined", [("slow", "fast"), ("fast", "slow")])
-def test_a_job_that_was_there_before_all_nodes_is_not_moved_to_a_second_kind(joined: tuple[str, str]) -> None:
-    core = new()
-    core.handle([submit("a"), submit("b", "fast")])
-    assert core.kinds == ("fast",)
-    core = again(core)
-    for at_s, kind in zip((2.0, 3.0), joined, strict=True):
-        core.handle([join(of_kind(kind, kind), at_s)])
-    assert {view.id: view.kind for view in core.views()} == {"a": "slow", "b": "fast"}
-    assert {view.id: view.reason_code for view in core.views()} == dict.fromkeys("ab", "profiling")
-    assert again(core).save() == core.save()
-
-
-def test_a_job_without_a_kind_is_of_the_only_one_that_was_known_before_it() -> None:
-    """Else it would have been refused, or have got its kind."""
-    core = new()
-    core.handle([submit("b", "fast"), submit("a")])
-    core.handle([join(of_kind("slow", "n0")), join(of_kind("fast", "n1"))])
-    assert core.kinds == ("slow", "fast")
     assert {view.id: view.kind for view in core.views()} == {"a": "fast", "b": "fast"}
 
 
@@ -321,14 +225,6 @@ def test_a_new_kind_begins_with_what_the_platform_knows() -> None:
 
 def lose(core: PlatformCore, job: str, at_s: float) -> Sequence[AnyCommand]:
     return core.handle([GangEnded(at_s=at_s, job_id=job, generation=1, outcome=Outcome.LOST, steps=0)])
-
-
-def test_the_world_is_asked_for_the_earliest_that_a_core_waits_for() -> None:
-    core, _ = two_kinds()
-    assert lose(core, "a", 10.0) == [WakeAt(at_s=11.0)] and lose(core, "b", 10.5) == []
-    woken = core.handle([Woke(at_s=11.0)])
-    assert launches(woken).keys() == {"a"} and woken[-1] == WakeAt(at_s=11.5)
-    assert launches(core.handle([Woke(at_s=11.5)])).keys() == {"b"}
 
 
 def test_a_fold_holds_all_kinds_and_goes_on_alike() -> None:
@@ -367,27 +263,6 @@ def test_a_gang_that_no_journal_explains_keeps_its_devices_until_it_is_gone() ->
         "a": ("n1.0", "n1.1", "n1.2", "n1.3"),
         "b": ("n0.0", "n0.1", "n0.2", "n0.3"),
     }
-
-
-def test_a_gang_on_a_node_that_is_away_is_kept_by_the_same_core_after_a_fold() -> None:
-    core = new()
-    core.handle([join(of_kind("slow", "n0")), join(of_kind("fast", "n1")), submit("b")])
-    core.handle([NodeLost(at_s=2.0, name="n1", cause="its line broke", is_host_kept=True)])
-    devices = ("n1.0", "n1.1", "n1.2", "n1.3")
-    found = GangFound(at_s=3.0, job_id="b", generation=3, devices=devices, steps=10)
-    back = join(of_kind("fast", "n1"), 4.0)
-    after = again(core)
-    for batch in ([found], [back]):
-        assert after.handle(batch) == core.handle(batch)
-        assert after.save() == core.save()
-        assert after.unknown_owner == core.unknown_owner == dict.fromkeys(devices, "b")
-
-
-def test_a_request_about_a_job_is_answered_by_its_own_core_alone() -> None:
-    """The core that keeps the devices of the gang knows no such job: there it would be out of date."""
-    core = found_elsewhere()
-    core.handle([CancelRequested(at_s=1.0, job_id="b")])
-    assert core.ignored == [] and [view.id for view in core.ended_views()] == ["b"]
 
 
 def test_all_nodes_can_be_of_another_kind_at_the_next_start() -> None:

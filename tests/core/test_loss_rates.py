@@ -36,11 +36,6 @@ def test_a_gang_on_n_nodes_is_lost_n_times_as_often_as_long_as_nothing_was_seen(
     assert mean_s(Cluster(nodes(9, is_borrowed)), num) == pytest.approx(assumed_s / num)
 
 
-def test_each_pool_counts_by_its_own_rate() -> None:
-    cluster = Cluster((*nodes(1), *nodes(1, is_borrowed=True)))
-    assert mean_s(cluster, 2) == pytest.approx(1.0 / (1.0 / OWNED_NODE_S + 1.0 / BORROWED_NODE_S))
-
-
 def test_what_was_seen_outweighs_what_is_assumed() -> None:
     reclaims = Reclaims(num_reclaimed=999, lent_node_s=999 * 600.0)
     assert mean_s(Cluster(nodes(1, is_borrowed=True)), 1, reclaims=reclaims) == pytest.approx(600.0, rel=0.01)
@@ -55,10 +50,3 @@ def test_gangs_that_go_on_with_some_of_their_workers_need_fewer_checkpoints() ->
     losses.note_gang(1, is_whole=True)
     assert mean_s(cluster, 4, losses) == pytest.approx(10 * OWNED_NODE_S / 4)
     assert mean_s(cluster, 1, losses) == pytest.approx(OWNED_NODE_S), "its only node has all there is"
-
-
-def test_owned_nodes_are_counted_for_as_long_as_they_are_there() -> None:
-    losses = LossRates()
-    losses.note_nodes(Cluster(nodes(3)), 10.0)
-    losses.note_nodes(Cluster(nodes(1)), 30.0)
-    assert losses.owned_per_s(50.0) == pytest.approx(1 / (OWNED_NODE_S + 3 * 20.0 + 20.0))

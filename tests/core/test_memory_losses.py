@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 import pytest
 from hypothesis import given, settings
@@ -15,7 +13,7 @@ from tests.examples import share_of_examples
 from swell.core.backoff import LONGEST_BACK_OFF_S, MAX_SETBACKS
 from swell.model.command import AnyCommand, LaunchGang
 from swell.model.event import GangEnded, JobProfiled, NodeJoined, Outcome, Woke
-from swell.model.job import Elasticity, JobSpec, Phase
+from swell.model.job import JobSpec, Phase
 from swell.model.plan import Allocation
 from swell.model.snapshot import Snapshot
 
@@ -100,34 +98,6 @@ def test_the_failure_names_the_limit_the_rule_and_the_remedy(num_steps: int) -> 
     assert failed.message == "worker 0 was killed"
 
 
-def test_each_try_waits_longer_though_steps_were_finished() -> None:
-    losses = Losses()
-    waits_s = [losses.lose() for _ in range(MAX_SETBACKS - 1)]
-    assert waits_s == sorted(waits_s) and waits_s[-1] == LONGEST_BACK_OFF_S
-
-
-def test_a_restart_job_that_lasts_is_failed_too() -> None:
-    """That it was up for long is no progress where it always ends at its limit."""
-    job = spec(None, elasticity=Elasticity.RESTART, estimate_s=1e6, memory_bytes=1_000_000_000, min_workers=1)
-    losses = Losses(job)
-    for _ in range(MAX_SETBACKS):
-        assert losses.phase() is Phase.RUNNING
-        losses.now_s += 10.0 * LONGEST_BACK_OFF_S
-        losses.lose(num_steps=0)
-    assert losses.phase() is Phase.FAILED and "no step was saved" in losses.job().reason
-
-
-def test_it_counts_on_after_a_restart_of_the_daemon() -> None:
-    losses = Losses()
-    for _ in range(MAX_SETBACKS - 1):
-        losses.lose()
-    saved = losses.core.save()
-    losses.core = Bench(policy=losses.policy).core
-    losses.core.load(saved)
-    losses.lose()
-    assert losses.phase() is Phase.FAILED
-
-
 class Smallest(Fixed):
     """Gives each job the smallest size that it is offered."""
 
@@ -168,19 +138,3 @@ def test_a_part_of_a_divided_state_that_is_too_much_is_half_as_large_from_then_o
     while losses.phase() is Phase.RUNNING:
         losses.lose(num_steps=0)
     assert losses.phase() is Phase.FAILED
-
-
-@pytest.mark.parametrize(
-    ("job", "loss"),
-    [
-        ({"each": 2}, {"num_steps": 0}),
-        ({"divided_bytes": 0}, {"num_steps": 0}),
-        ({}, {"num_steps": 5}),
-        ({}, {"num_steps": 0, "is_over_memory": False}),
-    ],
-    ids=["two on a node have one limit", "not divided", "a step had fitted", "another cause"],
-)
-def test_other_losses_say_nothing_of_its_size(job: dict[str, int], loss: dict[str, Any]) -> None:
-    losses = Divided(**job)
-    losses.lose(**loss)
-    assert (losses.sizes[-1], losses.job().least_by_memory) == (1, 1)

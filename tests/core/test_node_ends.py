@@ -32,18 +32,3 @@ def test_an_end_is_forgotten_with_the_host_and_not_while_that_is_only_away() -> 
     assert bench.core.ends_s
     bench.say(NodeLost(at_s=bench.now_s, name="n0", cause="gone"))
     assert not bench.core.ends_s
-
-
-def test_an_end_that_has_passed_holds_as_long_as_the_node_is_there() -> None:
-    bench = Bench()
-    bench.say(NodeEndKnown(at_s=bench.now_s, name="n0", until_s=110.0), after_s=20.0)
-    bench.say(NodeEndKnown(at_s=bench.now_s, name="n1", until_s=500.0))
-    assert bench.core.ends_s == {"n0": 110.0}
-
-
-def test_ends_of_hosts_that_never_joined_are_forgotten_once_they_have_passed() -> None:
-    bench = Bench()
-    bench.say(NodeEndKnown(at_s=bench.now_s, name="never", until_s=bench.now_s + 10.0), after_s=20.0)
-    bench.say(NodeEndKnown(at_s=bench.now_s, name="n0", until_s=bench.now_s + 90.0))
-    bench.say(NodeJoined(at_s=bench.now_s, node=node("never", 4)))
-    assert bench.core.ends_s.keys() == {"n0"}

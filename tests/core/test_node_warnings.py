@@ -15,7 +15,7 @@ from tests.examples import Shown, share_of_examples
 from swell.core.backoff import MAX_SETBACKS
 from swell.core.leaving_nodes import together
 from swell.live.recovery import changed_nodes
-from swell.model.command import LaunchGang, ProfileJob, Reconfigure, SuspendGang
+from swell.model.command import ProfileJob, Reconfigure, SuspendGang
 from swell.model.event import (
     GangEnded,
     JobSubmitted,
@@ -194,31 +194,6 @@ def test_what_a_lost_worker_wrote_last_tells_why() -> None:
     assert told.endswith("worker 0 exited with status 143; its log ends: parts of the state are lost")
 
 
-def test_a_gang_of_which_nothing_is_heard_is_not_believed_to_do_more_than_there_is() -> None:
-    """Its machine is gone, and its lease is not over."""
-    bench = Bench()
-    generation = bench.run("a", 4)
-    bench.reported(generation, 10, step_s=1.0)
-    bench.now_s += 1e6
-    bench.lost(generation, bench.job().devices[0])
-    assert bench.job().steps == bench.job().total_steps == 1000
-
-
-def test_a_launch_that_is_lost_with_its_node_is_no_fault_of_the_job_however_often() -> None:
-    bench = Bench()
-    bench.want(a=4)
-    bench.submit("a")
-    launch = only(bench.profiled("a"), LaunchGang)
-    lost = GangEnded(at_s=0.0, job_id="a", generation=0, outcome=Outcome.LOST, steps=0, message="n0 is lost")
-    for _ in range(2 * MAX_SETBACKS):
-        ended = msgspec.structs.replace(lost, at_s=bench.now_s, generation=launch.generation)
-        bench.say(NodeLost(at_s=bench.now_s, name="n0", cause="gone"), ended)
-        assert bench.phase() is Phase.QUEUED
-        told = [story.text for _, story in bench.core.stories() if story.code == "requeued"]
-        assert told and told[-1].endswith("and waits to go on from its last checkpoint: n0 is lost")
-        launch = only(bench.say(NodeJoined(at_s=bench.now_s, node=node("n0", 8))), LaunchGang)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "cause",
@@ -316,17 +291,6 @@ def test_a_warning_outlives_the_daemon_and_ends_with_the_node_or_at_a_word() -> 
     assert not core.state.warned
 
 
-def test_a_warning_outlives_the_controller() -> None:
-    """Its successor tells of every node that hosts have, as of now."""
-    core = core_of()
-    core.handle([NodeJoined(at_s=1.0, node=node("n0")), NodeWarned(at_s=2.0, name="n0", until_s=9.0)])
-    warned = dict(core.state.warned)
-    core.handle([NodeJoined(at_s=3.0, node=node("n0"))])
-    assert core.state.warned == warned and warned and core.state.num_stale == 1
-    core.handle([NodeLost(at_s=4.0, name="n0"), NodeJoined(at_s=5.0, node=node("n0"))])
-    assert not core.state.warned, "its machine was restarted"
-
-
 def test_a_warning_stays_with_a_node_whose_host_is_kept_until_the_host_is_lost() -> None:
     """Other users had all its devices for a while, or its host was not reached."""
     core = core_of()
@@ -341,15 +305,6 @@ def test_a_warning_stays_with_a_node_whose_host_is_kept_until_the_host_is_lost()
     assert not reborn.state.warned
 
 
-def test_a_node_that_is_away_may_be_warned_of_and_cleared() -> None:
-    core = core_of()
-    core.handle([NodeJoined(at_s=1.0, node=node("n0"))])
-    core.handle([NodeLost(at_s=2.0, name="n0", is_host_kept=True), NodeWarned(at_s=3.0, name="n0")])
-    assert core.state.warned
-    core.handle([NodeCleared(at_s=4.0, name="n0")])
-    assert not core.state.warned and not core.state.num_stale
-
-
 def test_one_who_clears_a_warning_of_its_own_leaves_that_of_another() -> None:
     core = core_of()
     core.handle([NodeJoined(at_s=1.0, node=node("n0")), NodeWarned(at_s=2.0, name="n0", why="a user")])
@@ -357,12 +312,6 @@ def test_one_who_clears_a_warning_of_its_own_leaves_that_of_another() -> None:
     assert core.state.warned and core.state.num_stale == 1
     core.handle([NodeCleared(at_s=4.0, name="n0", why="a user")])
     assert not core.state.warned
-
-
-def test_a_warning_of_a_node_that_is_not_there_is_stale() -> None:
-    core = core_of()
-    core.handle([NodeWarned(at_s=1.0, name="n0"), NodeCleared(at_s=1.0, name="n0")])
-    assert core.state.num_stale == 2 and not core.state.warned
 
 
 def test_lost_nodes_are_remembered_with_the_cause_until_they_are_back() -> None:
@@ -402,26 +351,3 @@ def test_a_change_whose_devices_another_user_took_is_no_failure_of_the_job() -> 
     bench.want(a=4)
     again = only(bench.resize_failed(change.generation), Reconfigure)
     assert len(again.target.devices) == 4, "at once, with what is left"
-
-
-def test_a_launch_whose_devices_another_user_took_is_tried_again_at_once() -> None:
-    bench = Bench()
-    bench.want(a=8)
-    bench.submit("a")
-    launch = only(bench.profiled("a"), LaunchGang)
-    bench.say(NodeJoined(at_s=bench.now_s, node=node("n0", 4)))
-    bench.want(a=4)
-    again = only(bench.gone(launch.generation), LaunchGang)
-    assert len(again.target.devices) == 4
-
-
-def test_a_change_that_fails_on_a_node_that_is_to_be_left_is_a_failure_like_any_other() -> None:
-    """Its devices are still there."""
-    bench = Bench()
-    bench.run("a", 2)
-    bench.want(a=4)
-    change = only(bench.say(Woke(at_s=bench.now_s), after_s=10.0), Reconfigure)
-    bench.say(NodeWarned(at_s=bench.now_s, name="n0"))
-    bench.resize_failed(change.generation)
-    told = [story.text for _, story in bench.core.stories() if story.code == "resize_failed"]
-    assert len(told) == 1 and "the change did not work" in told[0]

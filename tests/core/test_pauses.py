@@ -29,15 +29,11 @@ from swell.core.state import HeadState
 from swell.core.table import LEAST_REMAINING_STEPS, JobTable
 from swell.model.cluster import Cluster
 from swell.model.event import (
-    GangEnded,
     GangResized,
     GangStarted,
-    GangSuspended,
     JobProfiled,
     JobSubmitted,
-    Outcome,
     StepsReported,
-    WorkersLost,
 )
 from swell.model.job import Elasticity
 from swell.model.node import Node
@@ -81,11 +77,6 @@ def cost_s(view: Snapshot, workers: int, is_start: bool = False) -> float:
 def expected_idle_s(cost_s: float, elapsed_s: float) -> float:
     left_s = cost_s - elapsed_s
     return left_s if left_s > 0 else -OVERDUE_SHARE * left_s
-
-
-def test_a_gang_that_trains_is_not_idle_and_may_change() -> None:
-    view = of_one(record_of(steady("d0", "d1")), 20.0)
-    assert view.idle_s.tolist() == [0.0] and not view.is_pinned[0]
 
 
 @given(elapsed_s=st.floats(0.0, 100.0), num=st.sampled_from([1, 2, 4]))
@@ -158,12 +149,6 @@ def test_a_job_that_should_have_ended_has_the_more_to_do_the_longer_it_does_not(
     )
 
 
-@given(left_s=st.floats(0.001, 10.0))
-def test_what_is_left_of_the_last_step_is_no_more_than_that(left_s: float) -> None:
-    record = record_of(steady("d0"), done_steps=1000.0 - 10.0 * left_s, as_of_s=20.0, rate_per_s=10.0)
-    assert of_one(record, 20.0).remaining_steps[0] == pytest.approx(10.0 * left_s)
-
-
 class Told:
     """A head that is told what one job does."""
 
@@ -209,26 +194,6 @@ def test_a_resize_is_a_pause_until_the_next_report() -> None:
     assert progress.believed_steps(21.0) > 101.0
 
 
-def test_a_restart_job_reports_nothing_and_so_is_not_believed_to_pause_for_ever() -> None:
-    told = Told(elasticity=Elasticity.RESTART)
-    told.resize(10.0, 100, "n0.0", "n0.1")
-    assert told.record.progress.paused_since_s is None
-
-
-@pytest.mark.parametrize("is_lost", [False, True])
-def test_a_gang_that_is_gone_or_broken_pauses_no_more(is_lost: bool) -> None:
-    told = Told()
-    told.resize(10.0, 100, "n0.0", "n0.1")
-    generation = told.record.generation
-    if is_lost:
-        lost = WorkersLost(at_s=11.0, job_id="a", generation=generation, devices=("n0.1",), message="-9")
-        apply(told.state, lost)
-    else:
-        told.record.become(told.record.gang.save())
-        apply(told.state, GangSuspended(at_s=11.0, job_id="a", generation=generation, steps=100))
-    assert told.record.progress.paused_since_s is None and told.record.progress.pauses == ()
-
-
 # A gang that never says how long its steps take
 
 
@@ -257,27 +222,6 @@ def test_a_stretch_that_says_nothing_new_changes_no_belief(steps: int, fields: M
     told = Told(**fields)
     told.resize(10.0, steps, "n0.0", "n0.1")
     assert told.rate_per_s() == pytest.approx(10.0)
-
-
-def test_who_says_how_long_steps_take_is_believed_instead() -> None:
-    told = Told()
-    told.report(5.0, 25, step_s=0.125)
-    told.resize(10.0, 50, "n0.0", "n0.1")
-    assert told.rate_per_s() == pytest.approx(10.0)
-
-
-@pytest.mark.parametrize(("outcome", "rates"), [(Outcome.SUCCEEDED, [5.0]), (Outcome.FAILED, [])])
-def test_of_a_gang_that_failed_nothing_is_learnt(
-    outcome: Outcome, rates: list[float], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    told, learnt = Told(), list[float]()
-
-    def note(job_id: str, num_workers: int, step_s: float, *more: Any) -> None:
-        learnt.append(1.0 / step_s)
-
-    monkeypatch.setattr(told.state.belief, "learn_rate", note)
-    apply(told.state, GangEnded(at_s=10.0, job_id="a", generation=1, outcome=outcome, steps=50))
-    assert learnt == pytest.approx(rates)
 
 
 # Who may be moved

@@ -13,7 +13,7 @@ from tests.core.driven_world import ALL_FAULTS, DrivenWorld
 from tests.core.fakes import PowerBelief, core_of, node, profile, spec
 from tests.core.head import FATES, Head
 from tests.examples import fewer_if_quick
-from tests.policies.guide import from_the_guide, sources
+from tests.policies.guide import from_the_guide
 
 from swell.core.core import Core
 from swell.core.core_settings import CoreSettings
@@ -27,13 +27,6 @@ from swell.model.snapshot import Snapshot
 from swell.placement.best_fit import BestFitPlacer
 from swell.policies.fifo import Fifo
 from swell.policies.policy import Period, Policy
-
-#: What JSON can hold, and what it changes: pairs become lists, and keys words.
-MEMORIES = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(-1e9, 1e9),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
-    max_leaves=6,
-)
 
 
 class Diary(Policy):
@@ -104,45 +97,6 @@ def test_another_policy_begins_without_memory() -> None:
     assert told(core) == PolicyState(name="shortest_first", due_s=math.inf, now_s=2.0)
 
 
-@given(MEMORIES)
-def test_a_memory_is_the_same_before_and_after_a_restart(memory: object) -> None:
-    state = PolicyState()
-    state.begin("one", 1.0)
-    state.end({"it": memory}, math.inf)
-    assert state.memory == state.written().memory == {"it": memory}
-
-
-class Column:
-    """A value of a memory that is not plain."""
-
-    def __init__(self, numbers: list[int]) -> None:
-        self.numbers = np.array(numbers)
-        self.num_written = 0
-
-    def plain(self) -> list[int]:
-        self.num_written += 1
-        numbers: list[int] = self.numbers.tolist()
-        return numbers
-
-
-def test_a_memory_is_written_down_for_folds_alone() -> None:
-    state, first, second = PolicyState(), Column([1, 2]), Column([3])
-    state.begin("one", 1.0)
-    state.end({"it": first}, math.inf)
-    state.end({"it": second}, math.inf)
-    assert state.memory["it"] is second and second.num_written == 0
-    assert state.written() == PolicyState(name="one", memory={"it": [3]}, due_s=math.inf, now_s=1.0)
-    assert first.num_written == 1, "the first one of a policy is looked at"
-
-
-def test_a_later_memory_that_would_not_be_the_same_is_an_error_when_it_is_written() -> None:
-    state = PolicyState(name="one")
-    state.end({"turns": {"3": 1}}, math.inf)
-    state.end({"turns": {3: 1}}, math.inf)
-    with pytest.raises(InvalidMemory, match="another one after a restart: 'turns'"):
-        state.written()
-
-
 @pytest.mark.parametrize(
     ("memory", "error"),
     [
@@ -158,8 +112,3 @@ def test_a_first_memory_that_would_not_be_the_same_is_an_error_at_once(
     state = PolicyState(name="one")
     with pytest.raises(InvalidMemory, match=error):
         state.end(memory, math.inf)
-
-
-def test_the_example_of_the_documentation_has_forty_lines_of_code_at_most() -> None:
-    code = [line for line in sources()[1].splitlines() if line.strip()]
-    assert len(code) <= 40

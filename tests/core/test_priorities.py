@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import msgspec
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from tests.core.driven_world import DrivenWorld
 from tests.core.fakes import core_of, node, spec, strict
-from tests.core.head import FATES, Head
-from tests.examples import share_of_examples
+from tests.core.head import Head
 
-from swell.model.event import PriorityChanged
 from swell.model.job import JobSpec, Phase
 from swell.sim.injected_faults import NO_FAULTS
 from swell_papers.variants import variant_policy
@@ -26,11 +21,6 @@ def head_of(policy: str, *jobs: JobSpec) -> Head:
         head.turn()
         head.run_until(lambda: head.phase("a") is Phase.RUNNING)
     return head
-
-
-def test_the_head_shows_the_priority_of_a_job() -> None:
-    head = head_of("fifo", spec(2000, priority=-4))
-    assert head.job("a").priority == -4
 
 
 @pytest.mark.parametrize("policy", ["elasticflow", "fifo", "srtf"])
@@ -77,25 +67,3 @@ def test_a_weight_is_changed_without_the_priority() -> None:
         [],
         ["its owner changes its priority from 4 to 1 and its weight from 1 to 9000"],
     )
-
-
-def test_an_old_journal_names_a_priority_alone() -> None:
-    event = msgspec.json.decode(b'{"at_s": 1, "job_id": "a", "priority": 3}', type=PriorityChanged)
-    assert (event.priority, event.weight) == (3, None)
-
-
-@settings(max_examples=share_of_examples(0.2), deadline=None)
-@given(
-    st.lists(st.tuples(st.sampled_from("abc"), st.integers(-1, 2)), max_size=5),
-    st.lists(st.sampled_from(FATES), min_size=5, max_size=5),
-)
-def test_a_priority_outlives_the_head(changes: list[tuple[str, int]], fates: list[str]) -> None:
-    head = head_of("elasticflow", spec(3000), spec(3000), spec(3000))
-    now = dict.fromkeys("abc", 0)
-    for (job_id, priority), fate in zip(changes, fates, strict=False):
-        head.prioritize(job_id, priority)
-        now[job_id] = priority
-        head.undergo(fate)
-        head.turn()
-    head.turn()
-    assert {view.id: view.priority for view in head.core.views()} == now

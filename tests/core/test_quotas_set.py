@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import msgspec
-import pytest
-from hypothesis import example, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.core.driven_world import DrivenWorld
 from tests.core.fakes import Watching, core_of, node, spec
-from tests.core.head import Head
 from tests.core.reports import QUOTAS
 from tests.examples import fewer_if_quick
 
 from swell.core.platform_core import PlatformCore
-from swell.core.tenants import MEMORY_S
-from swell.model.coding import decoder, encode
-from swell.model.event import AnyEvent, CancelRequested, JobSubmitted, NodeJoined, QuotasSet
+from swell.model.event import JobSubmitted, NodeJoined, QuotasSet
 from swell.model.job import Elasticity
 from swell.model.quota import NO_QUOTA, Quota
 from swell.model.snapshot import Snapshot
@@ -64,40 +59,6 @@ def test_a_share_is_of_the_devices_that_are_left() -> None:
     assert seen(policy.shown[0]) == {"j": 4}
     core.handle([NodeJoined(at_s=3.0, node=node("n2", 2))])
     assert seen(policy.shown[0]) == {"j": 5}
-
-
-@pytest.mark.slow
-@settings(max_examples=fewer_if_quick(30), deadline=None)
-@given(st.lists(QUOTAS | st.sampled_from(["fold", "die", "turn_and_die", "run"]), max_size=12))
-@example([{"a": Quota(share=0.3)}, "run", "fold", "die", {}, "turn_and_die"])
-def test_folds_and_replays_keep_the_quotas_that_were_set_last(steps: list[dict[str, Quota] | str]) -> None:
-    head, told = Head(core_of, DrivenWorld()), dict[str, Quota]()
-    head.world.join(node("n0", 4))
-    head.submit("j", spec(60, tenant="a"))
-    for step in steps:
-        if isinstance(step, str):
-            getattr(head, step)()
-        else:
-            head.world.say(said(step, head.world.now_s))
-            told = step
-            head.turn()
-        assert head.core.quotas == told
-
-
-@given(QUOTAS)
-def test_the_journal_keeps_them_as_they_were(quotas: dict[str, Quota]) -> None:
-    batch: list[AnyEvent] = [said(quotas)]
-    assert decoder(list[AnyEvent]).decode(encode(batch)) == batch
-
-
-def test_numbers_that_are_free_again_leave_no_gap_that_a_policy_could_fall_into() -> None:
-    policy = Watching()
-    core = core_of(policy)
-    core.handle([submitted("j1", "a"), submitted("j2", "b")])
-    core.handle([CancelRequested(at_s=2.0, job_id="j1"), said({"b": Quota(devices=3)})])
-    core.handle([NodeJoined(at_s=3.0 + MEMORY_S, node=node()), submitted("j3", "b", 3.0 + MEMORY_S)])
-    (shown,) = policy.shown
-    assert shown.num_tenants == 1 and seen(shown) == {"j2": 3, "j3": 3}
 
 
 def test_every_kind_knows_them_also_one_that_comes_later() -> None:

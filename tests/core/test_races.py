@@ -72,24 +72,6 @@ def test_a_suspension_fails_while_its_job_is_cancelled() -> None:
     assert bench.phase() is Phase.CANCELLED
 
 
-def test_what_is_under_way_for_a_cancelled_job_is_the_suspension_that_was_said() -> None:
-    bench = Bench()
-    bench.run()
-    [suspend] = bench.make_room()
-    bench.cancel("a")
-    assert suspend in bench.core.under_way()
-    assert all(isinstance(command, WakeAt) or command == suspend for command in bench.core.under_way())
-
-
-def test_a_second_cancel_changes_nothing() -> None:
-    bench = Bench()
-    bench.run()
-    bench.cancel("a")
-    before = bench.core.num_stale
-    assert bench.cancel("a") == []
-    assert bench.core.num_stale == before + 1
-
-
 def test_a_launch_that_was_cancelled_outlives_the_end_of_the_gang_before() -> None:
     """The end of the first gang is told twice; the second still has its processes."""
     bench = Bench()
@@ -118,16 +100,6 @@ def test_workers_are_lost_during_a_resize() -> None:
     [growth] = bench.resized(heal.generation)
     assert isinstance(growth, Reconfigure) and len(growth.target.devices) == 4
     assert bench.phase() is Phase.RUNNING
-
-
-def test_a_loss_that_is_told_twice_heals_once() -> None:
-    bench = Bench()
-    first = bench.run(workers=4)
-    bench.want(a=2)
-    lost = bench.job().devices[-1]
-    [heal] = bench.lost(first, lost)
-    assert bench.lost(first, lost) == []
-    assert bench.core.under_way() == [heal]
 
 
 def test_a_loss_while_the_platform_drains_still_ends_in_a_checkpoint() -> None:
@@ -177,18 +149,6 @@ def test_when_nobody_survives_the_rest_is_stopped() -> None:
     assert bench.phase() in (Phase.QUEUED, Phase.STARTING)
 
 
-def test_a_gang_ends_during_its_resize() -> None:
-    bench = Bench()
-    first = bench.run(workers=2)
-    bench.want(a=4)
-    resize = only(bench.reported(first, 3), Reconfigure)
-    bench.gone(first, Outcome.SUCCEEDED, steps=1000)
-    assert bench.phase() is Phase.SUCCEEDED and bench.core.is_idle
-    before = bench.core.num_stale
-    bench.resized(resize.generation)
-    assert bench.core.num_stale == before + 1 and bench.core.is_idle
-
-
 def test_a_failed_resize_frees_the_joiners_devices_and_is_not_tried_at_once() -> None:
     bench = Bench()
     first = bench.run(workers=2)
@@ -199,15 +159,6 @@ def test_a_failed_resize_frees_the_joiners_devices_and_is_not_tried_at_once() ->
     assert bench.num_held() == 2 and bench.phase() is Phase.RUNNING
     [again] = bench.say(Woke(at_s=bench.now_s))
     assert isinstance(again, Reconfigure) and again.generation > resize.generation
-
-
-def test_a_node_is_lost_before_its_gang() -> None:
-    bench = Bench()
-    first = bench.run(workers=2)
-    bench.say(NodeLost(at_s=bench.now_s, name="n0"))
-    assert bench.phase() is Phase.STOPPING and bench.num_held() == 2  # no size is left for it
-    bench.gone(first)
-    assert bench.phase() is Phase.QUEUED
 
 
 # ---------------------------------------------------------------- suspensions
@@ -223,30 +174,6 @@ def test_a_suspension_waits_for_the_resize_in_flight() -> None:
     assert bench.phase() is Phase.QUEUED
 
 
-def test_a_suspension_tried_again_is_another_command() -> None:
-    """So that the answer to the first, told twice, is not taken for the answer to the second."""
-    bench = Bench()
-    bench.run()
-    first = only(bench.make_room(), SuspendGang)
-    bench.suspend_failed(first.generation)
-    [second] = bench.say(Woke(at_s=bench.now_s + 5.0))
-    assert isinstance(second, SuspendGang) and second.generation > first.generation
-    bench.suspend_failed(first.generation)
-    assert bench.phase() is Phase.STOPPING
-    bench.suspended(second.generation)
-    assert bench.phase() is Phase.QUEUED
-
-
-def test_a_start_told_twice_does_not_turn_back_a_suspension() -> None:
-    bench = Bench()
-    first = bench.run()
-    bench.reported(first, 40)
-    bench.make_room()
-    before = bench.job().steps
-    bench.started(first)
-    assert bench.job().steps == before and bench.phase() is Phase.STOPPING
-
-
 def test_a_drain_tries_a_failed_checkpoint_again_after_a_while() -> None:
     """Not at once: a disk that is full would make the loop spin."""
     bench = Bench()
@@ -256,31 +183,6 @@ def test_a_drain_tries_a_failed_checkpoint_again_after_a_while() -> None:
     [wake] = [command for command in bench.core.under_way() if isinstance(command, WakeAt)]
     [again] = bench.say(Woke(at_s=wake.at_s))
     assert isinstance(again, SuspendGang)
-
-
-@pytest.mark.parametrize("is_draining", [True, False])
-def test_who_cannot_be_saved_is_asked_less_and_less_often(is_draining: bool) -> None:
-    """Though it makes steps meanwhile. Why is told once, and again when the platform is to stop."""
-    bench = Bench()
-    generation = bench.run()
-    command = only(bench.make_room(), SuspendGang)
-    causes, pauses_s = [], []
-    if is_draining:
-        bench.suspend_failed(command.generation, message="step 8: full")
-        command = only(bench.say(DrainRequested(at_s=bench.now_s)), SuspendGang)
-    for number in range(8):
-        failed_s = bench.now_s
-        assert bench.suspend_failed(command.generation, message=f"step {number + 9}: full") == []
-        causes += [told.text for _, told in bench.core.stories() if told.code == "suspend_failed"]
-        bench.now_s = failed_s + 0.5
-        assert bench.reported(generation, 10 + number, step_s=0.1) == []
-        [wake] = [command for command in bench.core.under_way() if isinstance(command, WakeAt)]
-        pauses_s.append(wake.at_s - failed_s)
-        bench.now_s = wake.at_s
-        command = only(bench.say(Woke(at_s=wake.at_s)), SuspendGang)
-    assert pauses_s == pytest.approx([1, 2, 4, 8, 16, 32, 60, 60])
-    trains_on = "trains on: its checkpoint could not be written:"
-    assert causes == [f"{trains_on} step 9: full"] + 7 * [f"{trains_on} for the same reason as before"]
 
 
 def test_a_resize_that_cannot_be_is_tried_less_and_less_often() -> None:
@@ -511,23 +413,3 @@ def test_losses_in_a_row_are_all_heard_while_repairs_are_asked_for() -> None:
     before = bench.core.num_stale
     assert bench.lost(repair.generation, three) == []
     assert bench.core.num_stale == before + 1
-
-
-# ---------------------------------------------------------------- who only listens changes nothing
-def test_a_trial_run_that_is_told_again_leads_to_no_new_plan() -> None:
-    bench = Bench()
-    first = bench.run(workers=2)
-    bench.want(a=4)
-    assert bench.profiled("a") == []
-    assert isinstance(bench.reported(first, 3)[0], Reconfigure)
-
-
-def test_a_look_at_the_state_leaves_no_trace_in_it() -> None:
-    looked, left_alone = Bench(), Bench()
-    for bench in (looked, left_alone):
-        generation = bench.run(workers=2)
-        bench.reported(generation, 3)
-    assert looked.job().estimated_finish_s is not None
-    for bench in (looked, left_alone):
-        bench.cancel("a")  # the next plan does not know it any more
-    assert looked.core.save() == left_alone.core.save()

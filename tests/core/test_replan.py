@@ -17,11 +17,9 @@ from swell.model.event import (
     GangResized,
     JobProfiled,
     JobSubmitted,
-    JobWarned,
     NodeJoined,
     Outcome,
     StepsReported,
-    Woke,
 )
 from swell.model.options import Domain
 
@@ -83,15 +81,6 @@ def test_a_surprise_needs_a_plan_now_and_then(state: HeadState, at_s: float, nee
     assert needs(state, report(at_s, 700)) is need
 
 
-def test_a_change_that_is_done_as_planned_lets_the_rest_follow(state: HeadState) -> None:
-    assert needs(state, resized(state.records["a"], 10)) is Need.GO_ON
-
-
-def test_a_change_over_which_work_was_lost_needs_a_plan(state: HeadState) -> None:
-    state.records["a"].progress.done_steps = 50.0
-    assert needs(state, resized(state.records["a"], 10)) is Need.PLAN
-
-
 def test_a_job_that_would_have_changed_again_needs_a_plan(state: HeadState) -> None:
     state.last_plan.revisit = ("a",)
     assert needs(state, resized(state.records["a"], 10)) is Need.PLAN
@@ -113,15 +102,6 @@ def test_the_first_value_is_news_for_a_policy_that_goes_by_learning(
     assert needs(state, report(105.0, 50)) is Need.NOTHING
     assert needs(state, first) is need
     assert needs(state, second) is Need.NOTHING
-
-
-def test_a_warning_needs_nothing(state: HeadState) -> None:
-    assert needs(state, JobWarned(at_s=101.0, job_id="a", message="look")) is Need.NOTHING
-
-
-@pytest.mark.parametrize("event", [NodeJoined(at_s=101.0, node=node("n1")), Woke(at_s=101.0)])
-def test_what_is_about_no_job_needs_a_plan(state: HeadState, event: AnyEvent) -> None:
-    assert needs(state, event) is Need.PLAN
 
 
 def test_a_job_of_which_policies_know_nothing_yet_needs_none(state: HeadState) -> None:

@@ -11,7 +11,6 @@ from tests.core.fakes import core_of, node, spec
 from tests.core.head import Head
 from tests.examples import fewer_if_quick
 
-from swell.core.resizes import NUM_KEPT
 from swell.model.command import LaunchGang, Reconfigure
 from swell.model.event import Outcome, StepsReported, Woke
 from swell.model.job import Elasticity
@@ -110,19 +109,6 @@ def test_gains_stand_still_when_the_size_is_given_up_and_shrinks_save_nobody_any
     assert bench.job().resize_pause_s == pytest.approx(0.2)
 
 
-def test_a_shrink_that_reports_before_those_who_left_are_gone_is_charged_for_its_pause() -> None:
-    bench = Bench(num_devices=4)
-    generation = bench.run(workers=4, job=spec(10**6))
-    training(bench, 4, generation, 40)
-    bench.want(a=2, rival=2)
-    bench.submit("rival")
-    [resize] = bench.profiled("rival")
-    assert isinstance(resize, Reconfigure)
-    training(bench, 2, generation, 20, num=1, pause_s=0.3)  # under its old number still
-    bench.resized(resize.generation, steps=bench.job().steps)
-    assert last(bench).cost_s == 0.3
-
-
 def test_a_loss_is_no_resize_that_anybody_chose() -> None:
     """Its pause holds the time until the others noticed, and says nothing of what the next resize costs."""
     bench = Bench(num_devices=4)
@@ -203,56 +189,6 @@ def test_a_restart_that_reports_costs_the_time_until_its_first_report() -> None:
     training(bench, 4, grown, 36)
     assert (last(bench).cost_s, bench.job().resize_pause_s) == (12.0, 12.0)
     assert decided_s == last(bench).at_s and last(bench).rate_after_per_s == pytest.approx(36)
-
-
-@pytest.mark.slow
-@settings(deadline=None, max_examples=fewer_if_quick(60))
-@given(before=st.integers(5, 50), after=st.integers(5, 200), wait_s=st.floats(1.0, 20.0))
-def test_the_gain_of_a_restart_is_told_in_its_own_steps(before: int, after: int, wait_s: float) -> None:
-    """What is believed of it is in another unit: its user's estimate."""
-    bench = Bench(num_devices=4)
-    generation = bench.run(workers=2, job=spec(None, elasticity=Elasticity.RESTART, estimate_s=500.0))
-    training(bench, 2, generation, before)
-    base_s, base_steps = bench.now_s - 1.0, bench.told_steps
-    grown = resize_to(bench, 4)
-    bench.now_s += wait_s
-    training(bench, 4, grown, after)
-    entry = last(bench)
-    would_take_s = (bench.told_steps - base_steps) / before
-    assert entry.rate_before_per_s == pytest.approx(before)
-    assert entry.rate_after_per_s == pytest.approx(after)
-    assert entry.gain_s == pytest.approx(would_take_s - (bench.now_s - 1.0 - base_s))
-    assert entry.gain_s is not None
-    assert entry.verdict is (Verdict.PAID if entry.gain_s > 0 else Verdict.UNPAID)
-    assert bench.job().resize_saved_s == entry.gain_s
-
-
-@pytest.mark.parametrize("num_reports", [0, 1])
-def test_without_a_rate_before_it_a_restart_has_no_gain(num_reports: int) -> None:
-    """Reports of an earlier gang do not count: it had another size."""
-    bench = Bench(num_devices=4)
-    generation = bench.run(workers=4, job=spec(None, elasticity=Elasticity.RESTART, estimate_s=500.0))
-    training(bench, 4, generation, 36)
-    training(bench, 2, resize_to(bench, 2), 20, num=num_reports)
-    training(bench, 4, resize_to(bench, 4), 36)
-    entry = last(bench)
-    assert (entry.rate_before_per_s, entry.gain_s, entry.verdict) == (None, None, Verdict.UNKNOWN)
-    assert entry.rate_after_per_s == pytest.approx(36)
-    assert bench.job().resize_saved_s == 0.0
-
-
-def test_the_latest_are_kept_and_the_totals_count_all() -> None:
-    bench = Bench(num_devices=4)
-    training(bench, 2, bench.run(workers=2, job=spec(10**6)), 20)
-    for turn in range(NUM_KEPT + 5):
-        workers = 2 if turn % 2 else 4
-        training(bench, workers, resize_to(bench, workers), 10.0 * workers, num=4, pause_s=0.25)
-    view = bench.job()
-    assert len(view.resize_history) == NUM_KEPT and view.resizes == NUM_KEPT + 5
-    assert view.resize_pause_s == pytest.approx(0.25 * (NUM_KEPT + 5))
-    growths = [entry.gain_s for entry in view.resize_history if entry.verdict is Verdict.PAID]
-    assert len(growths) == NUM_KEPT // 2
-    assert view.resize_saved_s > sum(gain_s for gain_s in growths if gain_s is not None)
 
 
 @pytest.mark.slow
@@ -344,17 +280,3 @@ def test_workers_that_never_stay_are_not_worth_much() -> None:
         bench.want(a=4)
         asked[num_times_taken] = bool(bench.say(Woke(at_s=bench.now_s)))
     assert asked == {0: True, 12: False}
-
-
-def test_what_a_gang_too_small_to_be_known_saves_by_growing_is_not_made_up() -> None:
-    """Of 2 workers 1 is left: how fast that one is, no curve says, for it is less than the job wants."""
-    bench = Bench(num_devices=4)
-    generation = bench.run(workers=2, job=spec(10**6, min_workers=2))
-    training(bench, 2, generation, 20)
-    [heal] = bench.lost(generation, bench.job().devices[0])
-    assert isinstance(heal, Reconfigure)
-    commands = bench.resized(heal.generation, steps=20) or bench.say(Woke(at_s=bench.now_s))
-    [grow] = [command for command in commands if isinstance(command, Reconfigure)]
-    bench.resized(grow.generation, steps=20)
-    assert (last(bench).before, last(bench).after) == (1, 2)
-    assert last(bench).expected_gain_s is None

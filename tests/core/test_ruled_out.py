@@ -107,17 +107,6 @@ def test_a_node_that_has_come_again_or_was_released_is_asked_again(how: str) -> 
     assert home(only(commands, LaunchGang)) == "n0"
 
 
-def test_a_node_whose_devices_come_and_go_is_not_asked_again() -> None:
-    """As other users of Ray take some of them, or all."""
-    bench = bench_of(1)
-    bench.want(a=2)
-    bench.submit("a")
-    refuse(bench, only(bench.profiled("a"), LaunchGang))
-    assert not bench.say(NodeJoined(at_s=bench.now_s, node=node("n0", 3)))
-    assert not bench.say(NodeLost(at_s=bench.now_s, name="n0", cause="taken", is_host_kept=True))
-    assert not bench.say(NodeJoined(at_s=bench.now_s, node=node("n0", 4)))
-
-
 def test_a_job_grows_to_what_hosts_with_its_needs_have() -> None:
     """Its gang stays where it is, and is not held back."""
     bench = bench_of(3)
@@ -155,13 +144,3 @@ def test_a_trial_run_is_not_asked_of_hosts_that_lack_what_it_needs() -> None:
     bench.say(ruled_out(bench, ("n0.0",)))
     trial = next(command for command in bench.core.under_way() if isinstance(command, ProfileJob))
     assert trial.avoid == node("n0", 4).devices
-
-
-def test_what_is_ruled_out_is_kept_with_the_heads_state() -> None:
-    bench = bench_of(2)
-    bench.want(a=2)
-    bench.submit("a")
-    [launch] = refuse(bench, only(bench.profiled("a"), LaunchGang))
-    reborn = bench.reborn()
-    commands = reborn.handle([ruled_out(bench, launch.target.devices), refused(bench, launch)])
-    assert not [command for command in commands if isinstance(command, LaunchGang)]

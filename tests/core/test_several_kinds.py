@@ -10,7 +10,6 @@ from swell.core.platform_core import PlatformCore
 from swell.model.command import AnyCommand, ProfileJob
 from swell.model.event import (
     AnyEvent,
-    CancelRequested,
     GangEnded,
     JobProfiled,
     JobSubmitted,
@@ -55,21 +54,6 @@ def test_jobs_of_a_batch_see_its_nodes_and_each_other() -> None:
     assert measuring(core.handle([*batch, *nodes])) == {"a": "slow", "b": "fast"}, (
         "the second one finds no room on slow"
     )
-
-
-def test_a_job_that_is_cancelled_in_the_batch_of_its_submission_ends() -> None:
-    core = two()
-    core.handle([naming("a", "slow", "fast"), CancelRequested(at_s=1.0, job_id="a")])
-    assert core.views() == [] and [view.phase for view in core.ended_views()] == ["cancelled"]
-
-
-def test_a_submission_that_is_told_again_is_stale() -> None:
-    core = two(wanted=1)
-    core.handle([submit("b", "slow")])
-    core.handle([naming("a", "fast", "slow")])
-    assert kinds_of(core)["a"] == "fast"
-    core.handle([naming("a", "slow", "fast", at_s=2.0)])
-    assert kinds_of(core) == {"a": "fast", "b": "slow"} and core.num_stale == 1
 
 
 def waiting() -> PlatformCore:

@@ -14,10 +14,9 @@ from hypothesis import strategies as st
 from tests.core.bench import Bench, only
 from tests.core.fakes import Fixed, spec
 
-from swell.core.backoff import FIRST_BACK_OFF_S
 from swell.core.record import JobUsage
-from swell.model.command import AnyCommand, LaunchGang, Reconfigure, WakeAt
-from swell.model.event import GangStarted, Woke
+from swell.model.command import AnyCommand, LaunchGang, Reconfigure
+from swell.model.event import GangStarted
 from swell.model.learning import Learning
 from swell.model.options import Domain
 from swell.model.plan import Allocation
@@ -111,52 +110,6 @@ def test_a_share_that_could_not_be_set_is_no_obstacle_to_a_resize(bench: Bench, 
     assert len(only(changes(share(bench, policy, b=1.0)), Reconfigure).target.devices) == 4
 
 
-def test_a_share_that_could_not_be_set_is_asked_for_again_by_itself(bench: Bench, policy: Sharing) -> None:
-    bench.run("a")
-    refused = only(changes(share(bench, policy, a=0.5)), Reconfigure)
-    bench.resize_failed(refused.generation)
-    wakes_s = [one.at_s for one in bench.core.under_way() if isinstance(one, WakeAt)]
-    assert min(wakes_s) == pytest.approx(bench.now_s - 1.0 + FIRST_BACK_OFF_S)
-    bench.now_s += 1.0
-    assert only(bench.say(Woke(at_s=bench.now_s)), Reconfigure).target == refused.target
-
-
-def test_a_share_that_is_set_says_nothing_of_a_resize_that_does_not_work(
-    bench: Bench, policy: Sharing
-) -> None:
-    """Its back-off goes on to double, however often shares change meanwhile."""
-    bench.run("a", workers=2)
-    bench.want(a=4)
-    refused = only(changes(share(bench, policy, b=1.0)), Reconfigure)
-    waits_s = []
-    for number in range(4):
-        bench.want(a=4)
-        bench.resize_failed(refused.generation)
-        wakes_s = [one.at_s for one in bench.core.under_way() if isinstance(one, WakeAt)]
-        waits_s.append(min(wakes_s) - bench.now_s)
-        bench.want(a=2)
-        bench.now_s += waits_s[-1]
-        given = only(
-            changes(bench.say(Woke(at_s=bench.now_s)) + share(bench, policy, a=0.5**number / 2)), Reconfigure
-        )
-        assert len(given.target.devices) == 2
-        bench.resized(given.generation)
-        bench.want(a=4)
-        refused = only(changes(share(bench, policy, c=1.0)), Reconfigure)
-    assert waits_s == sorted(waits_s) and waits_s[-1] > 2.0 * waits_s[0]
-
-
-def test_a_share_survives_a_resize_and_a_loss(bench: Bench, policy: Sharing) -> None:
-    policy.shares["a"] = 0.5
-    bench.run("a", workers=2)
-    bench.want(a=4)
-    grown = only(changes(share(bench, policy, b=1.0)), Reconfigure)
-    assert len(grown.target.devices) == 4 and grown.target.configuration.share == 0.5
-    bench.resized(grown.generation)
-    lost = bench.lost(grown.generation, bench.job("a").devices[0])
-    assert only(changes(lost), Reconfigure).target.configuration.share == 0.5
-
-
 def test_a_policy_that_divides_cores_is_told_what_jobs_learn(bench: Bench, policy: Sharing) -> None:
     generation = bench.run("a")
     bench.reported(generation, 10, loss=2.5, usage=GangUsage(cpu_s=3.0))
@@ -178,23 +131,6 @@ def test_what_rises_as_a_job_learns_is_told_with_the_other_sign(bench: Bench, po
     assert learning.value[row] == -0.75
 
 
-@pytest.mark.parametrize("odd", [math.nan, math.inf])
-def test_a_value_that_is_not_finite_is_none(bench: Bench, policy: Sharing, odd: float) -> None:
-    generation = bench.run("a")
-    bench.reported(generation, 10, loss=2.5)
-    bench.reported(generation, 20, loss=odd)
-    share(bench, policy, b=1.0)
-    learning, row = policy.told_of("a")
-    assert math.isnan(learning.value[row])
-
-
-def test_other_policies_are_told_nothing() -> None:
-    bench = Bench()
-    generation = bench.run("a")
-    bench.reported(generation, 10, loss=2.5)
-    assert bench.job("a").loss == 2.5 and bench.job("a").cpu_s is None
-
-
 @given(st.lists(st.lists(st.floats(0.0, 1e6), min_size=1, max_size=4), min_size=1, max_size=4))
 def test_cpu_time_adds_up_over_gangs(gangs: list[list[float]]) -> None:
     usage = JobUsage()
@@ -203,24 +139,6 @@ def test_cpu_time_adds_up_over_gangs(gangs: list[list[float]]) -> None:
         for used_s in sorted(reports):
             usage.note(0.0, None, GangUsage(cpu_s=used_s))
     assert usage.cpu_s == pytest.approx(sum(max(reports) for reports in gangs))
-
-
-def test_a_restarted_head_knows_what_was_used(bench: Bench, policy: Sharing) -> None:
-    generation = bench.run("a")
-    bench.reported(generation, 10, loss=2.5, usage=GangUsage(cpu_s=3.0, memory_bytes=7))
-    other = Bench(policy=policy)
-    other.core.load(bench.core.save())
-    assert other.job("a").cpu_s == 3.0 and other.job("a").memory_used_bytes == 7
-    assert other.core.views() == bench.core.views()
-
-
-def test_the_next_gang_counts_from_nothing(bench: Bench) -> None:
-    generation = bench.run("a")
-    bench.reported(generation, 10, usage=GangUsage(cpu_s=3.0))
-    launch = only(bench.gone(generation, steps=10) or _wait(bench), LaunchGang)
-    bench.say(GangStarted(at_s=bench.now_s, job_id="a", generation=launch.generation, steps=0, pids=(1,)))
-    bench.reported(launch.generation, 10, usage=GangUsage(cpu_s=1.0))
-    assert bench.job("a").cpu_s == 4.0
 
 
 def _wait(bench: Bench) -> list[AnyCommand]:

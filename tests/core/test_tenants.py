@@ -70,16 +70,6 @@ def test_what_is_remembered_of_a_tenant_by_its_number_is_of_no_later_one(
                 assert whose not in tenants.codes or tenants.since_s[whose] > came_s
 
 
-@given(st.integers(1, 50))
-def test_numbers_are_used_again(num: int) -> None:
-    tenants = Tenants()
-    for number in range(num):
-        at_s = 2.0 * MEMORY_S * number
-        tenants.forget(at_s)
-        assert tenants.join(f"tenant-{number}", at_s) == 0
-        tenants.leave(f"tenant-{number}", at_s)
-
-
 def test_a_policy_sees_whose_a_job_is_and_how_many_there_are() -> None:
     policy = Watching()
     core = _core(policy)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,16 +12,13 @@ from tests.examples import fewer_if_quick
 
 from swell.core.backoff import MAX_SETBACKS
 from swell.core.ports import Decides
-from swell.model.coding import decoder
 from swell.model.command import AnyCommand, LaunchGang, ProfileJob, Reconfigure, WakeAt
 from swell.model.event import (
     AnyEvent,
-    CancelRequested,
     GangEnded,
     GangStarted,
     JobProfiled,
     JobSubmitted,
-    JobWarned,
     NodeJoined,
     Opened,
     Outcome,
@@ -72,12 +68,6 @@ def test_a_trial_that_is_lost_again_and_again_fails_the_job_and_says_so() -> Non
     times_s = [at_s for at_s, command in world.performed if isinstance(command, ProfileJob)]
     assert len(times_s) == MAX_SETBACKS
     assert 120.0 < times_s[-1] - times_s[0] < 300.0, "it waits longer each time"
-
-
-def test_a_trial_that_failed_before_there_were_outcomes_was_the_scripts_fault() -> None:
-    old = msgspec.json.encode({"type": "ProfilingFailed", "at_s": 1.0, "job_id": "a", "message": "raised"})
-    event: AnyEvent = decoder(AnyEvent).decode(old)
-    assert event == ProfilingFailed(at_s=1.0, job_id="a", message="raised", outcome=Outcome.FAILED)
 
 
 # ---------------------------------------------------------------- event by event
@@ -141,40 +131,6 @@ def test_it_waits_before_the_next_try_and_asks_to_be_woken() -> None:
     assert script.core.under_way() == [again]
 
 
-def test_what_is_told_twice_of_one_trial_is_nothing_about_the_next() -> None:
-    """An agent repeats what the journal may not have: by then the next try is under way."""
-    script = Script()
-    script.lose_trial(5.0)
-    script.hear(Woke(at_s=6.0))
-    script.lose_trial(6.1, attempt=0)
-    assert script.core.state.num_stale == 1
-    assert script.core.views()[0].reason_code == "profiling"
-    script.hear(JobProfiled(at_s=7.0, job_id="a", profile=profile(), attempt=1))
-    assert script.message == ""
-
-
-def test_a_job_is_called_off_while_it_waits_for_its_next_try() -> None:
-    script = Script()
-    script.lose_trial(5.0)
-    assert script.hear(CancelRequested(at_s=5.5, job_id="a")) == []
-    assert script.core.ended_views()[0].phase is Phase.CANCELLED
-
-
-# ---------------------------------------------------------------- texts of what is over
-def lose_gang(script: Script, at_s: float) -> None:
-    why = "worker 0 was killed by SIGKILL"
-    script.end(at_s, Outcome.LOST, 0, why)
-
-
-def test_a_job_that_trains_again_says_no_more_that_it_was_lost() -> None:
-    script = Script()
-    script.start(1.0)
-    lose_gang(script, 2.0)
-    assert script.message == "worker 0 was killed by SIGKILL"
-    script.begin(script.hear(Woke(at_s=3.0)), 4.0)
-    assert script.message == ""
-
-
 def test_the_story_tells_how_workers_were_lost_after_the_job_trains_again() -> None:
     script = Script()
     script.start(1.0)
@@ -194,14 +150,6 @@ def test_a_job_that_succeeded_says_what_its_end_says_and_no_old_failure(told: st
     record.backoff.cause = "a joiner died"
     script.end(9.0, Outcome.SUCCEEDED, 100, told)
     assert script.message == told
-
-
-def test_a_warning_outlives_success() -> None:
-    script = Script()
-    script.start(1.0)
-    script.hear(JobWarned(at_s=2.0, job_id="a", message="the loss is nan since step 6"))
-    script.end(9.0, Outcome.SUCCEEDED, 100)
-    assert script.message == "the loss is nan since step 6"
 
 
 def test_a_change_that_failed_is_forgotten_when_it_is_not_wanted_any_more() -> None:

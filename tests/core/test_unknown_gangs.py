@@ -6,7 +6,7 @@ from tests.core.bench import Bench
 from tests.core.fakes import spec
 
 from swell.model.command import LaunchGang, Reconfigure, StopGang
-from swell.model.event import DrainRequested, GangFound, Outcome
+from swell.model.event import GangFound, Outcome
 from swell.model.job import Phase
 
 
@@ -48,21 +48,6 @@ def test_a_job_whose_gang_is_ahead_of_the_journal_goes_on_after_it() -> None:
     assert isinstance(launch, LaunchGang) and launch.generation > 7
     bench.started(launch.generation, steps=500)
     assert (bench.phase(), bench.job().steps) == (Phase.RUNNING, 500)
-
-
-def test_a_platform_that_stops_ends_it_too() -> None:
-    bench = Bench()
-    bench.say(DrainRequested(at_s=bench.now_s))
-    assert bench.say(found(bench, "lost", 3, 0)) == [StopGang(job_id="lost", generation=4)]
-
-
-def test_it_is_remembered_over_a_restart_and_told_again() -> None:
-    bench = Bench()
-    bench.say(found(bench, "lost", 3, 0))
-    reborn = bench.reborn()
-    assert reborn.unknown_owner == {"n0.0": "lost"}
-    assert StopGang(job_id="lost", generation=4) in reborn.under_way()
-    assert reborn.handle([found(bench, "lost", 4, 0)]) == []  # it has heard the command
 
 
 def test_a_cancelled_job_ends_and_its_gang_with_it() -> None:
