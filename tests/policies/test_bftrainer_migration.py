@@ -14,7 +14,6 @@ from swell.core.planner import Planner
 from swell.model.cluster import Cluster
 from swell.model.plan import Allocation, Plan
 from swell.model.snapshot import Snapshot
-from swell.policies.bftrainer import BFTrainer
 from swell.sim.change_cost import change_cost
 from swell.sim.gangs import GangTimings
 from swell.sim.pool import IdleInterval, Pool
@@ -109,15 +108,6 @@ def test_no_gang_moves_in_a_whole_run(
         run(policy, seed, pool(seed, 4, 4), owned)
     assert sum(len(one.plan.changes) for one in planned) > 20
     assert [migrated(one) for one in planned if migrated(one)] == []
-
-
-def test_gangs_would_move_if_it_did_not_forbid_that(
-    planned: list[Planned], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(BFTrainer, "forbids_migration", False)
-    for seed in range(3):
-        run("bftrainer", seed, pool(seed, 4, 4), (4, 8))
-    assert any(migrated(one) for one in planned)
 
 
 def node_problem(one: Planned, forward_s: float) -> NodeProblem:

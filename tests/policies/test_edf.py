@@ -21,12 +21,10 @@ from tests.policies.snapshots import (
     strict,
 )
 
-from swell.arrays import IntArray
 from swell.model.snapshot import STRICT, Snapshot
 from swell.policies.elasticflow.elasticflow import ElasticFlow
 from swell.policies.policy import Policy
 from swell.solvers.filling import FreeProfile
-from swell.solvers.profile.plans import Plans, Takers
 from swell_papers.policies import edf
 from swell_papers.policies.chronus import Chronus
 from swell_papers.policies.edf import Edf
@@ -220,25 +218,3 @@ def test_elastic_scaling_plans_no_more_of_a_queue_than_matters(view: Snapshot, n
     assert few.option.tolist() == plain.option.tolist()
     assert few.floor.tolist() == plain.floor.tolist()
     assert few.wake_s == plain.wake_s
-
-
-def test_a_queue_of_late_jobs_is_planned_as_far_as_devices_go(monkeypatch: pytest.MonkeyPatch) -> None:
-    planned: list[int] = []
-    fill = FreeProfile.fill
-
-    def fill_noted(
-        profile: FreeProfile,
-        takers: Takers,
-        plans: Plans,
-        rows: IntArray,
-        how: int,
-        is_late_served: bool,
-        worst: IntArray | None,
-    ) -> int:
-        planned.append(len(rows))
-        return fill(profile, takers, plans, rows, how, is_late_served, worst)
-
-    monkeypatch.setattr(FreeProfile, "fill", fill_noted)
-    jobs = [strict(f"late-{number}", LINEAR, 80, -5.0, held=0) for number in range(200)]
-    Edf(elastic=1).decide(snapshot(jobs, 8))
-    assert sum(planned) == edf.NUM_AT_ONCE

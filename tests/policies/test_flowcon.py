@@ -18,8 +18,6 @@ from swell.core.policy_state import PolicyState
 from swell.model.plan import Allocation
 from swell.policies.core_shares import why_flat
 from swell.policies.flowcon import COMPLETING, NEW, WATCHING, FlowCon
-from swell.policies.flowcon_fit import FlowConFit
-from swell.policies.policy import Policy
 
 ITVAL_S = 20.0
 LOSSES = st.sampled_from([math.nan, 0.0, 0.5, 1.0, 1.5, 2.0, 4.0, 100.0])
@@ -127,17 +125,6 @@ def test_a_new_job_has_the_whole_share_until_it_is_measured() -> None:
     assert node.shares(61.0, {"a": (0.0, 4.0), "mnist": (2.3, 0.0)}) == [0.25, 1.0]
 
 
-@pytest.mark.parametrize("told_s", [0.1, 5.0])
-def test_growth_is_measured_from_the_first_value_whenever_it_comes(told_s: float) -> None:
-    """It falls by 80 in the first CPU second, and then by 1: it is completing."""
-    node = Node()
-    node.at(0.0, {"a": (math.nan, 0.0), "b": (math.nan, 0.0)})
-    node.at(told_s, {"a": (100.0, 0.1), "b": (math.nan, 0.0)})
-    for turn, loss in enumerate((20.0, 19.0, 18.0), 1):
-        node.at(turn * ITVAL_S, {"a": (loss, float(turn)), "b": (-float(turn), float(turn))})
-    assert node.lists() == {"a": COMPLETING, "b": NEW}
-
-
 def test_where_all_complete_they_compete_freely_and_the_interval_doubles() -> None:
     """Lines 14-17; no event resets it, so it goes on doubling."""
     node, now_s, waits = Node(), 0.0, []
@@ -148,17 +135,6 @@ def test_where_all_complete_they_compete_freely_and_the_interval_doubles() -> No
         now_s = answer.wake_s
     assert answer.share is not None and answer.share.tolist() == [1.0, 1.0]
     assert waits == [ITVAL_S, ITVAL_S, ITVAL_S, 2 * ITVAL_S, 4 * ITVAL_S, 8 * ITVAL_S, 16 * ITVAL_S]
-
-
-def test_a_decision_that_is_no_change_of_the_node_leaves_the_back_off() -> None:
-    """Line 17: it may be for the sake of another node."""
-    node, now_s = Node(), 0.0
-    for turn in range(6):
-        loss = 5.0 if turn == 0 else 4.0
-        jobs = {"a": (loss, float(turn)), "b": (loss, float(turn))}
-        now_s, before_s = node.at(now_s, jobs).wake_s, now_s
-    assert now_s - before_s == 8 * ITVAL_S
-    assert node.at(before_s + 1.0, jobs).wake_s == now_s
 
 
 @pytest.mark.parametrize("change", ["arrival", "exit", "both"])
@@ -193,26 +169,6 @@ def test_between_two_measurements_nothing_is_measured() -> None:
     answer = node.at(25.0, {"a": (4.0, 9.0), "b": (3.0, 9.0)})
     assert node.state.memory == before
     assert answer.wake_s == 40.0
-
-
-def test_a_job_that_has_not_reported_since_stays_in_its_list() -> None:
-    node = Node()
-    for turn, (loss, cpu_s) in enumerate([(5.0, 0.0), (4.0, 1.0), (4.0, 1.0), (4.0, 1.0)]):
-        node.at(turn * ITVAL_S, {"a": (loss, cpu_s)})
-    assert node.lists()["a"] == NEW
-
-
-def test_a_job_is_not_measured_until_its_metric_is_told_again() -> None:
-    """An accuracy comes once an epoch, of three intervals here; the CPU time comes with every report."""
-    policy, state, lists = FlowCon(), PolicyState(), []
-    for turn in range(10):
-        now_s, told_s = turn * ITVAL_S, turn // 3 * 3 * ITVAL_S
-        row = best_effort("a", {1: 1.0}, 1e6, held=1, value=-told_s, value_at=told_s - now_s, cpu=float(turn))
-        state.begin("flowcon", now_s)
-        answer = policy.decide(replace(snapshot([row], 1, now_s=now_s), memory=state.memory))
-        state.end(answer.memory, math.inf)
-        lists.append(state.memory["workers"]["0"]["members"]["a"].get("group", NEW))
-    assert lists == [NEW] * 10
 
 
 def test_a_loss_that_rises_is_no_progress() -> None:
@@ -282,42 +238,6 @@ def test_each_node_divides_its_own_cores() -> None:
     assert answer.share is not None and answer.share.tolist() == [1.0, 1.0, 1.0, 1.0]
     nodes = {name: set(node["members"]) for name, node in answer.memory["workers"].items()}
     assert nodes == {"0": {"a", "b"}, "1": {"c"}}
-
-
-@pytest.mark.parametrize(("policy", "kept"), [(FlowCon(), "workers"), (FlowConFit(), "nodes")])
-def test_what_is_known_of_a_node_stays_known_when_another_one_is_lost(policy: Policy, kept: str) -> None:
-    """Then the nodes after that one have other numbers."""
-    state = PolicyState()
-    for turn in range(6):
-        rows = [
-            best_effort(name, {1: 1.0}, 1e3, held=1, node=node, done=turn, value=loss, value_at=0.0, cpu=turn)
-            for name, node, loss in (("a", 0, -turn), ("b", 1, -turn), ("c", 1, 0.0 if turn else 100.0))
-        ]
-        view = snapshot(rows, 10, now_s=turn * ITVAL_S)
-        state.begin(policy.name, view.now_s)
-        state.end(policy.decide(replace(view, memory=state.memory)).memory, math.inf)
-    rows = [replace(row, node=0) for row in rows[1:]]
-    view = snapshot(rows, 10, now_s=view.now_s + 1.0)
-    assert view.learning is not None
-    learning = replace(view.learning, node_names=("1",))
-    after = policy.decide(replace(view, learning=learning, memory=state.memory))
-    assert after.memory[kept]["1"] == state.memory[kept]["1"]
-
-
-def test_a_job_at_its_best_is_told_so() -> None:
-    node = Node()
-    for turn in range(2):
-        answer = node.at(turn * ITVAL_S, {"a": (-float(turn), float(turn))})
-    assert "improves at 100 % of its best rate" in answer.account.text(0)
-
-
-def test_where_no_job_is_seen_to_learn_they_compete_freely() -> None:
-    node, now_s = Node(), 0.0
-    for _ in range(4):
-        before_s, answer = now_s, node.at(now_s, {"a": (math.nan, 1.0), "b": (math.nan, 1.0)})
-        now_s = answer.wake_s
-    assert answer.share is not None and answer.share.tolist() == [1.0, 1.0]
-    assert now_s - before_s == 8 * ITVAL_S
 
 
 def test_slots_are_first_come_first_served_and_a_job_that_waits_has_no_share() -> None:

@@ -28,7 +28,7 @@ from tests.policies.snapshots import best_effort, snapshot, texts
 
 from swell.core.policy_state import PolicyState
 from swell.policies.flowcon_fit import FlowConFit
-from swell.policies.learners import BLIND_MISSES, MOST_SAMPLES
+from swell.policies.learners import BLIND_MISSES
 
 EVERY_FAMILY: Sequence[Family] = (exponential, hyperbola, plateau_first, two_falls, constant, rising)
 
@@ -177,13 +177,6 @@ def test_more_nodes_are_no_reason_to_be_asked_more_often(starts_s: list[float], 
     assert len(alone_s) <= 80.0 / interval_s
 
 
-@pytest.mark.parametrize(("now_s", "next_s"), [(0.0, 5.0), (2.4, 5.0), (2.6, 10.0), (5.0, 10.0), (5.2, 10.0)])
-def test_the_next_measurement_is_half_an_interval_away_at_least(now_s: float, next_s: float) -> None:
-    node = Node()
-    node.now_s = now_s
-    assert now_s + node.tell((1.0, 0.0)) == pytest.approx(next_s)
-
-
 @pytest.mark.parametrize(
     ("loss", "code", "text"),
     [
@@ -232,95 +225,3 @@ def test_silence_earns_an_equal_part_of_the_cores(cpu_s: float, scales: list[flo
             own, *others = node.shares[-1]
             assert own / (own + math.fsum(others)) == pytest.approx(1.0 / (1 + len(others))) or own == 1.0
             assert math.isfinite(cpu_s) or own <= max(others)
-
-
-def test_a_value_that_was_told_once_is_one_sample() -> None:
-    """An accuracy comes once an epoch; the CPU time comes with every report."""
-    node = Node()
-    for turn in range(12):
-        node.tell((-float(turn // 4), float(turn)), told_s=float(turn // 4))
-    assert node.state.memory["nodes"]["0"]["members"]["j0"]["value"] == [0.0, -1.0, -2.0]
-
-
-def learning(num: int, cpu_s: float) -> list[tuple[float, float]]:
-    """So many jobs that learn at different paces."""
-    return [(math.exp(-cpu_s / (5.0 * 4.0**at)), cpu_s) for at in range(num)]
-
-
-def test_a_job_that_is_cancelled_has_not_done_the_rest_of_its_work() -> None:
-    """The clock of a node goes no faster than its one core."""
-    node = Node()
-    for cpu_s in range(12):
-        node.tell(*learning(3, float(cpu_s)))
-    node.tell(*learning(2, 12.0))
-    assert node.state.memory["nodes"]["0"]["worked_s"] <= node.now_s
-
-
-def test_a_job_that_comes_back_is_not_also_one_that_has_ended() -> None:
-    node = Node()
-    for cpu_s, num in [(0.0, 3), (1.0, 3), (2.0, 3), (3.0, 2), (4.0, 3)]:
-        node.tell(*learning(num, cpu_s))
-    assert "j2" not in node.state.memory["nodes"]["0"].get("gone", {})
-
-
-def test_what_is_remembered_does_not_depend_on_the_order_of_a_set() -> None:
-    node = Node()
-    node.tell(*learning(9, 0.0))
-    assert list(node.state.memory["nodes"]["0"]["members"]) == [f"j{at}" for at in range(9)]
-
-
-def test_memory_is_bounded() -> None:
-    node = Node()
-    for turn in range(150):
-        node.tell((1.0 / (1.0 + turn), 0.5 * turn))
-    assert len(node.state.memory["nodes"]["0"]["members"]["j0"]["cpu_s"]) <= MOST_SAMPLES
-
-
-@pytest.mark.slow
-@given(
-    losses=st.lists(
-        st.lists(st.sampled_from([math.nan, 0.0, 0.5, 1.0, 2.0, -1e308, 1e308]), min_size=3, max_size=3),
-        min_size=2,
-        max_size=12,
-    ),
-    floor=st.sampled_from([0.01, 0.02, 0.2, 1.0]),
-    used_s=st.sampled_from([0.0, 1e-9, 1.0, 30.0]),
-)
-def test_shares_are_between_the_floor_and_one(losses: list[list[float]], floor: float, used_s: float) -> None:
-    node = Node(FlowConFit(floor=floor))
-    for turn, now in enumerate(losses):
-        node.tell(*((loss, min(used_s * turn, 100.0)) for loss in now))
-    shares = np.array(node.shares)
-    assert (shares >= floor).all() and (shares <= 1.0).all()
-
-
-@pytest.mark.slow
-@settings(max_examples=share_of_examples(0.25))
-@given(power=st.integers(-6, 6), seed=st.integers(0, 20))
-def test_the_unit_of_the_loss_does_not_matter(power: int, seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    one, other = Node(), Node()
-    for turn in range(15):
-        losses = np.exp(-turn / np.array([3.0, 10.0, 30.0])) + 0.05 * rng.standard_normal(3)
-        one.tell(*((float(loss), float(turn)) for loss in losses))
-        other.tell(*((2.0**power * float(loss), float(turn)) for loss in losses))
-    assert one.shares == other.shares
-
-
-def test_the_first_sample_is_taken_when_it_comes_and_no_work_is_lost() -> None:
-    """At 6 s, between two measurements; the CPU time before it counts for the node's clock."""
-    policy, state = FlowConFit(), PolicyState()
-    for now_s, value, cpu_s in (
-        (0.0, math.nan, 0.0),
-        (5.0, math.nan, 2.0),
-        (6.0, 9.0, 3.0),
-        (10.0, 4.0, 7.0),
-    ):
-        told_s = math.nan if math.isnan(value) else now_s
-        row = best_effort("a", {1: 1.0}, 1e3, held=1, value=value, value_at=told_s, cpu=cpu_s)
-        state.begin(policy.name, now_s)
-        view = replace(snapshot([row], 10, now_s=now_s), memory=state.memory)
-        state.end(policy.decide(view).memory, math.inf)
-    node = state.memory["nodes"]["0"]
-    assert node["members"]["a"]["value"] == [9.0, 4.0]
-    assert node["worked_s"] == 7.0

@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from tests.policies.snapshots import NOW_S, permuted, promised, snapshot, snapshots, strict
+from tests.policies.snapshots import promised, snapshot, strict
 
 from swell.model.snapshot import Snapshot
 from swell.policies.levels import useful_levels
-from swell.policies.refusing import least_device_s, obstacles, refusal
+from swell.policies.refusing import refusal
 from swell_papers.variants import variant_policy
 
 LINEAR = {1: 1.0, 2: 2.0, 4: 4.0}
-
-
-def found(view: Snapshot, row: int, window_s: float) -> str:
-    return obstacles(view, useful_levels(view), row, window_s, np.flatnonzero(view.is_promised))
 
 
 def text(view: Snapshot, row: int = 0, offer_s: int | None = 99, objection: str = "") -> str:
@@ -65,52 +58,3 @@ def test_what_else_a_refusal_may_say() -> None:
     )
     roomy = text(snapshot([strict("a", LINEAR, 4, 9)], 4))
     assert roomy.endswith("1 s of training with 4 workers, and what other changes may cost leaves too little")
-
-
-@given(snapshots(), st.floats(0.1, 1000.0), st.floats(1.0, 3.0))
-def test_what_promises_need_grows_with_the_window_up_to_all_that_they_have_to_do(
-    view: Snapshot, window_s: float, factor: float
-) -> None:
-    levels = useful_levels(view)
-    promises = np.flatnonzero(view.is_promised & (levels.num > 0))
-    first, second = (
-        least_device_s(view, levels, promises, within_s) for within_s in (window_s, factor * window_s)
-    )
-    assert (first <= second + 1e-9).all()
-    latest_s = float((view.deadline_s[promises] - NOW_S).max(initial=0.1))
-    everything = [
-        view.remaining_steps[row]
-        * (levels.devices[row, : levels.num[row]] / levels.safe_rates[row, : levels.num[row]]).min()
-        for row in promises.tolist()
-    ]
-    assert least_device_s(view, levels, promises, max(latest_s, 0.1)) == pytest.approx(np.array(everything))
-
-
-@pytest.mark.slow
-@given(snapshots(), st.floats(0.1, 1000.0))
-def test_the_order_of_rows_does_not_matter(view: Snapshot, window_s: float) -> None:
-    levels = useful_levels(view)
-    order = list(range(view.num_jobs))[::-1]
-    for row in range(view.num_jobs):
-        if levels.num[row] and not view.is_promised[row]:
-            turned = found(permuted(view, order), order.index(row), window_s)
-            assert turned == found(view, row, window_s)
-
-
-@pytest.mark.slow
-@given(snapshots(), st.sampled_from(["elasticflow", "unified"]))
-def test_of_a_job_that_is_too_long_by_itself_nothing_is_said_of_promises(view: Snapshot, policy: str) -> None:
-    """Only then is nothing said of promises."""
-    refusals = variant_policy(policy).decide(view).refusals
-    for row in refusals:
-        levels, window_s = useful_levels(view), float(view.deadline_s[row]) - view.now_s
-        if levels.num[row] and window_s > 0:
-            own = found(view, row, window_s)
-            best_s = min(
-                (levels.start_s[row, level] if not view.held_workers[row] else 0.0)
-                + view.remaining_steps[row] / levels.safe_rates[row, level]
-                for level in range(levels.num[row])
-            )
-            promises = np.flatnonzero(view.is_promised)
-            needs_any = bool((least_device_s(view, levels, promises, window_s) > 0.0).any())
-            assert ("promise" in own) == (best_s <= window_s and needs_any)

@@ -81,31 +81,12 @@ def test_equals_the_plain_dynamic_program(seed: int) -> None:
     assert solve(knapsack).value == pytest.approx(plain_value(knapsack), rel=1e-9, abs=1e-9)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("first", range(0, 600, 100))
-def test_equals_the_plain_dynamic_program_with_many_takers(first: int) -> None:
-    for seed in range(first, first + 100):
-        knapsack = random_knapsack(seed, num=40, most=16)
-        expected = plain_value(knapsack)
-        assert solve(knapsack).value == pytest.approx(expected, rel=1e-9, abs=1e-9), seed
-
-
 @pytest.mark.parametrize("seed", range(60))
 def test_equals_a_mixed_integer_program(seed: int) -> None:
     knapsack = random_knapsack(seed, num=8)
     if not len(knapsack.devices):
         return
     assert solve(knapsack).value == pytest.approx(solve_by_highs(knapsack).value, rel=1e-7, abs=1e-7)
-
-
-def test_many_equal_takers_fill_the_last_device() -> None:
-    """All steps of one slope: no answer is better than one with a step of one device."""
-    sizes = np.arange(1, 65)
-    curve = np.interp(sizes, [1, 2, 4, 8, 16, 32, 64], [1.0, 1.9, 3.5, 6.0, 10.0, 17.0, 28.0])
-    knapsack = Knapsack(
-        np.arange(1001) * 64, np.tile(sizes, 1000), np.tile(curve, 1000), np.zeros(1000), 10001
-    )
-    assert knapsack.devices_of(solve(knapsack).option) == 10001
 
 
 def test_musts_beyond_the_devices_have_no_answer() -> None:
@@ -162,11 +143,3 @@ def test_no_other_levels_cost_less(offer: tuple[IntArray, FloatArray, IntArray, 
     choices = product(*(range(int(num) + 1) for num in num_levels))
     assert taken(found) <= num_devices
     assert total(found) == min(total(levels) for levels in choices if taken(levels) <= num_devices)
-
-
-def test_a_hundred_takers_and_a_thousand_devices_are_one_sum() -> None:
-    """Equal takers of a convex cost share equally."""
-    sizes = np.tile(np.arange(1, 17, dtype=np.int64), (100, 1))
-    cost = np.tile(np.concatenate([[100.0], 16.0 / np.arange(1, 17)]), (100, 1))
-    level = least_cost(sizes, cost, np.full(100, 16), 1000)
-    assert level.tolist() == [10] * 100

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from swell.arrays import FloatArray
-from swell.solvers.loss_curve import CurveBelief, believe, index_per_s, resumed, thinned
+from swell.solvers.loss_curve import CurveBelief, believe, index_per_s, resumed
 
 END_S = 200.0
 
@@ -90,13 +90,6 @@ def test_a_loss_that_stays_or_rises_is_flat(slope: float) -> None:
     assert index_per_s(belief, 100.0) < 0.5 * index_per_s(falling, 100.0)
 
 
-def test_few_samples_say_nothing() -> None:
-    nothing = np.array([])
-    prior = believe(nothing, nothing, nothing, END_S)
-    assert np.array_equal(believe(*sampled(np.exp, 1.0, num=2), END_S).probability, prior.probability)
-    assert index_per_s(prior, 0.0) > 0.0
-
-
 def test_the_index_is_the_best_time_to_spend() -> None:
     """One half reaches it after 1 s, the other after 100 s: to spend 1 s, 0.5 a second, is best."""
     belief = CurveBelief(np.array([0.5, 0.5, 0.0]), np.array([1.0, 100.0, np.inf]), 0.0)
@@ -113,13 +106,3 @@ def test_a_learning_rate_drop_is_seen_and_noise_is_none() -> None:
     assert resumed(*sampled(dropped, 100.0, noise=0.02))
     for seed in range(200):
         assert not resumed(*sampled(lambda at_s: np.exp(-at_s / 10.0), 100.0, noise=0.1, seed=seed))
-
-
-@given(num=st.integers(4, 60))
-def test_thinned_samples_keep_the_ends_the_weight_and_the_means(num: int) -> None:
-    before = sampled(lambda at_s: np.exp(-at_s / 30.0), 60.0, num=num)
-    at_s, value, weight = thinned(*before)
-    assert at_s[0] == before[0][0] and at_s[-1] == before[0][-1]
-    assert (np.diff(at_s) > 0.0).all() and len(at_s) <= num // 2 + 2
-    assert weight.sum() == pytest.approx(before[2].sum())
-    assert weight @ value == pytest.approx(before[1].sum())

@@ -36,12 +36,6 @@ def test_more_samples_are_worth_more_and_never_more_than_their_number(
         assert 1.0 - 1e-9 <= some <= batch / own * (1 + 1e-9)
 
 
-def test_at_an_infinite_noise_scale_a_sample_is_a_sample() -> None:
-    """As Saxena et al. count progress."""
-    assert worth(np.array([64.0, 256.0]), 64, math.inf).tolist() == [1.0, 4.0]
-    assert worth(np.array([256.0]), 64, 1e15)[0] == pytest.approx(4.0)
-
-
 @given(noise=st.floats(1.0, 1e6))
 def test_the_best_batch_is_the_best_of_all(noise: float) -> None:
     """Pollux, section 4.1: the batch of a job is the one of the highest goodput."""
@@ -58,23 +52,11 @@ def test_the_best_batch_is_the_best_of_all(noise: float) -> None:
         assert table.rate_per_s(size, batch, noise) == pytest.approx(rate)
 
 
-def test_the_noisier_the_gradients_the_larger_the_batch() -> None:
-    table = BatchTable(steps_s(), own_batch=16)
-    chosen = [int(table.best(np.array([8]), noise)[1][0]) for noise in (1.0, 100.0, 10_000.0)]
-    assert chosen == sorted(chosen) and chosen[0] < chosen[-1]
-
-
 def test_sizes_between_are_interpolated_and_beyond_them_nothing_is_possible() -> None:
     table = BatchTable({64: {2: 0.4, 4: 0.2}}, own_batch=64)
     rates, batches = table.best(np.array([1, 2, 3, 4, 5]), math.inf)
     assert rates.tolist() == pytest.approx([0.0, 2.5, 1 / 0.3, 5.0, 0.0])
     assert batches.tolist() == [0, 64, 64, 64, 0]
-
-
-def test_a_batch_that_a_size_cannot_have_counts_as_its_best() -> None:
-    """A job that asks then is between two sizes; a rate of 0 would mean that it stands still for ever."""
-    table = BatchTable(steps_s(), own_batch=32)
-    assert table.rate_per_s(8, 16, 100.0) == table.best(np.array([8]), 100.0)[0][0] > 0.0
 
 
 @given(noise=st.floats(1.0, 1e6), batch=st.integers(10, 300))

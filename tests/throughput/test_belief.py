@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import msgspec
 import numpy as np
 import pytest
@@ -60,12 +58,6 @@ def belief_of(
 def steady(belief: FittedBelief, job_id: str, workers: int, step_s: float, times: int = 3) -> None:
     for _ in range(times):
         belief.learn_rate(job_id, workers, step_s, LONG)
-
-
-def test_interpolation_hits_measured_points() -> None:
-    belief = belief_of({64: 1.0, 32: 0.6, 16: 0.35, 8: 0.2}, {2: 0.05, 4: 0.08, 8: 0.1})
-    step_s = 1 / belief.rates_per_s("j", SIZES[:4])
-    assert step_s == pytest.approx([1.0, 0.65, 0.43, 0.3])
 
 
 def test_between_and_beyond_measured_points_the_laws_are_linear() -> None:
@@ -146,19 +138,6 @@ def test_learning_ends_at_the_truth_and_carries_to_other_sizes(factor: float, nu
     assert belief.rates_per_s("j", SIZES) == pytest.approx(before / factor)
 
 
-@pytest.mark.slow
-@given(factor=st.floats(0.3, 3.0), num_steps=st.integers(1, 20))
-def test_each_further_report_moves_a_settled_belief_toward_a_new_truth(factor: float, num_steps: int) -> None:
-    belief = belief_of({64: 1.0}, {})
-    steady(belief, "j", 1, 1.0)
-    distances = []
-    for _ in range(200):
-        belief.learn_rate("j", 1, factor, num_steps)
-        distances.append(abs(1 / belief.rates_per_s("j", SIZES[:1])[0] - factor))
-    assert all(later <= sooner + 1e-9 for sooner, later in pairwise(distances))
-    assert distances[-1] <= 0.02 * abs(factor - 1.0) + 1e-9
-
-
 @given(step_s=st.floats(0.01, 0.5), pause_s=st.floats(0.0, 2.0), steps_an_epoch=st.integers(5, 20))
 def test_what_a_job_does_between_its_steps_counts_with_its_share_of_the_time(
     step_s: float, pause_s: float, steps_an_epoch: int
@@ -207,40 +186,6 @@ def test_a_larger_size_is_forgotten_only_if_it_was_no_faster_and_ever_more_seldo
         again = FittedBelief()
         again.restore(belief.state())
         belief = again
-
-
-@given(step_s=st.floats(0.5, 2.0), num_steps=st.integers(1, 10))
-def test_what_was_measured_for_a_moment_is_forgotten_the_sooner(step_s: float, num_steps: int) -> None:
-    """Four workers should take 0.25 s a step, and took longer than two, just after their job grew."""
-    belief, four = belief_of({64: 1.0, 32: 0.5, 16: 0.25}, {}), np.array([4])
-    steady(belief, "j", 2, 0.5)
-    estimate_per_s = belief.rates_per_s("j", four)
-    belief.learn_rate("j", 4, 4.0 * step_s, num_steps)
-    seen_s = 4.0 * step_s * num_steps
-    assert belief.doubt_larger("j", 2, RETRY_RATIO * 0.3 * min(seen_s, MEMORY_S), None, 1) == ()
-    assert belief.doubt_larger("j", 2, RETRY_RATIO * (0.7 * seen_s + 0.5), None, 1) == (4,)
-    assert belief.rates_per_s("j", four) == pytest.approx(estimate_per_s)
-
-
-def test_no_size_is_doubted_that_does_more_in_longer_steps_or_is_smaller() -> None:
-    job = msgspec.structs.replace(spec(), batch_per_worker=16)
-    belief = belief_of({16: 1.0}, {}, job)
-    for size, step_s in ((2, 0.5), (4, 0.3)):  # seconds for as much as a step of 64 samples
-        steady(belief, "j", size, step_s)
-    assert belief.doubt_larger("j", 2, 10.0 * RETRY_S, 32, 1) == ()
-    assert belief.doubt_larger("j", 4, 10.0 * RETRY_S, 64, 1) == ()
-    assert belief.doubt_larger("?", 4, 10.0 * RETRY_S, None, 1) == ()
-
-
-def test_gangs_on_several_hosts_and_other_batches_are_doubted_alike() -> None:
-    job = msgspec.structs.replace(spec(), max_batch=256)
-    belief = belief_of({64: 1.0, 32: 0.5}, {}, job)
-    steady(belief, "j", 2, 0.5)
-    for _ in range(3):
-        belief.learn_rate("j", 4, 0.9, LONG, num_hosts=2)
-        belief.learn_rate("j", 8, 0.9, LONG, global_batch=128)
-    assert belief.doubt_larger("j", 2, 0.5 * RETRY_S, None, 1) == ()
-    assert belief.doubt_larger("j", 2, 0.5 * RETRY_S, None, 1) == (4, 8)
 
 
 def margins_of(belief: FittedBelief, job_id: str = "j") -> list[float]:
@@ -374,13 +319,6 @@ def test_a_batch_in_shards_bounds_the_workers() -> None:
     assert again.rates_per_s("j", SIZES).tolist() == belief.rates_per_s("j", SIZES).tolist()
 
 
-def test_a_profile_of_before_there_were_such_bounds_is_read() -> None:
-    old = msgspec.to_builtins(profile({64: 1.0}, {}))
-    assert not {"max_local_batch", "num_shards"} & old.keys()
-    read = msgspec.convert(old, Profile, strict=False)
-    assert (read.max_local_batch, read.num_shards) == (None, None)
-
-
 learnt = st.tuples(
     st.sampled_from([1, 2, 4, 8]),
     st.sampled_from([64, 128, 256]),
@@ -409,13 +347,3 @@ def test_whatever_was_measured_and_forgotten_again_every_question_has_an_answer(
             ]
             assert all(np.isfinite(answer).all() and (answer > 0.0).all() for answer in answers)
             assert one.margin_classes("j", SIZES, hosts).shape == SIZES.shape
-
-
-def test_what_was_measured_at_another_batch_alone_may_be_forgotten() -> None:
-    job = msgspec.structs.replace(spec(), max_batch=256)
-    belief = belief_of({64: 1.0, 32: 0.5}, {}, job)
-    untaught = belief.rates_per_s("j", SIZES).tolist()
-    belief.learn_rate("j", 4, 9.0, LONG, global_batch=128)
-    belief.learn_rate("j", 2, 0.1, LONG, num_hosts=2)
-    assert belief.doubt_larger("j", 2, RETRY_S, None, 2) == (4,)
-    assert belief.rates_per_s("j", SIZES).tolist() == untaught

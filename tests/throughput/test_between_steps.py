@@ -72,27 +72,6 @@ def test_reports_of_steps_correct_steps_and_leave_the_time_between_alone(
     assert step_s(belief)[1] == pytest.approx(0.65 * slower + between.per_step_s, rel=1e-3)
 
 
-def test_an_evaluation_after_every_fifth_epoch_counts_as_a_fifth() -> None:
-    belief = believing(BetweenSteps(time_s=5.0, num_steps=10))
-    for epoch in range(100):
-        time_s = 5.0 if epoch % 5 == 0 else 0.0
-        belief.learn_between("j", BetweenSteps(time_s=time_s, num_steps=10))
-    assert step_s(belief) == pytest.approx(STEP_S + 1.0 / 10, rel=0.1)
-    found = belief.between("j")
-    assert found is not None and found.num_steps == 10
-    assert found.time_s == pytest.approx(1.0, rel=0.25)
-
-
-def test_epochs_told_of_together_are_those_told_of_one_by_one() -> None:
-    once = BetweenSteps(time_s=2.0, num_steps=10)
-    one_by_one, together = believing(None), believing(None)
-    for _ in range(3):
-        one_by_one.learn_between("j", once)
-    together.learn_between("j", once.plus(once).plus(once))
-    for belief in (one_by_one, together):
-        assert step_s(belief) == pytest.approx(STEP_S + 0.2)
-
-
 def test_a_larger_batch_has_fewer_steps_an_epoch_and_bears_more_in_each() -> None:
     """Of a batch that grows with the workers: per sample it stays the same."""
     between = BetweenSteps(time_s=4.0, num_steps=10)

@@ -54,26 +54,6 @@ def test_of_what_was_seen_the_kept_share_lies_within_the_margin(
     assert 0.0 <= within <= LARGEST_MARGIN
 
 
-@given(st.lists(logs, max_size=30), st.lists(st.floats(0.0, 0.6), max_size=30))
-def test_a_wider_share_is_never_a_smaller_margin_and_larger_errors_neither(
-    errors: list[float], more: list[float]
-) -> None:
-    assert margin(noted(errors, kept_share=0.8)) <= margin(noted(errors, kept_share=0.95)) + 1e-12
-    slow = [abs(error) for error in errors]
-    worse = [sum(pair) for pair in zip(slow, [*more, *[0.0] * len(slow)], strict=False)]
-    assert margin(noted(slow)) <= margin(noted(worse)) + 1e-12
-
-
-@given(st.integers(1, 80))
-def test_exact_estimates_soon_have_hardly_a_margin(num: int) -> None:
-    """A few replace the prior, and none ever raises it."""
-    before, after = (
-        margin(noted([0.0] * (num - 1), kept_share=0.95)),
-        margin(noted([0.0] * num, kept_share=0.95)),
-    )
-    assert after <= before and (after < 0.01 or num < 40)
-
-
 @given(st.lists(st.floats(0.2, 0.6), min_size=40, max_size=56), st.integers(120, 200))
 def test_a_kind_that_is_estimated_well_is_not_charged_for_another_one(
     bad: list[float], num_good: int

@@ -88,18 +88,6 @@ def test_no_batch_of_the_range_is_better_than_the_best(
         assert batch == OWN or bound is None or math.ceil(batch / size) <= bound
 
 
-def test_rates_at_one_batch_are_those_that_the_best_one_is_chosen_by() -> None:
-    """Saxena's baselines: one batch at every size."""
-    belief = believed(job(), profile(CACHED, max_local_batch=256))
-    rates, batches = belief.best_batches("j", SIZES, OWN) or (None, None)
-    assert rates is not None and batches is not None
-    for index, batch in enumerate(batches.tolist()):
-        at_batch = belief.rates_at_batch("j", SIZES, batch)
-        assert at_batch is not None and at_batch[index] == pytest.approx(rates[index])
-    largest = belief.rates_at_batch("j", SIZES, MOST)
-    assert largest is not None and (largest > 0.0).tolist() == [False, True, True, True]
-
-
 def test_memory_says_which_batches_are_not_possible() -> None:
     belief = believed(job(), profile({16: 0.1, 32: 0.11, 64: 0.4}, max_local_batch=32))
     _, batches = belief.best_batches("j", SIZES, OWN) or (None, None)
@@ -119,14 +107,6 @@ def test_the_own_batch_remains_where_nothing_of_the_range_fits() -> None:
     rates, batches = belief.best_batches("j", SIZES[:2], OWN) or (None, None)
     assert batches is not None and batches.tolist() == [64, 64]
     assert rates is not None and rates[0] == pytest.approx(1 / 0.8)
-
-
-def test_a_worker_has_a_sample() -> None:
-    belief = believed(job(), profile({1: 1.0, 512: 1.0}, sync_s=0.0))
-    sizes = np.array([512, 513], dtype=np.int64)
-    rates, batches = belief.best_batches("j", sizes, OWN) or (None, None)
-    assert batches is not None and batches.tolist() == [512, 0]
-    assert rates is not None and rates[1] == 0.0
 
 
 def test_a_worker_has_a_shard_of_those_that_a_batch_is_cut_into() -> None:
@@ -160,16 +140,6 @@ def test_what_is_seen_at_a_batch_corrects_it_and_all_others_a_little() -> None:
     assert after[0] == pytest.approx(5.0, rel=0.01) and before[0] == pytest.approx(10.0)
     assert after[1] == pytest.approx(before[1] / 2, rel=0.01)
     assert belief.rates_per_s("j", SIZES)[0] == pytest.approx(5.0 / 2, rel=0.01)
-
-
-def test_a_trial_run_that_was_wrong_does_not_hold_the_job_at_a_bad_batch() -> None:
-    belief = believed(job(), profile({64: 0.2, 512: 0.8}, sync_s=0.0))
-    one = SIZES[:1]
-    assert (belief.best_batches("j", one, 512) or (None, np.zeros(1)))[1].tolist() == [512]
-    for _ in range(20):
-        belief.learn_rate("j", 1, 0.2, 100, global_batch=64)  # as the trial run said
-        belief.learn_rate("j", 1, 0.5, 100, global_batch=512)  # five times as long as it said
-    assert (belief.best_batches("j", one, 512) or (None, np.zeros(1)))[1][0] != 512
 
 
 @given(reports=st.lists(st.tuples(st.sampled_from([1, 2, 4]), st.floats(0.01, 1), st.integers(1, 9),

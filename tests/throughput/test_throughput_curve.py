@@ -39,11 +39,6 @@ def test_a_fixed_batch_has_a_point_for_each_size_and_says_what_it_was_made_from(
     }
 
 
-def test_a_size_between_measured_ones_is_interpolated() -> None:
-    measured = msgspec.structs.replace(SUMMED, allreduce_sizes=(2, 8))
-    assert sources(measured)[4] is EstimateSource.INTERPOLATED
-
-
 def test_steps_of_a_group_are_believed_as_they_were_measured() -> None:
     measured = msgspec.structs.replace(MEASURED, group_step_s={8: 0.09, 16: 0.07})
     found = points(believed(job(is_open=False), measured))
@@ -74,10 +69,6 @@ def test_no_point_is_shown_of_what_cannot_run() -> None:
     assert all(batch <= 16 * workers or batch == OWN for workers, batch in found)
 
 
-def test_a_job_without_a_profile_has_no_curve() -> None:
-    assert FittedBelief().throughput("j", SIZES, ONE_NODE) == ()
-
-
 def test_an_estimate_is_checked_once_when_the_size_has_run_for_long_enough() -> None:
     belief = believed(job(is_open=False), MEASURED)
     estimate_s = points(belief)[8, OWN].step_s
@@ -86,8 +77,3 @@ def test_an_estimate_is_checked_once_when_the_size_has_run_for_long_enough() -> 
     assert checked.source is EstimateSource.EXTRAPOLATED and checked.error == pytest.approx(0.5, abs=0.01)
     assert points(belief)[8, OWN].source is EstimateSource.RUN
     assert points(belief)[16, OWN].source is EstimateSource.EXTRAPOLATED
-
-
-def test_a_profile_that_does_not_tell_is_not_checked() -> None:
-    belief = believed(job(is_open=False), SUMMED)
-    assert not any(belief.learn_rate("j", 8, 0.1, 50) for _ in range(20))
