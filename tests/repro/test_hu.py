@@ -13,7 +13,7 @@ from swell_papers.experiment import Context
 from swell_papers.findings import Findings
 from swell_papers.findings_store import write_page
 from swell_papers.hu import PAPER
-from swell_papers.hu_runs import GREEDY, Allocator, AllocatorRun, HuCase
+from swell_papers.hu_experiment import GREEDY, Allocator, AllocatorRun, HuCase
 
 CONTEXT = Context(data=Path())
 FIGURE_9, FIGURE_11, FIGURE_16 = PAPER.chosen(["fig9", "fig11", "fig16"])

@@ -16,7 +16,7 @@ from swell.sim.traces.rules import FillRules
 from swell.sim.traces.workload import Workload
 from swell_papers import mixed_queue
 from swell_papers.experiment import Claim, Context, Key, Measure, Paper, Picture, Results, Study
-from swell_papers.hu_runs import Allocator, AllocatorRun, HuCase, measured
+from swell_papers.hu_experiment import Allocator, AllocatorRun, HuCase, measured
 from swell_papers.mixed_queue import (
     DEFAULT,
     JUDGED,

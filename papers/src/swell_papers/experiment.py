@@ -6,7 +6,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
+
+import numpy as np
+from scipy.stats import t
 
 from swell.api.client import Client
 from swell.model.errors import InvalidInput
@@ -21,7 +24,6 @@ from swell_papers.findings import (
     findings,
     table,
 )
-from swell_papers.intervals import Interval
 from swell_papers.program_version import program_version
 
 #: Is given a label and a number; what it gives is called with how many of them are done.
@@ -38,6 +40,26 @@ Up = Callable[[Sequence[str]], AbstractContextManager[Client]]
 
 
 T = TypeVar("T")
+
+
+#: Of an interval of means over seeds.
+CONFIDENCE = 0.95
+
+
+class Interval(NamedTuple):
+    """A mean, and half of its 95 % confidence interval (Student's t); 0 for a single value."""
+
+    mean: float
+    half: float
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Interval:
+        """Return the mean of at least one value, and how far it may be off."""
+        mean, num = float(np.mean(values)), len(values)
+        if num < 2:
+            return cls(mean, 0.0)
+        factor = float(t.ppf(0.5 + CONFIDENCE / 2.0, num - 1))
+        return cls(mean, factor * float(np.std(values, ddof=1)) / num**0.5)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,9 +10,8 @@ import msgspec
 
 from swell.model.errors import InvalidInput
 from swell_papers.experiment import Paper
-from swell_papers.findings import Cell, Findings, Heading, Table, table
+from swell_papers.findings import Cell, Findings, Heading, Table, markdown, table, write_csv
 from swell_papers.pictures import draw
-from swell_papers.tables import markdown, write_csv
 from swell_papers.variants import VARIANTS
 
 #: A page shows tables of so many cells, so many claims one by one, and so many lines of conditions. All are

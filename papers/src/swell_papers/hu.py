@@ -14,12 +14,13 @@ from swell_papers.hu_experiment import (
     QUEUE_MIN,
     TOTAL,
     TOTAL_MIN,
+    Allocator,
     BesideGreedy,
+    HuCase,
     Printed,
     allocator_study,
     decision_times,
 )
-from swell_papers.hu_runs import Allocator, HuCase
 from swell_papers.hu_workload import Disturbed
 from swell_papers.page_texts import page_texts
 from swell_papers.platform_records import estimate_errors, of_records, start_delays

@@ -170,7 +170,7 @@ def _note(files: Iterable[Path]) -> None:
 
 def show(findings: Findings) -> None:
     """Print title, conditions, tables and notes; missed targets go to stderr."""
-    from swell_papers.tables import cells
+    from swell_papers.findings import cells
 
     print(findings.title)
     for line in findings.truth:
