@@ -202,7 +202,7 @@ class JobSpec(
     resize_down_s: float | None = None  #: likewise, of a shrink
     keeps_estimates: bool = False  #: what its owner states counts, also where something else was measured
     checkpoint_interval_s: float | None = None  #: between two checkpoints; None: the platform chooses
-    weight: float = 1.0  #: factor of what the job gains, in policies that add up gains (`Policy.weighs_jobs`)
+    weight: float = 1.0  #: factor of what the job gains, in policies that add up gains
     #: Names of findings of its trial run that its owner accepts: they do not limit it to its smallest size.
     accept_differences: tuple[str, ...] = ()
     hold_after_trial: bool = False  #: it is measured at as many sizes as can be, and then held

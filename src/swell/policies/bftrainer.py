@@ -84,7 +84,6 @@ class BFTrainer(Policy):
     domain = Domain(sizes=Sizes.EVERY)
     weighs_changes = True
     forbids_migration = True
-    weighs_jobs = True
 
     t_fwd_s: ForwardTime = 120.0
     reclaim_share: ChangeShare = 0.0

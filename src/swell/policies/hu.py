@@ -70,7 +70,6 @@ class Hu(Policy):
     """
 
     name = "hu"
-    weighs_jobs = True
     weighs_changes = True  # the period keeps gangs from thrashing
 
     period_s: Period = 300.0  # section 5.1: f

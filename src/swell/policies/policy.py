@@ -43,8 +43,6 @@ class Policy(Registered, kw_only=True):
     #: A running job gives up devices or takes in others, and does not change them for others of the cluster:
     #: it moves only from a node that is to be left.
     forbids_migration: ClassVar[bool] = False
-    #: It adds up or compares what jobs gain, each times its weight (`Snapshot.weight`).
-    weighs_jobs: ClassVar[bool] = False
 
     period_s: Period = math.inf
 

@@ -80,7 +80,6 @@ class Saxena(Policy):
 
     name = "saxena"
     domain = Domain(sizes=Sizes.EVERY, ends_at_peak=True, opens_batches=True)
-    weighs_jobs = True
     weighs_changes = True  # section III-D: the period keeps gangs from thrashing
 
     period_s: Period = 600.0  # section V-B

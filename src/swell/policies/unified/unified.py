@@ -92,7 +92,6 @@ class Unified(Policy):
 
     name = "unified"
     makes_promises = True
-    weighs_jobs = True
     counts_quotas = True
     domain = Domain(opens_batches=True, lasting_rates=True, shares_crowded_cores=True)
     promises_by: PromisesBy = "number"
