@@ -27,7 +27,7 @@ from swell.model.event import EventSetAside, Outcome, PlanFailed, Woke
 from swell.model.finding import Level
 from swell.model.quota import Quota
 from swell.platform_options import PlatformOptions
-from swell.store import copies, database
+from swell.store import copies
 from swell.store.copies import back_up, restore
 from swell.store.errors import StateError
 from swell.store.folder import StateFolder
@@ -244,16 +244,6 @@ def test_a_copy_has_users_and_quotas_and_they_go_back(site: Site, tmp_path: Path
     raw.close()
 
 
-def test_a_copy_without_users_leaves_those_that_there_are(site: Site, tmp_path: Path) -> None:
-    """Also one that is a journal and nothing else."""
-    back_up(site.folder, tmp_path / "copy.db")
-    UserList(site.folder.path).add("ana", Role.VIEW)
-    database.copy_file(site.folder.journal, tmp_path / "old.db")
-    for name in ("copy.db", "old.db"):
-        assert "users.json" not in restore(site.folder, tmp_path / name).files
-        assert listed(site.folder) == (["ana"], {})
-
-
 #: Files that copies carry, with a sound content.
 CARRIED = {
     "users.json": b'{"users":{},"tenants":{"vision":{"open_jobs":3}}}',
@@ -289,16 +279,6 @@ def test_a_copy_goes_to_another_disk_with_options_and_webhooks(site: Site, tmp_p
         assert path.read_bytes() == content and stat.S_IMODE(path.stat().st_mode) == 0o600
     assert {job.id for job in unended_jobs(elsewhere.path)} == site.open_jobs
     assert not list(elsewhere.path.glob(".*")), "no draft is left"
-
-
-def test_a_file_of_another_name_is_not_put_back(site: Site, tmp_path: Path) -> None:
-    fill(site.folder)
-    back_up(site.folder, tmp_path / "copy.db")
-    with sqlite3.connect(tmp_path / "copy.db") as raw:
-        raw.execute("INSERT INTO copied_files VALUES ('../strange', 'x')")
-    raw.close()
-    assert restore(site.folder, tmp_path / "copy.db").files.keys() == CARRIED.keys()
-    assert not (tmp_path / "strange").exists()
 
 
 def test_a_disk_without_room_is_noticed_before_anything_is_replaced(

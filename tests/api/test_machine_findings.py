@@ -5,12 +5,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 
-import pynvml
 import pytest
 
-from swell.api import machine_findings as module
 from swell.api.machine_findings import (
     BAD_BYTES,
     WARN_BYTES,
@@ -21,7 +18,6 @@ from swell.api.machine_findings import (
     disk_finding,
     driver_findings,
     layers_finding,
-    look_at_gpus,
     machine_findings,
     probe_torch,
     share_findings,
@@ -152,53 +148,3 @@ def test_what_torch_was_built_for_is_read_off_its_files(
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "torch", raising=False)
     assert probe_torch() == build
-
-
-# ------------------------------------------------------------ GPUs
-class FakeNvml:
-    """In place of `pynvml`: GPUs a, b and c, of which c does not tell who uses it."""
-
-    NVMLError = pynvml.NVMLError
-
-    def __init__(self) -> None:
-        self.processes: dict[str, list[int]] = {}
-        self.problem: int | None = None  #: what NVML says instead of its driver's version
-
-    def nvmlInit(self) -> None:  # noqa: N802 - its names
-        pass
-
-    def nvmlShutdown(self) -> None:  # noqa: N802
-        pass
-
-    def nvmlDeviceGetCount(self) -> int:  # noqa: N802
-        return 3
-
-    def nvmlDeviceGetHandleByUUID(self, uuid: str) -> str:  # noqa: N802
-        return uuid
-
-    def nvmlSystemGetDriverVersion(self) -> str:  # noqa: N802
-        if self.problem is not None:
-            raise pynvml.NVMLError(self.problem)
-        return "580.159.03"
-
-    def nvmlSystemGetCudaDriverVersion_v2(self) -> int:  # noqa: N802
-        return 12080
-
-    def nvmlDeviceGetComputeRunningProcesses(self, uuid: str) -> list[SimpleNamespace]:  # noqa: N802
-        if uuid == "c":
-            raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
-        return [SimpleNamespace(pid=pid) for pid in self.processes.get(uuid, [])]
-
-
-@pytest.fixture
-def nvml(monkeypatch: pytest.MonkeyPatch) -> FakeNvml:
-    fake = FakeNvml()
-    monkeypatch.setattr(module, "pynvml", fake)
-    return fake
-
-
-def test_the_driver_and_the_users_of_gpus_are_told(nvml: FakeNvml) -> None:
-    nvml.processes = {"a": [17, 4], "b": []}
-    assert look_at_gpus(["a", "b", "c"]) == GpuDriver("580.159.03", "12.8", {"a": (4, 17)})
-    nvml.problem = pynvml.NVML_ERROR_DRIVER_NOT_LOADED
-    assert look_at_gpus(["a"]) is None, "a driver that answers nothing is no crash"

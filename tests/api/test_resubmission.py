@@ -116,13 +116,6 @@ def test_a_client_that_hears_nothing_says_how_to_ask_again(
     assert len(stage.client.jobs()) == len(before)
 
 
-def test_a_job_file_has_a_key_for_each_job(stage: Stage, script: Path, tmp_path: Path) -> None:
-    file = tmp_path / "jobs.yaml"
-    job = "- {script: train.py, global_batch: 8, steps: 100, workers: 2}\n"
-    file.write_text(job * 2)
-    assert stage.client.submit_file(file, key="file") == stage.client.submit_file(file, key="file")
-
-
 # ------------------------------------------------------------ retry and continue
 def end(stage: Stage, script: Path, outcome: Outcome = Outcome.FAILED, **fields: object) -> str:
     """A job of two workers that has ended."""

@@ -189,12 +189,6 @@ def test_what_is_not_there_is_said_so(http: httpx.Client) -> None:
     assert http.delete("/v1/jobs").status_code == 405
 
 
-def test_a_number_that_is_none_can_be_shown(http: httpx.Client, control: FakeControl) -> None:
-    control.put(job_view(id="diverged", loss=float("nan"), metrics={"loss": float("inf")}))
-    shown = http.get("/v1/jobs/diverged").json()
-    assert (shown["loss"], shown["metrics"]) == ("nan", {"loss": "inf"})
-
-
 def test_a_failure_inside_is_an_answer_too(tmp_path: Path) -> None:
     class Broken(FakeControl):
         def cluster(self) -> Any:
@@ -262,15 +256,6 @@ def test_leaders_are_heard_one_after_the_other(http: httpx.Client, log_dir: Path
     assert texts(http, whose="leader", offset="0:9,5:13") == [(0, ""), (5, ""), (7, "")]
     assert texts(http, whose="workers")[1:] == [(1, "load\none\n"), (5, "load\none\ntwo\n")]
     assert "whose" in http.get("/v1/jobs/logged/logs", params={"whose": "mine"}).json()["error"]
-
-
-def test_a_trial_run_has_logs_of_its_own(http: httpx.Client, log_dir: Path) -> None:
-    (log_dir / "trial-3.log").write_text("tried\n")
-    assert texts(http) == texts(http, whose="leader") == []
-    (log_dir / "worker-3.log").write_text("trained\n")
-    (chunk,) = http.get("/v1/jobs/logged/logs", params={"whose": "trial"}).json()
-    assert (chunk["worker"], chunk["is_trial"], chunk["text"]) == (3, True, "tried\n")
-    assert texts(http) == [(3, "trained\n")]
 
 
 def test_pieces_of_a_long_log_make_the_whole(http: httpx.Client, log_dir: Path) -> None:

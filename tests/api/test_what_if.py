@@ -10,7 +10,6 @@ from tests.api.stage import Stage, journal_bytes, on_stage
 from tests.live.test_platform import until
 
 from swell.api.errors import NoPlatform
-from swell.api.user_list import TenantLimits, UserList
 from swell.api.what_if import WhatIfQuery, what_if
 from swell.model.errors import InvalidInput, InvalidJob
 from swell.model.event import KindAllowed, NodeJoined, NodeLost
@@ -107,23 +106,6 @@ def test_each_kind_of_device_is_asked_about_on_its_own(stage: Stage, script: Pat
         what_if(ask, WhatIfQuery(submit=job_file(tmp_path, script)))
 
 
-def test_jobs_of_several_kinds_are_told_in_order_of_submission_and_kinds_chosen_as_by_submit(
-    stage: Stage, script: Path, tmp_path: Path
-) -> None:
-    """Nodes that are to be left are no choice, and no other jobs come between."""
-    stage.hands.deliver(KindAllowed(at_s=0.0, kind="a100"))
-    stage.hands.deliver(NodeJoined(at_s=0.0, node=Node(name="far", kind="a100", devices=("far/0",))))
-    until(lambda: stage.client.cluster().num_devices == 3)
-    jobs = [stage.run(script, kind=kind, **ONE) for kind in ("cpu", "a100", "cpu")]
-    stage.platform.drain_node("node0")
-    file = job_file(tmp_path, script)
-    found = what_if(stage.folder.path, WhatIfQuery(submit=file))
-    assert [job.id for job in found.jobs] == [*jobs, "train-new"]
-    job_id = stage.client.submit(script=script, global_batch=8, steps=100)
-    assert stage.platform.job(job_id).kind == "a100"
-    assert found.jobs[-1].then.finish_s is not None, "behind the other one of its kind"
-
-
 def test_a_platform_that_is_down_is_asked_too(tmp_path: Path, script: Path) -> None:
     with on_stage(tmp_path / "state") as stage:
         job_id = stage.run(script, **ONE)
@@ -132,14 +114,6 @@ def test_a_platform_that_is_down_is_asked_too(tmp_path: Path, script: Path) -> N
     assert not found.is_up and [job.id for job in found.jobs] == [job_id]
     assert found.jobs[0].then.phase is Phase.SUCCEEDED
     assert journal_bytes(stage.folder) == before
-
-
-def test_a_platform_that_is_down_has_the_quotas_that_it_would_hear_of(tmp_path: Path, script: Path) -> None:
-    with on_stage(tmp_path / "state") as stage:
-        stage.run(script, tenant="ana", **ONE)
-    UserList(stage.folder.path).limit("ana", TenantLimits(share=0.5))
-    with pytest.raises(InvalidInput, match=r"flowcon cannot keep quotas .*`swell admin tenants limit`"):
-        what_if(stage.folder.path, WhatIfQuery(policy="flowcon"))
 
 
 def test_what_cannot_be_is_named_with_the_remedy(stage: Stage, script: Path, tmp_path: Path) -> None:
@@ -157,16 +131,6 @@ def test_what_cannot_be_is_named_with_the_remedy(stage: Stage, script: Path, tmp
     with pytest.raises(NoPlatform, match="no platform is running"):
         what_if(tmp_path / "nowhere", WhatIfQuery(policy="fifo"))
     assert not (tmp_path / "nowhere").exists()
-
-
-def test_a_job_that_is_being_tried_out_is_left_out(stage: Stage, script: Path) -> None:
-    job_id = stage.run(script, **ONE)
-    stage.hands.is_obedient = False
-    other = stage.client.submit(script=script, global_batch=4, steps=100)
-    found = what_if(stage.folder.path, WhatIfQuery(policy="fifo"))
-    assert [one.id for one in found.left_out] == [other] and [job.id for job in found.jobs] == [job_id]
-    stage.hands.is_obedient = True
-    stage.client.cancel(other)  # or the platform would wait for the end of its trial run
 
 
 def test_a_job_that_no_longer_fits_is_left_out_until_it_would_fit(stage: Stage, script: Path) -> None:

@@ -355,23 +355,6 @@ def test_open_jobs_are_listed_and_ended_ones_counted(here: Run, control: FakeCon
     assert {view["id"] for view in json.loads(here("jobs", "--json").stdout)} >= set(ids)
 
 
-def test_a_narrow_terminal_has_whole_names_and_fewer_columns(
-    here: Run, control: FakeControl, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    job_id = "transformer-with-a-rather-long-name-3f9a2c"
-    control.put(job_view(id=job_id, kind="cuda:NVIDIA H100 80GB HBM3", deadline_s=4e9, priority=5))
-    headings = {}
-    for width in (200, 100, 80, 60):
-        monkeypatch.setattr(output, "PIPED_WIDTH", width)
-        lines = here("jobs").stdout.splitlines()
-        (row,) = [line for line in lines if line.startswith(job_id)]
-        assert len(row) <= width
-        (headings[width],) = [line.split() for line in lines if line.startswith("JOB ")]
-    assert headings[200] == ["JOB", "CLASS", "PHASE", "SIZE", "DONE", "DEADLINE", "FINISH", "KIND"]
-    assert headings[80] == ["JOB", "PHASE", "DEADLINE", "FINISH"]
-    assert headings[60] == ["JOB", "PHASE"]
-
-
 def test_show_names_the_newest_checkpoint(here: Run, control: FakeControl, folder: StateFolder) -> None:
     control.put(job_view(id="old-1", phase=Phase.SUCCEEDED))
     assert not re.search(r"^checkpoint +step", here("show", "old-1").stdout, re.MULTILINE)
@@ -622,25 +605,6 @@ def test_what_a_job_prints_is_obeyed_by_no_terminal_unless_that_is_asked_for(
         assert not set("\x1b\r\x7f\x9b").intersection(done.stdout + done.stderr)
     assert json.loads(done.stdout)["message"] == message
     assert r"\x1b]52;c;cm0gLXJm" in here("show", "sly").stdout
-
-
-def test_logs_follow_the_leaders(here: Run, logged: Path) -> None:
-    assert here("logs", "logged").stdout == "epoch 1\nepoch 2\n"
-    (logged / "leaders").write_text("0 0\n1 6\n")
-    (logged / "worker-1.log").write_text("hello\nepoch 3\n")
-    assert here("logs", "logged").stdout == "epoch 1\nepoch 2\nepoch 3\n"
-
-
-def test_logs_of_a_rotated_log_say_what_is_missing(here: Run, logged: Path) -> None:
-    (logged / "worker-0.log").rename(logged / "worker-0.log.4096")
-    size = (logged / "worker-0.log.4096").stat().st_size
-    (logged / f"worker-0.log.{4096 + size}").write_text("\nepoch 3\n")
-    missing = "[swell: 4096 bytes before this were discarded]\n"
-    assert here("logs", "logged").stdout == f"{missing}epoch 1\nepoch 2\nepoch 3\n"
-    (logged / f"worker-0.log.{4096 + size}").unlink()
-    (logged / "worker-0.log.4096").rename(logged / "worker-0.log.9999")
-    (logged / "worker-0.log.9999").write_text("")
-    assert here("logs", "logged").stdout == missing.replace("4096", "9999"), "of a log that was discarded"
 
 
 def test_logs_show_the_trial_run_until_there_is_more(here: Run, control: FakeControl, logged: Path) -> None:

@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from swell.cli import main
-from swell.model.lengths import span
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -97,17 +96,6 @@ def test_where_a_log_tells_whose_jobs_are_it_is_said_how_tenants_fared(swell: Ru
     assert float(met) == pytest.approx(groups[worst]["deadline_satisfaction"], abs=5e-4)
     assert float(index) == pytest.approx(result["metrics"]["fairness"]["jain_index"], abs=5e-4)
     assert sum(group["jobs"] for group in result["metrics"]["by_size"]) == 22
-
-
-def test_quotas_are_told_to_the_head_and_named_in_what_it_prints(swell: Run) -> None:
-    rows = [f"{600 * number},1,3600,{name}" for number, name in enumerate(["ana", "ben"] * 3)]
-    Path("shared.csv").write_text("\n".join(["submit_s,num_devices,duration_s,tenant", *rows]))
-    words = ("shared.csv", *TWO_ON_ONE_NODE[1:], "--policy", "fifo")
-    done = swell(*words, "--quota", "ana=3", "--quota", "ana=50%", "--quota", "ben=any", "--json", "out.json")
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[1].strip() == "quotas: ana 3 devices and 50% of the devices"
-    (result,) = json.loads(Path("out.json").read_text())
-    assert result["truth"]["quotas"] == {"ana": {"devices": 3, "share": 0.5}}
 
 
 @pytest.mark.parametrize(
@@ -209,43 +197,6 @@ def test_wrong_options_are_named_with_the_remedy(swell: Run, words: tuple[str, .
     done = swell(*words)
     assert done.returncode == 2 and done.stdout == ""
     assert done.stderr.count("\n") == 1 and text in done.stderr
-
-
-#: Ten jobs of 100 s on one core, at once: losses of two kinds, the last one's unknown.
-CROWD = """\
-submit_s,id,num_devices,num_steps,loss_curve,cores_per_worker
-""" + "".join(
-    f"0,job{at},1,100,{'exp:2.3:0.1:20' if at % 2 else 'power:90:10:5:1+noise:1'},1\n" for at in range(10)
-)
-
-
-def test_jobs_share_the_cores_of_a_node_and_learn(swell: Run) -> None:
-    Path("crowd.csv").write_text(CROWD)
-    words = (
-        "crowd.csv",
-        "--cluster",
-        "1x10",
-        "--policy",
-        "equal_share",
-        "--deadlines",
-        "none",
-        "--resize-cost",
-    )
-    done = swell(*words, "none", "--cores", 2, "--json", "out.json", "--jobs", "jobs.csv")
-    assert done.returncode == 0, done.stderr
-    *_, headings, row = done.stdout.splitlines()
-    assert "noise 0, 2 cores a node by weight, seed 0" in done.stdout.splitlines()[0]
-    assert headings.split() == ["POLICY", "TIME", "TO", "95", "%", "JOBS"]
-    (result,) = json.loads(Path("out.json").read_text())
-    metrics, truth = result["metrics"], result["truth"]
-    assert metrics["makespan_s"] == pytest.approx(500.0) and metrics["learnt"] == 10
-    assert re.split("  +", row) == ["equal_share", span(metrics["time_to_95_s"]), "10"]
-    assert (truth["cores"], truth["sharing"]) == (2.0, {"cpu_shares": "weight", "interference_share": 0.0})
-    with Path("jobs.csv").open() as file:
-        rows = list(csv.DictReader(file))
-    assert [float(row["jct_s"]) for row in rows] == pytest.approx([500.0] * 10)
-    times_s = [float(row["time_to_95_s"]) for row in rows]
-    assert metrics["time_to_95_s"] == pytest.approx(sum(times_s) / 10)
 
 
 def test_losses_are_drawn_with_the_seed(swell: Run) -> None:

@@ -15,20 +15,15 @@ from pathlib import Path
 
 import httpx
 import pytest
-from tests.api.fake_control import FakeControl
 from tests.cli.conftest import FAKES, Run, run_swell, start_swell
 from tests.cli.test_program import fails
 from tests.preloaded_program import preloaded
-from tests.store.views import job_view
 
-from swell.api.client import connect
 from swell.api.server import bind
 from swell.api.user_list import TenantLimits, UserList
-from swell.cli import down, main
+from swell.cli import main
 from swell.executors.local.agent.options import AgentOptions
 from swell.executors.local.launch import start_agent
-from swell.model.job import Phase
-from swell.model.view import Story
 from swell.platform_options import PlatformOptions
 from swell.settings import Settings
 from swell.store.folder import StateFolder
@@ -206,19 +201,6 @@ def test_settings_are_remembered_one_by_one(state: Path, up: Run) -> None:
     assert remembered() == {"stop_s": 9}
 
 
-def test_the_rack_is_that_of_the_nodes_and_is_remembered(
-    state: Path, up: Run, capsys: pytest.CaptureFixture[str]
-) -> None:
-    started(state, up, *PACED, "--rack", "east")
-    assert up().stdout.splitlines()[1] == "as last time: --devices paced:8@200, --rack east"
-    assert main.run(["nodes", "--state", str(state)]) == 0
-    assert re.search(r"^node0 +east ", capsys.readouterr().out, re.MULTILINE)
-    end(state)
-    refused = up("--devices", "paced:2x1x4@200")
-    fails(refused, 2, "stand in 2 racks", "--rack east")
-    assert "--rack" not in started(state, up, "--rack", "")
-
-
 @pytest.mark.parametrize(
     ("setting", "part"),
     [
@@ -241,17 +223,6 @@ def test_settings_that_cannot_be(
     assert err.startswith("swell: --set: ")
     assert part in err
     assert not state.exists()
-
-
-def test_options_that_cannot_be_read_are_the_defaults(state: Path, up: Run) -> None:
-    folder = StateFolder(state)
-    folder.create()
-    folder.log.touch()
-    folder.options.write_text('{"policy": "fifo", "colour": "red"}')
-    done = up(*PACED)
-    assert (done.returncode, done.stdout.count("policy elasticflow")) == (0, 1)
-    assert re.fullmatch(r"swell: \S+options.json cannot be read \(.+\); .+ the defaults\n", done.stderr)
-    assert folder.read_options(PlatformOptions) == PlatformOptions(devices="paced:8@200", policy="unified")
 
 
 @pytest.mark.parametrize("how", [(), ("--foreground",)])
@@ -402,17 +373,6 @@ def test_a_daemon_that_hangs_is_named_and_ended_by_force(state: Path, up: Run, h
     wait_for_lock(state)
 
 
-def test_force_ends_a_daemon_that_does_not_end_in_time(
-    state: Path, up: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert up(*PACED).returncode == 0
-    pid = pid_of(state)
-    monkeypatch.setattr(down, "END_WITHIN_S", 0.0)
-    assert main.run(["down", "--state", str(state), "--force"]) == 0
-    assert f"killed the platform (pid {pid})" in capsys.readouterr().err
-    assert not is_running(pid)
-
-
 def test_down_names_the_jobs_that_were_not_saved(state: Path, up: Run) -> None:
     assert up(*PACED).returncode == 0
     jobs = "a-1:running:7:8 b-2:queued c-3:stopping:9 d-4:starting"
@@ -440,46 +400,6 @@ def test_down_ends_what_a_killed_platform_left(state: Path, left_agent: subproce
     assert (down.returncode, down.stderr) == (0, "")
     assert re.fullmatch(rf"{LEFT} running for {state}\n", down.stdout)
     assert left_agent.wait(10) is not None
-
-
-def test_down_tells_what_it_waits_for(
-    folder: StateFolder,
-    control: FakeControl,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    """Once a job, and with the first cause; what failed before that, or is saved by now, is no news."""
-    asked_s, asked_at_s = time.monotonic(), control.now_s()
-    control.put(job_view(id="late-2"))
-    control.put(job_view(id="saved-3", phase=Phase.QUEUED))
-    control.put(job_view(id="busy-4"))
-    daemon = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
-    looks: list[str] = []
-
-    def stories(job_id: str) -> list[Story]:
-        looks.append(job_id)
-        if looks.count("late-2") >= 3:  # a look that is given up may still be answered beside the next one
-            daemon.kill()
-        failed_s = asked_at_s + (-9.0 if job_id == "busy-4" else 1.0)
-        words = ("trains on: it could not be written: the disk is full\nquite", "trains on: as before")
-        return [Story(at_s=failed_s, code="suspend_failed", text=text) for text in words]
-
-    monkeypatch.setattr(control, "stories", stories)
-    monkeypatch.setattr(down, "LOOK_EVERY_S", 0.01)
-    ended = os.pidfd_open(daemon.pid)
-    try:
-        with connect(folder.path) as client:
-            assert down._wait(client, ended, asked_s)
-    finally:
-        os.close(ended)
-        daemon.kill()
-        daemon.communicate()
-    said = capsys.readouterr().err.splitlines()
-    told = [line for line in said if line.startswith(("waiting for saved-3", "waiting for busy-4"))]
-    assert not told
-    assert [line for line in said if "late-2" in line] == [
-        "waiting for late-2, which trains on: it could not be written: the disk is full"
-    ]
 
 
 def test_a_shared_folder_is_remembered_and_serves_a_user_with_a_token(

@@ -120,21 +120,6 @@ def test_a_host_asks_for_the_devices_that_it_offers(name: str) -> None:
     ]
 
 
-def test_the_pools_differ_in_their_devices_only() -> None:
-    cpu, gpu = ((FOLDER / name).read_text().splitlines() for name in ("hosts.yaml", "hosts-gpu.yaml"))
-    differing = [line for line, other in zip(cpu, gpu, strict=True) if line != other]
-    found = {re.split("[:{#]", line.strip())[0].strip() for line in differing}
-    assert found == {"", "name", "matchLabels", "labels", "- cpu", "requests", "limits"}
-
-
-def test_the_image_has_the_user_of_the_manifests() -> None:
-    image = (FOLDER / "Dockerfile").read_text()
-    for workload in WORKLOADS:
-        context = workload["spec"]["template"]["spec"]["securityContext"]
-        assert f"\nUSER {context['runAsUser']}\n" in image
-    assert 'ENTRYPOINT ["tini", "--"]' in image
-
-
 def test_the_page_names_each_file_and_the_secret() -> None:
     for file in FOLDER.iterdir():
         assert file.name in PAGE

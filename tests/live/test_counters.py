@@ -15,16 +15,15 @@ from swell.live.counters import Counters
 from swell.live.platform import Platform
 from swell.model.calendar import Calendar
 from swell.model.device_usage import HeldTime
-from swell.model.event import NodeLost, NodeWarned, Outcome
+from swell.model.event import Outcome
 from swell.model.job import JobClass, Phase
 from swell.model.resize import Resize, Verdict
-from swell.model.view import JobView, Story
+from swell.model.view import JobView
 
 from .parts import Hands, spec
 from .test_platform import as_if_killed, running, until
 from .turns import turn
 
-NODE_LOSSES = "swell_node_losses_total"
 OVER = [verdict for verdict in Verdict if verdict is not Verdict.UNDER_WAY]
 
 
@@ -143,22 +142,6 @@ def test_a_promise_is_kept_or_missed_at_the_end(
     assert values(counters, "swell_promises_missed_total") == missed
 
 
-def test_each_way_to_be_refused_is_counted() -> None:
-    counters, told = Counters(), ("unpromised", "change_refused", "offer_taken", "promised")
-    rejected = promised(phase=Phase.REJECTED, is_promised=False)
-    crowded_out = job_view(phase=Phase.REJECTED, job_class=JobClass.SOFT)
-    counters.hear(
-        turn(
-            ended=[rejected, crowded_out],
-            stories=[("a", Story(at_s=0.0, code=code, text="")) for code in told],
-        )
-    )
-    assert values(counters, "swell_promises_refused_total") == dict.fromkeys(
-        ("ended", "tried", "unchanged"), 1
-    )
-    assert value(counters, "swell_jobs_ended_total", **{"phase": "rejected", "class": "soft"}) == 1
-
-
 # ---------------------------------------------------------------- expected ends
 def test_the_error_is_that_of_the_first_expectation_after_half_of_the_steps() -> None:
     counters = Counters()
@@ -169,26 +152,6 @@ def test_the_error_is_that_of_the_first_expectation_after_half_of_the_steps() ->
     assert value(counters, "swell_finish_error_seconds_count") == 1
     assert value(counters, "swell_finish_error_seconds_sum") == 50.0
     assert value(counters, "swell_finish_error_ratio_sum") == 50.0 / 20.0
-
-
-# ---------------------------------------------------------------- nodes
-def test_a_node_counts_as_lost_with_its_host_and_for_a_cause() -> None:
-    counters = Counters()
-    counters.begin([], Calendar(), ["old"])
-    lost = NodeLost(at_s=0.0, name="new", cause="its machine is gone")
-    counters.hear(
-        turn(batch=[replace_cause(lost, ""), msgspec.structs.replace(lost, is_host_kept=True), lost])
-    )
-    assert values(counters, NODE_LOSSES) == {"no": 1}
-    counters.hear(turn(batch=[NodeWarned(at_s=0.0, name="new"), lost]))
-    assert values(counters, NODE_LOSSES) == {"no": 1, "yes": 1}
-    counters.hear(turn(batch=[lost], warned=("new",)))
-    counters.hear(turn(batch=[lost], warned=()))
-    assert values(counters, NODE_LOSSES) == {"no": 2, "yes": 2}
-
-
-def replace_cause(event: NodeLost, cause: str) -> NodeLost:
-    return msgspec.structs.replace(event, cause=cause)
 
 
 # ---------------------------------------------------------------- turns
