@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +15,11 @@ from hypothesis import strategies as st
 from tests.api.fake_control import FakeControl
 
 import swell
-from swell.api.server import ApiServer, bind, create_app
-from swell.api.unix_socket import listen
 from swell.cli.main import run
 from swell.cli.metrics import HEIGHT, LEAST_WIDTH, WORKERS_HEIGHT, chart
 from swell.model.view import MetricHistory, MetricSeries
 from swell.store.curve import CurvePoint
-from swell.store.folder import Endpoint, StateFolder
+from swell.store.folder import StateFolder
 from swell.tally import tally_of
 
 
@@ -71,22 +68,8 @@ def test_any_curves_fit_on_any_terminal(
 
 # ---------------------------------------------------------------- the program
 @pytest.fixture
-def control(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeControl]:
-    folder = StateFolder(tmp_path / "state")
-    folder.create()
+def job(control: FakeControl, folder: StateFolder, script: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setenv("SWELL_STATE", str(folder.path))
-    control = FakeControl(folder.path)
-    server = ApiServer(create_app(control, folder.ensure_token()), bind(), listen(folder.socket))
-    server.start()
-    folder.write_endpoint(Endpoint.of_this_process(server.port))
-    yield control
-    server.stop()
-
-
-@pytest.fixture
-def job(control: FakeControl, tmp_path: Path) -> str:
-    script = tmp_path / "train.py"
-    script.write_text("")
     with swell.connect() as client:
         job_id = str(client.submit(script=script, global_batch=64, steps=10))
     for name in ("loss", "<b>$x_1$</b>"):

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from tests.api.fake_control import FakeControl
-from tests.cli.test_metrics import control, job  # noqa: F401 - fixtures
+from tests.cli.test_metrics import job  # noqa: F401 - a fixture
 
 import swell
 from swell.api.errors import ApiError
@@ -75,7 +75,7 @@ def test_csv_and_json_have_each_point(found: JobThroughput, capsys: pytest.Captu
 
 
 def test_a_job_without_a_curve_says_why(
-    control: FakeControl,  # noqa: F811
+    control: FakeControl,
     job: str,  # noqa: F811
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],

@@ -10,6 +10,7 @@ import pytest
 from tests.store.views import job_view
 
 from swell.api.identity import POLICY
+from swell.api.role import Role
 from swell.api.user_list import OWNER
 
 from .conftest import TOKEN, Served
@@ -166,3 +167,15 @@ def test_two_that_use_a_code_at_once_have_one_session(served: Served) -> None:
     for thread in threads:
         thread.join()
     assert sorted(found) == [303, *[401] * 5]
+
+
+def test_a_session_may_what_its_user_may_and_ends_with_that_user(served: Served) -> None:
+    with served.browser() as ana, served.opened() as owner:
+        assert ana.get(served.page.link(served.user("ana", Role.VIEW))).status_code == 303
+        assert [ana.get(path).status_code for path in ("/", "/v1/jobs", "/v1/head")] == [200, 200, 403]
+        assert owner.get("/v1/head").status_code == 200
+        served.users.remove("ana")
+        assert {ana.get(path).status_code for path in ("/", "/v1/jobs", "/v1/changes")} == {401}
+        served.user("ana", Role.OPERATE)
+        assert ana.get("/v1/jobs").status_code == 401
+        assert owner.get("/v1/jobs").status_code == 200

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from urllib.parse import unquote
 
 import httpx
@@ -14,7 +13,7 @@ from hypothesis import strategies as st
 from playwright.sync_api import Browser, expect
 from tests.api.fake_control import FakeControl
 from tests.page.browser import Watched, serious_faults
-from tests.page.opened_page import OpenedPage, opened_page
+from tests.page.conftest import Served
 from tests.store.views import job_view
 
 from swell.api.page.history_page import HOUR_S, MOST_PERIODS, filled, filter_of
@@ -28,8 +27,8 @@ DAY_S = 86400.0
 
 
 @pytest.fixture
-def control(tmp_path: Path) -> FakeControl:
-    control = FakeControl(tmp_path)
+def control(served: Served) -> FakeControl:
+    control = served.control
     control.put(job_view())  # is open, and no part of the history
     for number in range(130):
         at_s = 1_800_000_000.0 + number // 2 * 0.1 * DAY_S
@@ -50,14 +49,8 @@ def control(tmp_path: Path) -> FakeControl:
 
 
 @pytest.fixture
-def page(control: FakeControl) -> Iterator[OpenedPage]:
-    with opened_page(control) as page:
-        yield page
-
-
-@pytest.fixture
-def client(page: OpenedPage) -> Iterator[httpx.Client]:
-    with page.browser() as client:
+def client(served: Served, control: FakeControl) -> Iterator[httpx.Client]:
+    with served.opened() as client:
         yield client
 
 
@@ -156,11 +149,11 @@ def test_charts_have_the_newest_periods_and_never_more_than_some(scattered: set[
 
 @pytest.mark.slow
 def test_in_a_browser_charts_are_drawn_and_a_filter_is_set_by_keyboard(
-    page: OpenedPage, browser: Browser
+    served: Served, control: FakeControl, browser: Browser
 ) -> None:
     watched = Watched(browser.new_context(viewport={"width": 360, "height": 800}))
     seen = watched.page
-    seen.goto(page.page.link(OWNER))
+    seen.goto(served.page.link(OWNER))
     seen.get_by_role("link", name="History").first.click()
     expect(seen.locator(".curves-plot canvas")).to_have_count(3)
     assert serious_faults(seen) == []
@@ -170,4 +163,4 @@ def test_in_a_browser_charts_are_drawn_and_a_filter_is_set_by_keyboard(
     seen.keyboard.press("Enter")
     expect(seen.locator(".ended tbody tr")).to_have_count(43)
     assert watched.complaints == []
-    assert watched.hosts == {page.url.removeprefix("http://")}
+    assert watched.hosts == {served.url.removeprefix("http://")}

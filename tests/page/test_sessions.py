@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from swell.api.page.sessions import CODE_S, SESSION_S, Sessions
-from swell.api.role import Role
-from swell.api.user_list import OWNER, Caller
+from swell.api.user_list import OWNER
 
 
 class Clock:
@@ -44,17 +43,3 @@ def test_a_session_ends(sessions: Sessions, clock: Clock) -> None:
     assert sessions.session(cookie) is not None
     clock.now_s += 1
     assert sessions.session(cookie) is None
-
-
-def test_it_outlives_the_daemon_and_counts_for_no_other_one(sessions: Sessions, clock: Clock) -> None:
-    cookie = entered(sessions)
-    again = Sessions("secret", clock).session(cookie)
-    assert again == sessions.session(cookie)
-    assert Sessions("another", clock).session(cookie) is None
-
-
-def test_who_they_are_goes_with_the_session(sessions: Sessions) -> None:
-    ada = Caller("ada", Role.SUBMIT, "vision")
-    found = sessions.session(sessions.enter(sessions.invite(ada)) or "")
-    assert found is not None
-    assert found.caller == ada
