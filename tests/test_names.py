@@ -1,7 +1,4 @@
-"""Names and first lines of docstrings are for readers who do not know the subject yet.
-
-A class name stands once in Swell and its papers: who searches for it finds one class.
-"""
+"""A class name stands once in Swell and its papers, and no module imports itself through others."""
 
 from __future__ import annotations
 
@@ -9,6 +6,8 @@ import ast
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
+
+import grimp
 
 import swell
 import swell_papers
@@ -30,3 +29,22 @@ def test_a_class_name_stands_once() -> None:
                 files[node.name].append(file)
     twice = {name: where for name, where in files.items() if len(where) > 1}
     assert twice == {}
+
+
+def test_no_module_imports_itself_in_a_circle() -> None:
+    graph = grimp.build_graph("swell", "swell_papers")
+    done: set[str] = set()
+    path: list[str] = []
+
+    def visit(module: str) -> None:
+        assert module not in path, " -> ".join([*path[path.index(module) :], module])
+        if module in done:
+            return
+        path.append(module)
+        for imported in sorted(graph.find_modules_directly_imported_by(module)):
+            visit(imported)
+        path.pop()
+        done.add(module)
+
+    for module in sorted(graph.modules):
+        visit(module)

@@ -1,4 +1,4 @@
-"""What becomes of a request for a promise, through the API of a platform."""
+"""What becomes of requests for a promise or another priority, through the API of a platform."""
 
 from __future__ import annotations
 
@@ -80,3 +80,24 @@ def test_nothing_can_be_promised_to_a_restart_job(stage: Stage, script: Path) ->
     with pytest.raises(InvalidJob, match="cannot be strict: a promise needs progress reports"):
         stage.client.promise(job_id, deadline="now+1h")
     stage.client.cancel(job_id)
+
+
+def test_a_job_gets_another_priority_until_it_has_ended(tmp_path: Path, script: Path) -> None:
+    with on_stage(tmp_path / "state") as stage:
+        job_id = stage.run(script, priority=2)
+        assert stage.client.job(job_id).priority == 2
+        assert stage.client.change_priority(job_id, -5).priority == -5
+        assert "priority" in [told.code for told in stage.client.stories(job_id)]
+        assert stage.client.change_priority(job_id, weight=2.5).weight == 2.5
+        assert stage.client.job(job_id).priority == -5
+        with pytest.raises(InvalidJob, match=r"weight: 0\.0 is not between 0.000001 and 1,000,000"):
+            stage.client.change_priority(job_id, weight=0)
+        with pytest.raises(InvalidJob, match="neither a priority nor a weight is given"):
+            stage.client.change_priority(job_id)
+        with pytest.raises(InvalidJob, match="priority: -1001 is not between -1,000 and 1,000"):
+            stage.client.change_priority(job_id, -1001)
+        stage.client.cancel(job_id)
+        until(lambda: stage.client.job(job_id).phase is Phase.CANCELLED)
+        with pytest.raises(ApiError, match="has no other priority"):
+            stage.client.change_priority(job_id, 1)
+        assert stage.client.job(job_id).priority == -5

@@ -1,7 +1,8 @@
-"""What each role may do, by real requests over a fake platform."""
+"""What each role may do, by real requests over a fake platform, and the log of what users did."""
 
 from __future__ import annotations
 
+import stat
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -9,14 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import msgspec
 import pytest
 from tests.api.fake_control import FakeControl
-from tests.api.test_access_log import entries_in
 from tests.store.views import job_view
 
 from swell.api.role import Role
 from swell.api.server import ApiServer, bind, create_app
-from swell.api.user_list import TenantLimits, UserList
+from swell.api.user_list import ACCESS_FILE, AccessEntry, AccessLog, TenantLimits, UserList
 from swell.api.verbs import VERBS, Verb
 from swell.model.job import Phase
 
@@ -198,3 +199,34 @@ def test_changes_and_refusals_are_logged_and_nothing_else(site: Site, script: Pa
     ]
     text = (site.folder / "access.jsonl").read_text()
     assert not any(secret in text for secret in ("hush", "wrong", *site.tokens.values()))
+
+
+def entries_in(folder: Path) -> list[AccessEntry]:
+    """The entries of the log, oldest first."""
+    lines = (folder / ACCESS_FILE).read_bytes().splitlines() if (folder / ACCESS_FILE).exists() else []
+    return [msgspec.json.decode(line, type=AccessEntry) for line in lines]
+
+
+def entry(number: int, about: str = "") -> AccessEntry:
+    return AccessEntry(
+        at_s=float(number), user="ana", role="submit", operation="cancel", about=about, status=202
+    )
+
+
+def test_only_the_owner_can_read_it(tmp_path: Path) -> None:
+    AccessLog(tmp_path).append(entry(1))
+    assert {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()} == {0o600}
+
+
+def test_no_line_is_lost_where_many_write_at_once(tmp_path: Path) -> None:
+    def write(first: int) -> None:
+        log = AccessLog(tmp_path)
+        for number in range(first, first + 50):
+            log.append(entry(number))
+
+    threads = [threading.Thread(target=write, args=(50 * number,)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(one.at_s for one in entries_in(tmp_path)) == list(range(300))

@@ -2,49 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import time
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
-
 import pytest
 from tests.machines.namespaces import Network, why_not
 from tests.machines.site import Site, swell
+from tests.machines.test_promised_through_a_lost_host import Jobs, hosts_of
 
-import swell_papers
-
-VISITS = str(Path(swell_papers.__file__).parent / "scripts" / "visits.py")
-WITHIN_S = 150.0
 #: Short leases, so that what the dead held is free soon.
 OPTIONS = ["--set", "lease_s=5", "--set", "lease_margin_s=2", "--set", "checkpoint_interval_s=2"]
-
-
-class Jobs:
-    """Of a site."""
-
-    def __init__(self, site: Site) -> None:
-        self._site = site
-
-    def submit(self, name: str, steps: int, *options: str) -> str:
-        words = ("submit", "--script", VISITS, "--name", name, "--steps", str(steps), "--global-batch", "64")
-        [job] = json.loads(swell(self._site.head, *words, *options, "--no-wait", "--json"))
-        return str(job["id"])
-
-    def shown(self, job_id: str) -> dict[str, Any]:
-        shown: dict[str, Any] = json.loads(swell(self._site.head, "show", job_id, "--json"))
-        return shown
-
-    def await_that(self, job_id: str, is_so: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
-        deadline_s = time.monotonic() + WITHIN_S
-        while not is_so(shown := self.shown(job_id)):
-            assert time.monotonic() < deadline_s, shown
-            time.sleep(0.1)
-        return shown
-
-
-def nodes_of(shown: dict[str, Any]) -> set[str]:
-    return {device.partition("/")[0] for device in shown["devices"]}
 
 
 @pytest.mark.soak
@@ -61,11 +25,11 @@ def test_no_promise_is_broken_when_borrowed_machines_are_killed() -> None:
         site = Site(network, "paced:2@128", OPTIONS, num_borrowed=2)
         assert {node["name"] for node in site.nodes() if node["is_borrowed"]} == {"n2", "n3"}
         jobs = Jobs(site)
-        other = jobs.submit("other", 160, "--workers", "1:4", "--batch", "32:256")
-        promised = jobs.submit("promised", 80, "--workers", "1:2", "--deadline", "now+2m")
+        other = jobs.submit("other", 160, "--workers", "1:4", "--batch", "32:256", "--no-wait")
+        promised = jobs.submit("promised", 80, "--workers", "1:2", "--deadline", "now+2m", "--no-wait")
         shown = jobs.await_that(promised, lambda job: job["phase"] == "running")
-        assert shown["is_promised"] and nodes_of(shown) == {"n1"}, "no promise stands on a borrowed node"
-        shown = jobs.await_that(other, lambda job: job["steps"] > 0 and nodes_of(job) & {"n2", "n3"})
+        assert shown["is_promised"] and hosts_of(shown) == {"n1"}, "no promise stands on a borrowed node"
+        shown = jobs.await_that(other, lambda job: job["steps"] > 0 and hosts_of(job) & {"n2", "n3"})
         assert 32 <= shown["batch"] <= 256
         for host in site.hosts[1:]:
             host.kill()

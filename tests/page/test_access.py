@@ -1,4 +1,4 @@
-"""Who gets the page, and who gets nothing."""
+"""Who gets the page, for how long, and who gets nothing."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 from tests.store.views import job_view
 
 from swell.api.identity import POLICY
+from swell.api.page.sessions import CODE_S, SESSION_S, Sessions
 from swell.api.role import Role
 from swell.api.user_list import OWNER
 
@@ -179,3 +180,40 @@ def test_a_session_may_what_its_user_may_and_ends_with_that_user(served: Served)
         served.user("ana", Role.OPERATE)
         assert ana.get("/v1/jobs").status_code == 401
         assert owner.get("/v1/jobs").status_code == 200
+
+
+class Clock:
+    now_s = 1_800_000_000.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def sessions(clock: Clock) -> Sessions:
+    return Sessions("secret", clock)
+
+
+def entered(sessions: Sessions) -> str:
+    cookie = sessions.enter(sessions.invite(OWNER))
+    assert cookie is not None
+    return cookie
+
+
+def test_a_code_dies_after_a_minute(sessions: Sessions, clock: Clock) -> None:
+    code = sessions.invite(OWNER)
+    clock.now_s += CODE_S
+    assert sessions.enter(code) is None
+
+
+def test_a_session_ends(sessions: Sessions, clock: Clock) -> None:
+    cookie = entered(sessions)
+    clock.now_s += SESSION_S - 1
+    assert sessions.session(cookie) is not None
+    clock.now_s += 1
+    assert sessions.session(cookie) is None

@@ -12,18 +12,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.api.fake_control import FakeControl
-from tests.live.test_platform import PATIENCE_S
+from tests.api.stage import on_stage
+from tests.live.test_platform import PATIENCE_S, until
 from tests.store.views import job_view
 
 from swell.api.page.changes import MAX_ENDED, WARNINGS_S, PageChanges, Told
 from swell.api.page.rows import changes_only, job_row, tenant_rows
 from swell.api.words import SIGNS
+from swell.live import board as board_module
 from swell.live.pruning import PruneRequest
 from swell.model.coding import encode
 from swell.model.errors import UnknownJob
 from swell.model.job import JobClass, Phase
 from swell.model.quota import TenantDevices
-from swell.model.view import Story
+from swell.model.view import JobView, Story
 
 from .conftest import Served
 
@@ -362,3 +364,44 @@ def test_a_change_is_one_line() -> None:
     shown = [stories[0], other, stories[3], stories[7]]
     assert changes_only(stories) == shown
     assert changes_only(stories[6:], {"a": stories[3][1].text}) == shown[3:]
+
+
+def test_a_reader_that_follows_knows_what_a_new_one_is_told(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text("print('training')\n")
+    known: dict[str, JobView] = {}
+    with on_stage(tmp_path / "state") as stage:
+        turn = 0
+
+        def follow() -> None:
+            nonlocal turn
+            found = stage.platform.changes(turn, also=list(known))
+            turn = found.turn
+            known.update((view.id, view) for view in found.views)
+
+        for name in ("first", "second"):
+            stage.run(script, name=name, workers="1:1")
+            follow()
+        first = next(iter(known))
+        stage.client.cancel(first)
+        until(lambda: stage.platform.job(first).phase is Phase.CANCELLED)
+        follow()
+        assert known == {view.id: view for view in stage.platform.changes(0).views}
+        assert known[first].phase is Phase.CANCELLED
+        assert stage.platform.changes(turn).views == []
+        told = [job_id for job_id, _ in stage.platform.changes(0).stories]
+        assert set(told) == set(known)
+
+
+def test_a_reader_that_was_away_for_long_is_told_of_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(board_module, "TURNS_KEPT", 1)
+    script = tmp_path / "train.py"
+    script.write_text("print('training')\n")
+    with on_stage(tmp_path / "state") as stage:
+        job_id = stage.run(script, workers="1:1")
+        stage.run(script, name="other", workers="1:1")
+        found = stage.platform.changes(1)
+        assert found.is_all
+        assert job_id in {view.id for view in found.views}

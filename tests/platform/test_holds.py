@@ -1,7 +1,9 @@
-"""`swell hold` and `swell resume` of real processes."""
+"""Jobs that wait: because they are held, displaced, or follow others."""
 
 from __future__ import annotations
 
+import shutil
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -34,3 +36,96 @@ def test_a_held_job_has_no_processes_and_goes_on_as_if_nothing_had_been(
     done = swell.await_end(job)
     assert [entry.step for entry in read_diary(held_dir)] == list(range(1, done.steps + 1))
     assert check_learned(held_dir) == done.steps
+
+
+@pytest.mark.slow
+def test_a_promise_displaces_a_job_that_continues_at_another_size(
+    swell: Program, tmp_path: Path, check_learned: CheckLearned
+) -> None:
+    victim_dir, strict_dir, other_dir = (tmp_path / name for name in ("victim", "strict", "other"))
+    for path in (victim_dir, strict_dir, other_dir):
+        path.mkdir()
+    victim = swell.submit(victim_dir, "--epochs", ENDLESS, "--workers", "1:4")
+    swell.await_training(victim, 4, victim_dir)
+    # Planned as late as can be, it starts within seconds, long before the other is done.
+    strict = swell.promise(strict_dir, "--steps", 100, "--workers", 4, within_s=6)
+    swell.await_job(victim, lambda job: job.phase == "queued", "the victim waits")
+    other = swell.submit(other_dir, "--epochs", ENDLESS, "--workers", 2)
+    saved = len(read_diary(victim_dir))
+    assert "waits with its checkpoint of step" in swell.ok("explain", victim)
+    swell.await_end(strict)
+    swell.await_training(victim, 2, victim_dir)
+    swell.ok("cancel", other)
+    done = swell.finish(victim, victim_dir)
+    assert [workers for _, workers in done.sizes][:3] == [4, 0, 2]
+    assert len(set(done.pids)) >= 6, "its first processes ended when it was suspended"
+
+    entries = read_diary(victim_dir)
+    assert [entry.step for entry in entries] == list(range(1, done.steps + 1))
+    assert [(a.num_workers, b.num_workers) for a, b in pairwise(entries)][saved - 1] == (4, 2)
+    assert check_learned(victim_dir) == done.steps
+
+
+@pytest.mark.slow
+def test_a_job_that_cannot_be_saved_trains_on_and_says_so(swell: Program, tmp_path: Path) -> None:
+    stuck_dir, strict_dir = tmp_path / "stuck", tmp_path / "strict"
+    for path in (stuck_dir, strict_dir):
+        path.mkdir()
+    stuck = swell.submit(stuck_dir, "--epochs", ENDLESS, "--workers", 4)
+    swell.await_training(stuck, 4, stuck_dir)
+    checkpoints = swell.state / "jobs" / stuck / "checkpoints"
+    shutil.rmtree(checkpoints)
+    checkpoints.write_text("a file where a folder should be")
+    strict = swell.promise(strict_dir, "--steps", 40, "--workers", 4, within_s=5)
+    shown = swell.await_job(stuck, lambda job: "no checkpoint at step" in job.message, "the message")
+    assert str(checkpoints) in shown.message
+    assert "trains on: its checkpoint could not be written" in swell.ok("explain", stuck)
+    swell.await_steps(stuck_dir, 5)
+
+    checkpoints.unlink()
+    swell.await_job(stuck, lambda job: job.phase == "queued", "another try, which succeeds")
+    swell.await_end(strict)
+    saved = read_diary(stuck_dir)[-1].step
+    swell.await_steps(stuck_dir, 5)
+    assert [entry.step for entry in read_diary(stuck_dir)][: saved + 5] == list(range(1, saved + 6))
+
+
+@pytest.mark.slow
+def test_a_follower_starts_when_its_predecessor_has_succeeded(swell: Program, tmp_path: Path) -> None:
+    folders = [tmp_path / name for name in ("first", "second", "third", "fourth")]
+    for folder in folders:
+        folder.mkdir()
+    first = swell.submit(folders[0], "--epochs", ENDLESS, "--workers", 2)
+    second = swell.submit(folders[1], "--steps", 8, "--workers", 2, "--after", first)
+    third = swell.submit(folders[2], "--steps", 8, "--workers", 2, "--after", f"{first},{second}")
+    swell.await_training(first, 2, folders[0])
+    assert f"starts once {first} succeeded" in swell.ok("explain", second)
+    swell.ok("down")
+    swell.up()
+    assert swell.job(third).awaits == (first, second)
+    assert not (folders[1] / "diary").exists() or not read_diary(folders[1])
+    swell.await_steps(folders[0], 5)
+    swell.finish(first, folders[0])
+    ends = [swell.await_end(job).finished_s or 0.0 for job in (second, third)]
+    starts = [swell.job(job).started_s or 0.0 for job in (second, third)]
+    assert (swell.job(first).finished_s or 0.0) <= starts[0] and ends[0] <= starts[1]
+
+    held = swell.submit(folders[3], "--steps", 8, "--workers", 2, "--after", second, "--no-wait")
+    swell.await_end(held)
+
+
+@pytest.mark.slow
+def test_a_follower_of_a_job_that_fails_is_cancelled(swell: Program, tmp_path: Path) -> None:
+    folders = [tmp_path / name for name in ("first", "second")]
+    for folder in folders:
+        folder.mkdir()
+    first = swell.submit(folders[0], "--epochs", ENDLESS, "--workers", 2)
+    second = swell.submit(folders[1], "--steps", 8, "--workers", 2, "--after", first)
+    swell.ok("cancel", first)
+    assert swell("wait", first, second).returncode == 4
+    assert f"{first}, which it was to follow, was cancelled" in swell.ok("show", second)
+    swell.ok("retry", second)
+    assert (
+        swell("submit", "--script", "x.py", "--steps", 1, "--global-batch", 1, "--after", first).returncode
+        == 2
+    )

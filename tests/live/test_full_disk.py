@@ -1,4 +1,4 @@
-"""The head stands still while its journal cannot be written, and goes on where it was."""
+"""A full disk stops the head until there is room, and a disk that does not answer holds nobody up."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from swell.live import head_thread
-from swell.live.disk_space import DiskSpace
+from swell.live import disk_space, head_thread
+from swell.live.disk_space import DiskSpace, Space
 from swell.live.head_thread import Site
 from swell.live.platform import Platform
 from swell.live.pruning import Retention
@@ -92,3 +92,21 @@ def test_a_platform_on_a_full_disk_answers_refuses_and_goes_on_when_there_is_roo
     assert told[-1] == "the disk is full"
     assert hands.gangs, "jobs train on"
     journal.close()
+
+
+def test_a_disk_that_does_not_answer_is_asked_by_one_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(disk_space, "ANSWER_S", 0.05)
+    answers, asked = threading.Event(), list[Path]()
+
+    def look(path: Path) -> Space:
+        asked.append(path)
+        answers.wait(30)
+        return Space(1, 2)
+
+    disk = DiskSpace(tmp_path, look)
+    assert [disk.look(), disk.look()] == [None, None] and len(asked) == 1
+    monkeypatch.setattr(disk_space, "ANSWER_S", 30.0)
+    answers.set()
+    assert disk.look() == Space(1, 2)
