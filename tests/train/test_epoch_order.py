@@ -155,11 +155,6 @@ def test_drawing_leaves_the_script_as_it_was() -> None:
     assert np.random.random_sample() == np.random.RandomState(1).random_sample()
 
 
-def test_an_order_takes_as_much_memory_as_its_numbers() -> None:
-    order = EpochSampler(RandomSampler(range(1000), replacement=True), False, range(1000), 0).order(0)
-    assert order.indices.dtype == np.int64 and order.indices.nbytes == 8000
-
-
 def test_keys_that_are_no_numbers_are_an_order_too() -> None:
     keys = [("a", index) for index in range(9)]
     sampler = EpochSampler(keys, False, dict.fromkeys(keys, 0), 0)

@@ -77,18 +77,6 @@ def workers() -> Iterator[list[Lines]]:
         yield made
 
 
-def test_a_group_is_formed_at_all_its_members_and_entered_by_none(workers: list[Lines]) -> None:
-    for rank, worker in enumerate(workers):
-        worker.order(1, rank, 2)
-    for worker in workers:
-        worker.await_state(GroupState.FORMED)
-        assert worker.group.next is not None and worker.group.next.is_formed
-        assert worker.group.num_workers == 1
-    assert not dist.is_initialized()
-    for worker in workers:
-        worker.group.give_up_next()
-
-
 def test_a_group_is_entered_once(workers: list[Lines]) -> None:
     worker = workers[0]
     order = worker.order(1, 0, 1)
@@ -110,19 +98,6 @@ def test_a_formed_group_that_is_broken_off_is_not_entered_and_the_agent_knows(wo
     with pytest.raises(FormFailed, match="the agent broke the group off"):
         worker.group.form(order)
     assert not dist.is_initialized()
-
-
-def test_a_newer_order_takes_the_place_of_one_that_forms(workers: list[Lines]) -> None:
-    worker = workers[0]
-    older = worker.order(1, 0, 2)
-    newer = worker.order(2, 0, 1)
-    with pytest.raises(Superseded):
-        worker.group.form(older)
-    assert worker.group.form(newer) == [b""]
-    assert not any(isinstance(message, messages.JoinFailed) for message in worker.said)
-    worker.order(3, None, 1)
-    assert worker.group.next is None, "it is to leave"
-    worker.group.close()
 
 
 def test_a_group_to_which_a_member_does_not_come_is_given_up(

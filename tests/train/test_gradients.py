@@ -133,73 +133,54 @@ def first_order(num_samples: int) -> list[int]:
     return list(order[:])
 
 
-def assert_equal_to_one_pass(net: Net, loss: torch.Tensor, num_samples: int) -> None:
-    whole = Net()
-    order = first_order(num_samples)
-    expected = whole(samples(num_samples)[order])
-    expected.backward()
-    assert loss.item() == pytest.approx(expected.item())
+def assert_equal_to_one_pass(
+    net: Net, tally: StepTotals, num_samples: int, units: torch.Tensor | None = None
+) -> None:
+    assert tally.has_weight == (units is None or bool(units.any()))
+    if not tally.has_weight:
+        assert tally.loss == 0 and not any(grad is not None for grad in gradients_of(net))
+        return
+    whole, order = Net(), first_order(num_samples)
+    x = samples(num_samples)[order]
+    expected: torch.Tensor = whole(x) if units is None else mean_over(whole, x, units[order])
+    if units is None:
+        expected.backward()
+    assert tally.loss.item() == pytest.approx(expected.item())
     for ours, theirs in zip(gradients_of(net), gradients_of(whole), strict=True):
         assert (ours is None) == (theirs is None)
         assert ours is None or theirs is None or torch.allclose(ours, theirs, rtol=1e-10)
 
 
-@pytest.mark.slow
-@given(st.integers(1, 12), st.integers(1, 8), st.none() | st.integers(1, 5))
-def test_equal_to_one_process_with_one_pass(num_samples: int, num_workers: int, bound: int | None) -> None:
-    course = SampleSchedule(num_samples, num_samples, True, False)
-    for net, tally in reduce_all(num_workers, course, bound, votes=num_workers // 2):
-        assert_equal_to_one_pass(net, tally.loss, num_samples)
-        assert (tally.num_votes, tally.is_stop) == (num_workers // 2, num_workers > 1)
-
-
-@given(st.integers(1, 12), st.integers(1, 12))
-def test_shards_lead_to_the_same_gradient(num_samples: int, num_shards: int) -> None:
-    course = SampleSchedule(num_samples, num_samples, True, False, num_shards=min(num_shards, num_samples))
-    net = Net()
-    gradients = ShardedGradients(net)
-    for _ in range(2):  # buffers are used again
-        net.zero_grad(set_to_none=False)
-        share, loss = compute(net, gradients, course.share(0, 0, 1), samples(num_samples))
-        tally = gradients.reduce(share, loss, StepVote(vote=True), Alone())
-    assert (tally.num_votes, tally.is_stop) == (1, False)
-    assert_equal_to_one_pass(net, tally.loss, num_samples)
-
-
-def assert_mean_over_units(net: Net, tally: StepTotals, units: torch.Tensor) -> None:
-    assert tally.has_weight == bool(units.any())
-    if not tally.has_weight:
-        assert tally.loss == 0 and not any(grad is not None for grad in gradients_of(net))
-        return
-    whole = Net()
-    order = first_order(len(units))
-    expected = mean_over(whole, samples(len(units))[order], units[order])
-    assert tally.loss.item() == pytest.approx(expected.item())
-    for ours, theirs in zip(gradients_of(net), gradients_of(whole), strict=True):
-        assert ours is None or theirs is None or torch.allclose(ours, theirs, rtol=1e-10)
-
-
+#: What each sample counts in a loss that is a mean over these, such as tokens.
 counts_of_units = st.lists(st.integers(0, 3), min_size=1, max_size=12).map(
     lambda counts: torch.tensor(counts, dtype=torch.float64)
 )
 
 
-@given(counts_of_units, st.integers(1, 8), st.none() | st.integers(1, 5))
-def test_passes_with_weights_are_the_mean_over_what_these_count(
-    units: torch.Tensor, num_workers: int, bound: int | None
+@pytest.mark.slow
+@given(counts_of_units, st.booleans(), st.integers(1, 8), st.none() | st.integers(1, 5))
+def test_equal_to_one_process_with_one_pass(
+    units: torch.Tensor, has_weights: bool, num_workers: int, bound: int | None
 ) -> None:
-    course = SampleSchedule(len(units), len(units), True, False)
-    for net, tally in reduce_all(num_workers, course, bound, 0, units):
-        assert_mean_over_units(net, tally, units)
+    num_samples, weights = len(units), units if has_weights else None
+    course = SampleSchedule(num_samples, num_samples, True, False)
+    for net, tally in reduce_all(num_workers, course, bound, num_workers // 2, weights):
+        assert_equal_to_one_pass(net, tally, num_samples, weights)
+        assert (tally.num_votes, tally.is_stop) == (num_workers // 2, num_workers > 1)
 
 
-@given(counts_of_units, st.integers(1, 12))
-def test_shards_with_weights_are_the_mean_over_what_these_count(units: torch.Tensor, num_shards: int) -> None:
-    course = SampleSchedule(len(units), len(units), True, False, num_shards=min(num_shards, len(units)))
+@given(counts_of_units, st.booleans(), st.integers(1, 12))
+def test_shards_lead_to_the_same_gradient(units: torch.Tensor, has_weights: bool, num_shards: int) -> None:
+    num_samples, weights = len(units), units if has_weights else None
+    course = SampleSchedule(num_samples, num_samples, True, False, num_shards=min(num_shards, num_samples))
     net = Net()
     gradients = ShardedGradients(net)
-    share, loss = compute(net, gradients, course.share(0, 0, 1), samples(len(units)), units)
-    assert_mean_over_units(net, gradients.reduce(share, loss, StepVote(), Alone()), units)
+    for _ in range(2):  # buffers are used again
+        net.zero_grad(set_to_none=False)
+        share, loss = compute(net, gradients, course.share(0, 0, 1), samples(num_samples), weights)
+        tally = gradients.reduce(share, loss, StepVote(vote=True), Alone())
+    assert (tally.num_votes, tally.is_stop) == (1, False)
+    assert_equal_to_one_pass(net, tally, num_samples, weights)
 
 
 def test_weights_and_clips_of_some_workers_only_are_refused() -> None:

@@ -83,13 +83,3 @@ def test_a_group_that_is_cut_is_aborted_also_where_the_word_came_as_it_formed(is
         sockets.cut()
     assert sockets.is_cut
     assert group.num_aborts == 1
-
-
-def test_a_group_that_was_left_is_not_held() -> None:
-    """The thread that lets go of it last waits for its end."""
-    sockets, group = PeerSockets(), Recorder()
-    sockets.begin()
-    sockets.tie([], cast(ProcessGroup, group))
-    sockets.release()
-    sockets.part()
-    assert group.num_aborts == 0

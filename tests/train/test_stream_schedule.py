@@ -9,8 +9,6 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from tests.train.fake_agent import FakeAgent
 from tests.train.wild import BATCH, NUM_SAMPLES, STEPS_PER_EPOCH, ride, run_alone
 from torch import nn
@@ -251,25 +249,3 @@ def served(reader: Reader, step: int, num_workers: int, bound: int | None = None
 
 def stream(batch: int = 4, num_shards: int | None = None) -> SampleSchedule:
     return SampleSchedule(0, batch, False, False, num_shards=num_shards, is_stream=True)
-
-
-@given(st.integers(1, 40), st.integers(1, 9), st.integers(1, 5), st.none() | st.integers(1, 3), st.booleans())
-def test_all_workers_together_have_each_sample_of_a_step_once(
-    num_samples: int, batch: int, num_workers: int, bound: int | None, with_shards: bool
-) -> None:
-    course = stream(batch, num_shards=min(3, batch) if with_shards else None)
-    for step in range(num_whole := (num_samples - 1) // batch):
-        course.finish_step(course.share(step, 0, 1))
-    found = num_samples - num_whole * batch
-    if found < batch and num_whole:
-        course.note_end(course.share(num_whole, 0, 1), found)
-    found = found if num_whole else batch
-    shares = [
-        course.share(num_whole, rank, num_workers, None if with_shards else bound)
-        for rank in range(num_workers)
-    ]
-    passes = [part for share in shares for part in share.passes]
-    assert [i for part in passes for i in part.indices[: part.num_local]] == list(range(found))
-    assert all(0 <= i < found for part in passes for i in part.indices)
-    assert sum(part.weight_share for part in passes) == pytest.approx(1)
-    assert len({share.mark for share in shares}) == 1

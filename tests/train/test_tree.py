@@ -5,7 +5,6 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -56,37 +55,6 @@ def test_workers_that_share_the_leaves_out_hold_few_nodes(num_leaves: int, num_w
         ranges = num_leaves // num_workers
         if ranges & (ranges - 1) == 0:
             assert {len(nodes) for nodes in held} == {1}
-
-
-@given(st.integers(1, 64), st.integers(0, 63))
-def test_no_level_is_held_twice_from_the_first_leaf_on(num_leaves: int, num_pushed: int) -> None:
-    part = fold(num_leaves)
-    for leaf in range(min(num_pushed, num_leaves)):
-        part.push(TreeNode(0, leaf), str(leaf))
-        levels = [node.level for node in part.nodes]
-        assert levels == sorted(set(levels), reverse=True)
-
-
-def test_bits_depend_on_the_order_and_the_tree_has_one() -> None:
-    """The law above is about bits: these sums differ from those in a row, and not from each other."""
-    numbers = torch.randn(13, 1000, generator=torch.Generator().manual_seed(1))
-
-    def tree_sum(parts: list[range]) -> torch.Tensor:
-        total = Fold[torch.Tensor](13, torch.add)
-        for part in parts:
-            some = Fold[torch.Tensor](13, torch.add)
-            for leaf in part:
-                some.push(TreeNode(0, leaf), numbers[leaf])
-            for node, value in zip(some.nodes, some.values, strict=True):
-                total.push(node, value)
-        return total.total()
-
-    sums = [tree_sum([cut(13, size, rank) for rank in range(size)]) for size in range(1, 16)]
-    assert all(torch.equal(each, sums[0]) for each in sums)
-    in_a_row = numbers[0].clone()
-    for leaf in range(1, 13):
-        in_a_row += numbers[leaf]
-    assert not torch.equal(in_a_row, sums[0])
 
 
 def test_a_part_is_not_the_sum() -> None:

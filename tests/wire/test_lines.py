@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from swell.wire.lines import LineBuffer, LineTooLong
-
-LIMIT = 4
 
 #: Few different bytes, so that lines are short, empty or just too long.
 STREAM = st.lists(st.sampled_from([b"a", b"\r", b"\0", b"\xff", b"\n"]), max_size=40).map(b"".join)
@@ -21,21 +20,14 @@ def cut_streams(draw: st.DrawFn) -> list[bytes]:
     return [stream[begin:end] for begin, end in ends]  # some are empty
 
 
+@pytest.mark.parametrize("limit", [None, 4])
 @given(cut_streams())
-def test_however_the_bytes_are_cut_the_lines_are_the_same(pieces: list[bytes]) -> None:
-    buffer, lines = LineBuffer(), list[bytes]()
-    for piece in pieces:
-        buffer.feed(piece)
-        lines += buffer.lines()
-        assert buffer.next_line() is None
-    assert lines == b"".join(pieces).split(b"\n")[:-1]
-
-
-@given(cut_streams())
-def test_the_limit_holds_wherever_the_bytes_are_cut(pieces: list[bytes]) -> None:
+def test_however_the_bytes_are_cut_the_lines_are_the_same_up_to_one_that_is_too_long(
+    limit: int | None, pieces: list[bytes]
+) -> None:
     parts = b"".join(pieces).split(b"\n")
-    first_long = next((place for place, part in enumerate(parts) if len(part) > LIMIT), None)
-    buffer, lines, is_refused = LineBuffer(LIMIT), list[bytes](), False
+    first_long = next((place for place, part in enumerate(parts) if limit and len(part) > limit), None)
+    buffer, lines, is_refused = LineBuffer(limit), list[bytes](), False
     for piece in pieces:
         buffer.feed(piece)
         try:
