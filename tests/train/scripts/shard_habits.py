@@ -3,9 +3,7 @@
 Argument: the habit, see the loop.
 """
 
-import random
 import sys
-from collections import defaultdict
 
 import torch
 from torch import nn
@@ -46,15 +44,14 @@ class Stack(nn.Module):
         self.blocks = nn.ModuleList(KINDS.get(habit, nn.Linear)(4, 4) for _ in range(4))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        for number, block in enumerate(self.blocks):
+        for block in self.blocks:
             assert isinstance(block, nn.Linear)
-            if habit != "at random" or number in (0, 3) or random.random() < 0.5:
-                x = x + (functional.linear(x, block.weight) if habit == "functional" else block(x)).tanh()
+            x = x + (functional.linear(x, block.weight) if habit == "functional" else block(x)).tanh()
         return x
 
 
 model = Stack()
-first, second, *_ = [block for block in model.blocks if isinstance(block, nn.Linear)]
+_, second, *_ = [block for block in model.blocks if isinstance(block, nn.Linear)]
 initial = {name: value.clone() for name, value in model.state_dict().items()}
 averaged = torch.optim.swa_utils.AveragedModel(model)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
@@ -63,8 +60,6 @@ loader = DataLoader(TensorDataset(data), batch_size=8)
 run = train.elastic(model, optimizer, loader, epochs=10, shard=[nn.Linear])
 if habit == "before":
     model(data)
-if habit == "initialised":
-    nn.init.ones_(first.weight)
 if habit == "loaded at once":
     model.load_state_dict(initial)
 scaler = torch.amp.GradScaler("cpu")
@@ -81,7 +76,7 @@ for epoch in run.epochs():
         if habit == "own norm":
             torch.nn.utils.get_total_norm([each.grad for each in model.parameters() if each.grad is not None])
         if habit.startswith("zeroed between") and run.steps > (0 if "early" in habit else 12):
-            optimizer.zero_grad(set_to_none="numbers" not in habit)
+            optimizer.zero_grad()
         if habit == "taken" and run.steps > 12:
             model.blocks[0].weight.grad = None
         if habit == "gradient":
@@ -94,8 +89,6 @@ for epoch in run.epochs():
                 parameter.grad = None
         if habit == "average":
             averaged.update_parameters(model)
-        if habit == "log" or (habit == "log late" and run.steps > 12):
-            print(sum(float(each.norm()) for each in model.parameters()))
     if habit == "alone" and run.rank == 0:
         model(data)
     if habit == "state_dict":
@@ -105,18 +98,7 @@ for epoch in run.epochs():
     if epoch == 2:
         if habit == "filled":
             nn.init.constant_(second.weight, 0.1)
-        if habit == "filled data":
-            second.weight.data.fill_(0.1)
-        if habit == "replaced":
-            second.weight.data = torch.ones(4, 4)
-        if habit == "loaded":
-            model.load_state_dict(initial)
         if habit == "state cleared":
             optimizer.state.clear()
         if habit == "state loaded":
             optimizer.load_state_dict({"state": {}, "param_groups": fresh["param_groups"]})
-        if habit == "state replaced":
-            optimizer.state = defaultdict(dict)
-        if habit == "state zeroed":
-            for kept in optimizer.state.values():
-                kept["momentum_buffer"].zero_()

@@ -168,7 +168,6 @@ def test_blocks_that_cannot_be_divided_are_named(
 #: What a script does that it cannot do with divided blocks, and a part of what it is told.
 HABITS = {
     "alone": "take out what only one of them does",
-    "at random": "take out what only one of them does",
     "state_dict": "read the whole model from a checkpoint",
     "weight": "leave the weight out",
     "own norm": "calls get_total_norm",
@@ -177,17 +176,10 @@ HABITS = {
     "written": "the script sets it by hand",
     "taken": "takes it away",
     "filled": "the script uses the parameter 'blocks.1.weight'",
-    "filled data": "the script uses the parameter 'blocks.1.weight'",
-    "replaced": "the script uses the parameter 'blocks.1.weight'",
-    "loaded": "load or initialise weights before elastic()",
-    "log late": "the script uses the parameter 'blocks.0.weight' (norm)",
     "limited": "the forward pass of the block 'blocks.0' writes to its parameters",
     "state cleared": "the script uses optimizer.state",
-    "state replaced": "the script uses optimizer.state",
     "zeroed between": "takes it away",
-    "zeroed between numbers": "uses the gradient of 'blocks.0.weight'",
     "state loaded": "load_state_dict() of the optimizer",
-    "state zeroed": "the script uses optimizer.state",
 }
 
 

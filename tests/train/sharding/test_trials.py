@@ -46,11 +46,9 @@ def test_a_group_of_a_trial_makes_its_steps_as_the_job_will(
     ("habit", "told"),
     [
         ("average", "an average of weights"),
-        ("log", "'blocks.0.weight'"),
         ("functional", "'blocks.0.weight'"),
         ("gradient", "uses the gradient of 'blocks.0.weight'"),
         ("zeroed between early", "takes it away"),
-        ("initialised", "uses the parameter 'blocks.0.weight'"),
         ("loaded at once", "load or initialise weights before elastic()"),
         ("state_dict", "read the whole model from a checkpoint"),
         ("state saved", "the script uses optimizer.state between steps"),
