@@ -115,12 +115,13 @@ def assert_near(net: Net, kinds: list[torch.dtype]) -> None:
         assert gap <= max(KINDS[kind], max(map(KINDS.__getitem__, kinds)) if torch.float32 in kinds else 0.0)
 
 
-def work(end: End | Alone, kinds: list[torch.dtype]) -> Net:
+def work(end: End | Alone, kinds: list[torch.dtype], num_shards: int | None = None) -> Net:
     """Some steps of one worker on the same samples; each third worker computes in small passes."""
-    net, course = Net(kinds), SampleSchedule(BATCH, BATCH, False, False)
-    gradients = Gradients(net)
+    net, course = Net(kinds), SampleSchedule(BATCH, BATCH, False, False, num_shards=num_shards)
+    gradients = Gradients(net) if num_shards is None else ShardedGradients(net)
+    most = 2 if end.rank % 3 == 0 and num_shards is None else None
     for _ in range(5):
-        share = course.share(0, end.rank, end.num_workers, 2 if end.rank % 3 == 0 else None)
+        share = course.share(0, end.rank, end.num_workers, most)
         gradients.begin(share)
         for part in share.passes:
             net.zero_grad()
@@ -133,30 +134,13 @@ def work(end: End | Alone, kinds: list[torch.dtype]) -> Net:
 
 
 @of_each_mixture
-def test_the_sum_of_several_workers_is_the_gradient_of_one_process(kinds: list[torch.dtype]) -> None:
+def test_a_sum_is_the_gradient_of_one_process(kinds: list[torch.dtype]) -> None:
+    """Of several workers, of the passes of one, and of its shards."""
     wire = Wire(3)
     with ThreadPoolExecutor(3) as threads:
-        for net in threads.map(lambda end: work(end, kinds), wire.ends):
-            assert_near(net, kinds)
-
-
-@of_each_mixture
-def test_passes_of_one_worker_are_the_gradient_of_one_process(kinds: list[torch.dtype]) -> None:
-    assert_near(work(Alone(), kinds), kinds)
-
-
-@of_each_mixture
-def test_shards_of_one_worker_are_the_gradient_of_one_process(kinds: list[torch.dtype]) -> None:
-    net, course = Net(kinds), SampleSchedule(BATCH, BATCH, False, False, num_shards=4)
-    gradients, share = ShardedGradients(net), course.share(0, 0, 1)
-    gradients.begin(share)
-    for part in share.passes:
-        loss = net(X[part.indices])
-        loss.backward()
-        if part is not share.passes[-1]:
-            gradients.add(part, loss.detach())
-    gradients.reduce(share, loss.detach(), StepVote(), Alone())
-    assert_near(net, kinds)
+        nets = [*threads.map(lambda end: work(end, kinds), wire.ends)]
+    for net in (*nets, work(Alone(), kinds), work(Alone(), kinds, num_shards=4)):
+        assert_near(net, kinds)
 
 
 @of_each_kind

@@ -132,19 +132,6 @@ def test_a_save_that_failed_behind_training_is_told_with_the_step_that_it_was_of
         assert said.message.startswith(f"no checkpoint at step {said.steps} in {blocked}: ")
 
 
-def test_newer_order_ends_the_wait_for_a_member_that_never_comes(
-    agent: FakeAgent, plain: Path, tmp_path: Path
-) -> None:
-    args = (str(tmp_path / "result.json"), str(EPOCHS))
-    agent.start_ready([0, 1, 2], CURVE, *args)
-    agent.kill(2)
-    hopeless = agent.regroup([0, 1, 2], source=None)
-    agent.wait(0, messages.Bound, lambda bound: bound.generation == hopeless)
-    agent.join([0, 1], source=None)
-    finish(agent, [0, 1])
-    assert_same_learning(tmp_path / "result.json", plain)
-
-
 def test_member_that_lags_a_step_catches_up_without_news(
     agent: FakeAgent, plain: Path, tmp_path: Path
 ) -> None:
