@@ -1,13 +1,13 @@
-"""Laws of samplers that scripts bring along: drawn once an epoch, and divided among any number of workers."""
+"""Laws of samplers that scripts bring along: drawn once an epoch, and divided among any number of workers.
+
+Real workers train with such samplers in `tests/scripts`.
+"""
 
 from __future__ import annotations
 
-import json
 import random
-import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from itertools import accumulate
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,19 +15,14 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.train.fake_agent import FakeAgent, fork_script
-from tests.train.scripts.samplers import EPOCHS, NUM_SAMPLES, Noisy, Shuffled, load_with
+from tests.train.samplers import NUM_SAMPLES, Noisy, Shuffled, load_with
 from torch.utils.data import BatchSampler, DataLoader, DistributedSampler, RandomSampler, Sampler
 
 from swell.train.data.epoch_order import EpochOrder, EpochSampler, LoaderError
 from swell.train.data.loader import sampling_of
 from swell.train.data.sample_schedule import SampleSchedule, Share
-from swell.wire import messages
 
-SCRIPT = Path(__file__).parent / "scripts" / "samplers.py"
 KINDS = ["weighted", "replaced", "subset", "distributed", "inplace", "lengths", "batches"]
-#: Of which real workers train each time; how the others are cut is shown in one process.
-LIVE_KINDS = ("weighted", "inplace", "lengths")
 DATA = Noisy()
 
 
@@ -56,7 +51,6 @@ def drawn(course: SampleSchedule, sizes: Iterable[int], num_steps: int) -> list[
     return steps
 
 
-# ---------------------------------------------------------------- one process: the order itself
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @given(sizes=st.lists(st.integers(1, 9), min_size=30, max_size=30), cut=st.integers(0, 29))
@@ -219,90 +213,3 @@ def test_an_epoch_that_was_begun_in_another_order_does_not_go_on() -> None:
     later.load_state_dict(first.state_dict())
     with pytest.raises(LoaderError, match="another order than the one in which epoch 0 was begun"):
         later.share(2, 0, 1)
-
-
-# ---------------------------------------------------------------- real workers
-def read(folder: Path) -> tuple[dict[int, list[int]], list[float]]:
-    """By step: its samples in order; and the weights in the end."""
-    told: dict[int, dict[int, list[int]]] = {}
-    for diary in folder.glob("diary-*"):
-        for line in map(json.loads, diary.read_text().splitlines()):
-            told.setdefault(line["step"], {})[line["rank"]] = line["ids"]
-    ids = {step: [index for rank in sorted(ranks) for index in ranks[rank]] for step, ranks in told.items()}
-    return ids, json.loads((folder / "result.json").read_text())["weights"]
-
-
-def allow(folder: Path, num_steps: int) -> None:
-    draft = folder / "draft"
-    draft.write_text(str(num_steps))
-    draft.rename(folder / "allowed")
-
-
-def allow_until_joined(agent: FakeAgent, worker: int, folder: Path, steps: Iterable[int]) -> None:
-    """Allow a step more each second: the next group forms while this one trains, and begins after a step."""
-    for num_steps in steps:
-        allow(folder, num_steps)
-        end_s = time.monotonic() + 1.0
-        while time.monotonic() < end_s:
-            if any(by == worker and isinstance(said, messages.Joined) for by, said in [*agent.said]):
-                return
-            time.sleep(0.01)
-    agent.wait(worker, messages.Joined)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "kind", [pytest.param(kind, marks=[] if kind in LIVE_KINDS else pytest.mark.soak) for kind in KINDS]
-)
-def test_workers_that_come_go_and_resume_see_what_one_process_sees(
-    start_agent: Callable[..., FakeAgent], tmp_path: Path, kind: str
-) -> None:
-    words = ["load"] if kind in ("weighted", "lengths") else []
-    plain, folder = tmp_path / "plain", tmp_path / "gang"
-    plain.mkdir()
-    folder.mkdir()
-    process = fork_script(SCRIPT, (str(plain), kind, *words), plain / "log", {})
-    process.join(60)
-    assert process.exitcode == 0, (plain / "log").read_text()
-    course = course_of(load_with(kind, DATA))
-    total_steps = EPOCHS * course.steps_per_epoch
-    agent = start_agent(total_steps=total_steps, global_batch=course.global_batch, checkpoint_interval_s=1e9)
-    args = (str(folder), kind, *words)
-    allow(folder, 2)
-    agent.start_ready([0, 1, 2], SCRIPT, *args)
-    agent.join([0], source=None)
-    agent.regroup([0, 1, 2], source=0)
-    allow_until_joined(agent, 1, folder, range(3, total_steps))
-    agent.suspend()
-    allow(folder, total_steps // 2)
-    for worker in (0, 1, 2):
-        agent.wait(worker, messages.Left)
-    agent.start_ready([3, 4], SCRIPT, *args)
-    agent.join([3], source=None)
-    agent.regroup([3, 4], source=3)
-    allow_until_joined(agent, 4, folder, range(total_steps // 2 + 1, total_steps))
-    allow(folder, 10**9)
-    for worker in (3, 4):
-        agent.wait(worker, messages.Finished)
-        assert agent.exit_status(worker) == 0, agent.logs()
-    ids, weights = read(folder)
-    expected_ids, expected = read(plain)
-    assert ids == expected_ids and len(ids) == total_steps
-    assert weights == pytest.approx(expected, rel=1e-9, abs=1e-12)
-
-
-@pytest.mark.parametrize("kind", ["weighted", "lengths"])
-def test_a_trial_run_measures_samples_of_a_drawn_epoch(
-    start_agent: Callable[..., FakeAgent], tmp_path: Path, kind: str
-) -> None:
-    course = course_of(load_with(kind, DATA))
-    own = course.global_batch
-    agent = start_agent(mode="profile", total_steps=None, global_batch=own, local_batches=(own, 2), seed=5)
-    agent.start(0, SCRIPT, str(tmp_path), kind)
-    measured = agent.wait(0, messages.Profiled)
-    assert set(measured.compute_s) == {own, 2} and measured.samples_per_epoch == course.samples_per_epoch
-    seen = [json.loads(line) for line in next(tmp_path.glob("diary-*")).read_text().splitlines()]
-    assert course.sampler is not None
-    order = course.sampler.order(0)
-    first = order[:own] if order.ends is None else order[: order.ends[0]]  # a batch is of one length
-    assert seen[0]["ids"] == [first[place % len(first)] for place in range(own)]

@@ -1,21 +1,13 @@
-"""Learns in float64 from samples that a sampler of the script's own chooses, and writes down which.
+"""Loaders with samplers of a script's own."""
 
-Arguments: a folder, the kind of sampler, further words: `load` (load in two processes). The file `allowed` in
-the folder, if it is there, says how many steps may be made.
-"""
+from __future__ import annotations
 
-import json
-import os
 import random
-import sys
-import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
 from torch.utils.data import (
     BatchSampler,
     DataLoader,
@@ -27,9 +19,7 @@ from torch.utils.data import (
     WeightedRandomSampler,
 )
 
-from swell import train
-
-NUM_SAMPLES, BATCH, EPOCHS = 48, 8, 4
+NUM_SAMPLES, BATCH = 48, 8
 
 
 class Noisy(Dataset[tuple[torch.Tensor, torch.Tensor, int]]):
@@ -93,31 +83,3 @@ def load_with(kind: str, data: Noisy, **options: Any) -> DataLoader[Any]:
     if kind == "batches":
         return DataLoader(data, batch_sampler=BatchSampler(Shuffled(NUM_SAMPLES), BATCH, True), **options)
     return DataLoader(data, batch_size=BATCH, sampler=samplers[kind](), **options)
-
-
-if __name__ == "__main__":
-    folder, kind, *words = sys.argv[1:]
-    torch.manual_seed(0)
-    model = nn.Sequential(nn.Linear(3, 8), nn.Tanh(), nn.Linear(8, 1)).double()
-    optimizer = torch.optim.SGD(model.parameters(), 0.1, momentum=0.9)
-    run = train.elastic(
-        model, optimizer, load_with(kind, Noisy(), num_workers=2 * ("load" in words)), epochs=EPOCHS
-    )
-    diary = os.open(Path(folder) / f"diary-{os.getpid()}", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-    allowed = Path(folder) / "allowed"
-    for _ in run.epochs():
-        for x, y, ids in run.batches():
-            while allowed.exists() and int(allowed.read_text()) <= run.updates:
-                time.sleep(0.002)
-            optimizer.zero_grad()
-            loss = (model(x).squeeze(1) - y).square().mean()
-            loss.backward()
-            share = run.share
-            assert share is not None
-            run.step(loss)
-            if run.has_stepped:
-                line = {"step": run.updates - 1, "rank": run.rank, "ids": ids[: share.num_local].tolist()}
-                os.write(diary, json.dumps(line).encode() + b"\n")
-    if run.is_leader:
-        weights = torch.cat([tensor.flatten() for tensor in model.parameters()]).tolist()
-        (Path(folder) / "result.json").write_text(json.dumps({"steps": run.steps, "weights": weights}))
