@@ -85,22 +85,6 @@ def test_a_worker_that_is_alone_in_its_group_is_broken_off_too(agent: FakeAgent,
     assert agent.wait(0, messages.Finished).steps == EPOCHS * 8
 
 
-@pytest.mark.slow
-def test_a_group_for_which_somebody_does_not_come_is_broken_off(agent: FakeAgent, tmp_path: Path) -> None:
-    args = (str(tmp_path / "result.json"), str(EPOCHS))
-    agent.start_ready([0, 1, 2], CURVE, *args)
-    signal_to(agent, 1, signal.SIGSTOP)
-    generation = agent.regroup([0, 1, 2], source=None)
-    for worker in (0, 2):
-        await_waiting(agent, worker, generation)
-    for worker in (2, 0):  # the other way round, the loss of the meeting place would tell worker 2 as well
-        agent.tell(worker, messages.Abort(generation=generation))
-        assert "broke the group off" in agent.wait(worker, messages.JoinFailed).message
-    agent.kill(1)
-    agent.join([0, 2], source=None)
-    assert agent.wait(0, messages.Finished).steps == EPOCHS * 8
-
-
 def test_a_group_that_was_broken_off_before_its_members_came_to_it_does_not_form(
     agent: FakeAgent, tmp_path: Path
 ) -> None:

@@ -13,7 +13,6 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from swell.train import Run, elastic
-from swell.train.scaling import moments_of_parts
 
 NUM_SAMPLES, OWN = 60, 8
 PER_EPOCH = math.ceil(NUM_SAMPLES / OWN)
@@ -75,20 +74,6 @@ def test_a_rate_is_that_of_the_samples_so_far_times_what_the_rule_says_of_the_ba
 def test_with_the_own_batch_a_rule_changes_no_bit(rule: str) -> None:
     assert weights(train([OWN], rate_rule=rule)[0]) == weights(train([OWN])[0])
     assert weights(train([2 * OWN], rate_rule=rule)[0]) != weights(train([2 * OWN])[0])
-
-
-def test_moments_are_right_on_average_where_parts_are_not_equal() -> None:
-    generator = torch.Generator().manual_seed(0)
-    num_dims, num_steps, own = 20, 4000, 4
-    sizes = torch.tensor([1.0, 2.0, 5.0], dtype=torch.float64)
-    noise = torch.randn(num_steps, 3, num_dims, generator=generator).double() * 2.0
-    parts = 0.5 + noise / sizes.sqrt()[:, None]
-    shares = sizes / sizes.sum()
-    norms = (shares * parts.square().sum(2)).sum(1).tolist()
-    applied = (shares[:, None] * parts).sum(1).square().sum(1).tolist()
-    seen = [moments_of_parts(each, 3, mean, 8 / own) for each, mean in zip(norms, applied, strict=True)]
-    assert sum(each.variance for each in seen) / num_steps == pytest.approx(num_dims * 4.0 / own, rel=0.03)
-    assert sum(each.squared_norm for each in seen) / num_steps == pytest.approx(num_dims * 0.25, rel=0.1)
 
 
 def test_a_script_may_go_on_with_another_batch_of_its_own(saves_each_step: None) -> None:
