@@ -23,7 +23,6 @@ from swell.model.event import (
     JobSubmitted,
     NodeJoined,
     Outcome,
-    ResizeFailed,
     StepsReported,
     Woke,
     WorkersLost,
@@ -108,9 +107,6 @@ class Stand:
     def resized(self, generation: int, steps: int = 0) -> Sequence[AnyCommand]:
         return self.say(self._answer(GangResized, generation, steps=steps, pids=()))
 
-    def failed(self, generation: int) -> Sequence[AnyCommand]:
-        return self.say(self._answer(ResizeFailed, generation, message="no"))
-
     def lost(self, generation: int) -> Sequence[AnyCommand]:
         return self.say(self._answer(WorkersLost, generation, devices=("n0.0",), message="gone"))
 
@@ -152,16 +148,6 @@ def test_another_wish_waits_for_the_answer_and_is_not_forgotten(stand: Stand) ->
     assert stand.wants(256) == []
     [command] = stand.resized(2)
     assert isinstance(command, Reconfigure) and command.target == target(256)
-
-
-def test_a_batch_that_could_not_be_changed_stays_and_is_tried_again_later(stand: Stand) -> None:
-    stand.wants(128)
-    assert stand.failed(2) == []
-    assert stand.record.gang.goal == target(96) and stand.record.global_batch == 96
-    assert not stand.record.gang.awaits_change
-    stand.now_s += 60.0
-    [again] = stand.say(Woke(at_s=stand.now_s))
-    assert isinstance(again, Reconfigure) and again.generation == 3 and again.target == target(128)
 
 
 def test_the_noise_of_gradients_and_the_last_batch_are_told_through_a_restart_and_at_the_end(

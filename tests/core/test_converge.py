@@ -16,7 +16,7 @@ from swell.core.gang import NO_GANG
 from swell.core.job_progress import JobProgress
 from swell.core.record import JobRecord
 from swell.core.state import HeadState
-from swell.model.command import AnyCommand, LaunchGang, Reconfigure, SuspendGang
+from swell.model.command import AnyCommand, Reconfigure, SuspendGang
 from swell.model.job import Phase
 from swell.model.options import Domain
 from swell.model.plan import JobPlan
@@ -103,12 +103,6 @@ def test_what_a_shrinking_gang_keeps(held: int, wanted: list[str], others: set[s
     assert not (set(kept) - set(wanted)) & others or set(kept) >= unwanted
 
 
-def test_a_ring_of_three_is_broken_too() -> None:
-    ring = [running("a", "d0"), running("b", "d1", "d2"), running("c", "d3", "d4")]
-    commands = converge(ring, a=("d1", "d2"), b=("d3", "d4"), c=("d0", "d5"))
-    assert commands == [SuspendGang(job_id="a", generation=2)]
-
-
 def test_a_circle_is_broken_at_once_whoever_else_moves() -> None:
     a, b, c = running("a", "d0", "d1"), running("b", "d2", "d3"), running("c", "d4")
     commands = converge([a, b, c], a=("d2", "d3"), b=("d0", "d1"), c=("d4", "d5"))
@@ -141,16 +135,6 @@ def test_the_order_of_plans_does_not_say_who_steps_aside(
         commands = converge([running(job, held[job]) for job in jobs], **dict(plans))
         answers.append({command.job_id for command in commands if isinstance(command, SuspendGang)})
     assert answers[0] == answers[1]
-
-
-def test_a_gang_waits_for_devices_that_another_still_holds() -> None:
-    a, b = running("a", "d0", "d1", "d2"), waiting("b")
-    [shrink] = converge([a, b], a=("d0",), b=("d1", "d2"))
-    assert shrink == Reconfigure(job_id="a", generation=2, target=Target(devices=("d0",)))
-    assert converge([a, b], a=("d0",), b=("d1", "d2")) == []
-    a.become(a.gang.changed(2))
-    [launch] = converge([a, b], a=("d0",), b=("d1", "d2"))
-    assert isinstance(launch, LaunchGang) and launch.target.devices == ("d1", "d2")
 
 
 def test_a_device_that_is_not_there_is_given_to_nobody() -> None:

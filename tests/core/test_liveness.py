@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from random import Random
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.core.driven_world import ALL_FAULTS, DrivenWorld
-from tests.core.fakes import FirstFree, Shuffler, core_of, node, spec, strict
+from tests.core.fakes import core_of, node, spec, strict
 from tests.core.head import Head
 from tests.examples import fewer_if_quick, share_of_examples
 
@@ -70,25 +68,6 @@ def test_every_job_succeeds_in_a_fair_world() -> None:
     assert {view.phase for view in head.ended.values()} == {Phase.SUCCEEDED}
 
 
-@pytest.mark.slow
-@settings(max_examples=share_of_examples(0.1), deadline=None)
-@given(SEEDS, st.sampled_from([FirstFree(), Shuffler()]))
-def test_every_job_ends_after_faults(seed: int, placer: Placer) -> None:
-    head, world = busy_head(seed, ALL_FAULTS, placer=placer)
-    chance = Random(seed)
-    for _ in range(12):
-        head.run_for(0.7)
-        if world.gangs:
-            world.lose_workers(chance.choice(sorted(world.gangs)), chance.randint(1, 2))
-        if chance.random() < 0.1:
-            world.lose_node("n1")
-        elif chance.random() < 0.3:
-            world.join(node("n1", 4))
-    calm_down(world)
-    head.run()
-    assert_all_done(head, world)
-
-
 @settings(max_examples=fewer_if_quick(10), deadline=None)
 @given(SEEDS)
 def test_a_resize_that_failed_is_tried_again_and_made_as_soon_as_it_can_be(seed: int) -> None:
@@ -117,22 +96,6 @@ def test_a_drain_leaves_nothing_running_and_reopening_goes_on(seed: int, drain_a
     head.run()
     assert head.core.is_idle and not head.port.occupied
     assert all(view.phase is Phase.QUEUED for view in head.core.views())
-    calm_down(world)
-    head.run()
-    assert_all_done(head, world)
-
-
-@pytest.mark.slow
-@settings(max_examples=share_of_examples(0.1), deadline=None)
-@given(SEEDS, st.integers(1, 9))
-def test_a_head_that_dies_again_and_again_loses_nothing(seed: int, num_turns_between: int) -> None:
-    head, world = busy_head(seed, ALL_FAULTS)
-    for life in range(25):
-        for _ in range(num_turns_between):
-            head.turn()
-        head.turn_and_die()
-        if life % 3 == 0:
-            head.fold()
     calm_down(world)
     head.run()
     assert_all_done(head, world)

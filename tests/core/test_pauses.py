@@ -182,18 +182,6 @@ class Told:
         return float(self.state.belief.rates_per_s("a", np.array([workers]))[0])
 
 
-def test_a_resize_is_a_pause_until_the_next_report() -> None:
-    told = Told()
-    told.resize(10.0, 100, "n0.0", "n0.1")
-    told.resize(11.0, 100, "n0.0")
-    progress = told.record.progress
-    assert (progress.paused_since_s, progress.pauses) == (10.0, (2, 1))
-    assert progress.believed_steps(50.0) == 100.0
-    told.report(20.0, 101)
-    assert (progress.paused_since_s, progress.pauses) == (None, ())
-    assert progress.believed_steps(21.0) > 101.0
-
-
 # A gang that never says how long its steps take
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import pytest
 from tests.core.bench import Bench, only
 from tests.core.fakes import node, profile, spec
@@ -16,7 +14,6 @@ from swell.model.event import (
     JobProfiled,
     NodeJoined,
     NodeLost,
-    Opened,
     Outcome,
     StepsReported,
     Woke,
@@ -47,43 +44,6 @@ def test_a_job_that_finishes_while_it_is_cancelled_has_succeeded() -> None:
     bench.cancel("a")
     bench.gone(first, Outcome.SUCCEEDED, steps=1000)
     assert bench.phase() is Phase.SUCCEEDED
-
-
-def test_a_trial_run_is_ended_when_its_job_is_cancelled_and_may_answer_all_the_same() -> None:
-    bench = Bench()
-    bench.submit("a")
-    [stop] = bench.cancel("a")
-    assert isinstance(stop, StopGang)
-    assert bench.phase() is Phase.CANCELLED
-    before = bench.core.num_stale
-    assert bench.profiled("a") == []
-    assert bench.core.num_stale == before + 1
-
-
-def test_a_suspension_fails_while_its_job_is_cancelled() -> None:
-    bench = Bench()
-    bench.run()
-    [suspend] = bench.make_room()
-    assert isinstance(suspend, SuspendGang)
-    assert bench.cancel("a") == []
-    [stop] = bench.suspend_failed(suspend.generation)
-    assert isinstance(stop, StopGang)
-    bench.gone(stop.generation, Outcome.STOPPED)
-    assert bench.phase() is Phase.CANCELLED
-
-
-def test_a_launch_that_was_cancelled_outlives_the_end_of_the_gang_before() -> None:
-    """The end of the first gang is told twice; the second still has its processes."""
-    bench = Bench()
-    first = bench.run()
-    bench.gone(first)
-    [launch] = bench.say(Woke(at_s=bench.now_s + 5.0))
-    assert isinstance(launch, LaunchGang)
-    bench.cancel("a")
-    before = bench.core.num_stale
-    bench.gone(first)
-    assert bench.core.num_stale == before + 1
-    assert bench.phase() is Phase.STOPPING and bench.num_held() == 2
 
 
 # ---------------------------------------------------------------- losses
@@ -129,26 +89,6 @@ def test_a_loss_during_a_suspension_asks_the_survivors_again() -> None:
     assert bench.phase() is Phase.QUEUED and not bench.job().devices
 
 
-def test_a_launch_cannot_lose_some_of_its_workers() -> None:
-    """It comes up whole or ends; until then its devices are not free, whatever is said."""
-    bench = Bench()
-    bench.want(a=2)
-    bench.submit("a")
-    [launch] = bench.profiled("a")
-    assert isinstance(launch, LaunchGang)
-    bench.lost(launch.generation, launch.target.devices[0])
-    assert bench.job().devices == launch.target.devices
-
-
-def test_when_nobody_survives_the_rest_is_stopped() -> None:
-    bench = Bench()
-    first = bench.run(workers=2)
-    [stop] = bench.lost(first, *bench.job().devices)
-    assert isinstance(stop, StopGang)
-    bench.gone(stop.generation, Outcome.STOPPED)
-    assert bench.phase() in (Phase.QUEUED, Phase.STARTING)
-
-
 def test_a_failed_resize_frees_the_joiners_devices_and_is_not_tried_at_once() -> None:
     bench = Bench()
     first = bench.run(workers=2)
@@ -162,18 +102,6 @@ def test_a_failed_resize_frees_the_joiners_devices_and_is_not_tried_at_once() ->
 
 
 # ---------------------------------------------------------------- suspensions
-def test_a_suspension_waits_for_the_resize_in_flight() -> None:
-    bench = Bench()
-    first = bench.run(workers=2)
-    bench.want(a=4)
-    resize = only(bench.reported(first, 3), Reconfigure)
-    assert bench.make_room() == []
-    [suspend] = bench.resized(resize.generation)
-    assert isinstance(suspend, SuspendGang)
-    bench.suspended(suspend.generation)
-    assert bench.phase() is Phase.QUEUED
-
-
 def test_a_drain_tries_a_failed_checkpoint_again_after_a_while() -> None:
     """Not at once: a disk that is full would make the loop spin."""
     bench = Bench()
@@ -214,34 +142,6 @@ def test_a_resize_that_cannot_be_is_tried_less_and_less_often() -> None:
     assert [causes[0], causes[3]] == [
         f"kept its {num} workers: the change did not work: no" for num in (2, 4)
     ]
-
-
-def test_a_drain_does_not_wait_for_an_earlier_failure() -> None:
-    bench = Bench()
-    first = bench.run(workers=2)
-    bench.want(a=4)
-    resize = only(bench.reported(first, 3), Reconfigure)
-    bench.now_s -= 1.0
-    bench.resize_failed(resize.generation)
-    bench.now_s -= 1.0
-    [suspend] = bench.say(DrainRequested(at_s=bench.now_s))
-    assert isinstance(suspend, SuspendGang)
-
-
-def test_a_drain_stops_what_is_starting_and_a_restart_says_so_again() -> None:
-    bench = Bench()
-    bench.want(a=2)
-    bench.submit("a")
-    launch = only(bench.profiled("a"), LaunchGang)
-    [stop] = bench.say(DrainRequested(at_s=bench.now_s))
-    assert stop == StopGang(job_id="a", generation=launch.generation)
-    assert stop in bench.core.under_way()
-    bench.started(launch.generation)  # it had just come up
-    assert stop in bench.core.under_way()
-    bench.gone(launch.generation, Outcome.STOPPED)
-    assert bench.phase() is Phase.QUEUED and bench.core.is_idle
-    [again] = bench.say(Opened(at_s=bench.now_s))
-    assert isinstance(again, LaunchGang)
 
 
 # ---------------------------------------------------------------- setbacks
@@ -332,14 +232,6 @@ def test_a_job_in_epochs_of_no_data_fails_and_says_why() -> None:
     bench.say(JobProfiled(at_s=bench.now_s, job_id="a", profile=profile(samples_per_epoch=0)))
     assert bench.phase() is Phase.FAILED
     assert "epoch" in bench.job().message
-
-
-def test_a_state_with_numbers_that_are_none_can_be_loaded() -> None:
-    """The loss of a run that diverged is NaN; its state must not be lost for that."""
-    bench = Bench()
-    first = bench.run()
-    bench.reported(first, 5, loss=math.nan, metrics={"accuracy": math.nan, "scale": math.inf})
-    assert bench.reborn().save() == bench.core.save()
 
 
 def test_a_report_that_is_told_again_counts_its_pause_once() -> None:
