@@ -237,15 +237,6 @@ def test_a_resize_is_taken_to_cost_a_start_until_some_jobs_were_resized_to_such_
     assert resizes_s[8] >= starts_s[8] >= 9.0  # none was resized to so many
 
 
-def test_restarts_and_live_resizes_are_kept_apart() -> None:
-    table = CostTable()
-    for number in range(NUM_OF_FAMILY):
-        table.learn("growth", job(number, 4), 4, 0.5, 0.0)
-        table.learn("growth", job(number, 4, restarts=True), 4, 30.0, 0.0)
-    assert upper(table, job(99))[1][4] == 0.5
-    assert upper(table, job(99, restarts=True))[1][4] == 30.0
-
-
 def test_a_larger_state_takes_longer_to_copy() -> None:
     small = job(0, 4, start_s=1.0)
     table = CostTable()

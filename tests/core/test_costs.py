@@ -9,14 +9,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.core.fakes import core_of, profile, spec
-from tests.core.records import seen
+from tests.core.fakes import profile, spec
 
-from swell.core.costs import NUM_OF_FAMILY, PRIOR_HOLD_S, RESIZE_S, CostTable
-from swell.core.option_table import JobOptions
+from swell.core.costs import PRIOR_HOLD_S, RESIZE_S, CostTable
 from swell.core.record import JobRecord
 from swell.core.size_history import HoldTime
-from swell.core.table import JobTable
 from swell.model.job import Elasticity
 from swell.model.resize import CostKind
 
@@ -72,15 +69,6 @@ def test_a_kind_that_was_never_started_starts_as_others_do_beside_its_own_script
     table.learn("start", job(), num_workers, alone + order_s, 0.0)
     own_s = table.profiled_s("start", slow.profile, spec(), num_workers)
     assert cost_s(table, "start", slow, num_workers) == pytest.approx(own_s + order_s)
-
-
-def test_what_the_owner_states_counts_until_it_is_measured_or_for_ever() -> None:
-    table, stated = CostTable(), job(resize_up_s=7.0, resize_down_s=3.0)
-    kept = job(resize_up_s=7.0, keeps_estimates=True)
-    assert (cost_s(table, "growth", stated, 2), cost_s(table, "shrink", stated, 1)) == (7.0, 3.0)
-    table.learn("growth", stated, 2, 0.5, 0.0)
-    assert cost_s(table, "growth", stated, 2) == pytest.approx(0.5)
-    assert cost_s(table, "growth", kept, 2) == 7.0
 
 
 def test_where_every_process_starts_again_a_resize_is_measured_apart() -> None:
@@ -139,20 +127,3 @@ def test_connecting_is_waited_for_beside_training_and_costs_it_nothing() -> None
         own_s = table.profiled_s("start", tried, spec(), num_workers)
         assert cost_s(table, "start", large, num_workers) == pytest.approx(own_s + launch_s)
     assert cost_s(table, "shrink", large, 2) == pytest.approx(RESIZE_S), "no state is sent"
-
-
-def test_a_restarted_platform_promises_with_the_costs_that_it_had_learnt() -> None:
-    """Three starts took 40 s: no start is promised to take less, also once the state was loaded again."""
-    core = core_of()
-    costs = core.state.costs
-    for number in range(NUM_OF_FAMILY):
-        costs.learn("start", job(number), 1, 40.0, float(number))
-    reborn = core_of()
-    reborn.load(core.save())
-    record = job(99, "b.py")
-    for known in (costs, reborn.state.costs):
-        table = JobTable()
-        sizes = np.array([1, 2])
-        table.write(record, JobOptions(sizes, 0 * sizes, 0 * sizes, sizes.astype(float), np.ones(2)))
-        starts_s = seen(table, 0.0, 2, known, np.zeros(1)).option_start_s
-        assert starts_s[0] == pytest.approx(40.0) and starts_s[1] > 40.0

@@ -6,9 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.core.bench import Bench
-from tests.core.driven_world import PAUSE_S, DrivenWorld
-from tests.core.fakes import core_of, node, spec
-from tests.core.head import Head
+from tests.core.fakes import spec
 from tests.examples import fewer_if_quick
 
 from swell.model.command import LaunchGang, Reconfigure
@@ -189,36 +187,6 @@ def test_a_restart_that_reports_costs_the_time_until_its_first_report() -> None:
     training(bench, 4, grown, 36)
     assert (last(bench).cost_s, bench.job().resize_pause_s) == (12.0, 12.0)
     assert decided_s == last(bench).at_s and last(bench).rate_after_per_s == pytest.approx(36)
-
-
-@pytest.mark.slow
-@settings(deadline=None, max_examples=fewer_if_quick(15))
-@given(st.integers(0, 1000))
-def test_in_a_world_that_pauses_growths_pay_what_the_world_knows(seed: int) -> None:
-    """One job among others that come and go: what was measured of each growth is what the world did."""
-    world = DrivenWorld(seed)
-    head = Head(lambda: core_of(), world)
-    world.join(node("n0", 8))
-    head.submit("a", spec(3000))
-    head.run_until(lambda: bool(world.gangs))
-    for number in range(3):
-        head.submit(f"b{number}", spec(60))
-        head.run_for(8.0)
-    head.run()
-    growths = [entry for entry in head.job("a").resize_history if entry.after > entry.before]
-    assert growths
-    for entry in growths:
-        assert entry.cost_s in (None, pytest.approx(PAUSE_S))
-        if entry.rate_after_per_s is None or entry.held_s < 3.0:
-            continue
-        truth = (entry.after / entry.before) ** 0.8
-        assert entry.rate_before_per_s is not None
-        assert entry.rate_after_per_s / entry.rate_before_per_s == pytest.approx(truth, rel=0.15)
-        assert entry.verdict is Verdict.PAID and entry.gain_s is not None
-        # What it reported on may be half a second less than what it held, and steps are whole.
-        assert entry.gain_s == pytest.approx(
-            (entry.held_s - PAUSE_S) * truth - entry.held_s, abs=1.5, rel=0.15
-        )
 
 
 # ---------------------------------------------------------------- what is decided with it

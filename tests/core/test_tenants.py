@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.core.fakes import Watching, core_of, node, spec
@@ -10,7 +9,7 @@ from tests.core.fakes import Watching, core_of, node, spec
 from swell.core.core import Core
 from swell.core.tenants import MEMORY_S, Tenants
 from swell.model.coding import decoder, encode
-from swell.model.event import CancelRequested, JobSubmitted, NodeJoined
+from swell.model.event import JobSubmitted, NodeJoined
 from swell.model.job import Elasticity
 from swell.policies.elasticflow.demand import NO_TENANT, still_its
 
@@ -78,19 +77,6 @@ def test_a_policy_sees_whose_a_job_is_and_how_many_there_are() -> None:
     whose = dict(zip(shown.job_ids, shown.tenant.tolist(), strict=True))
     assert whose["a1"] == whose["a2"] and len({whose["a1"], whose["b"], whose["no tenant's"]}) == 3
     assert shown.num_tenants == 3
-
-
-@pytest.mark.parametrize(("wait_s", "num"), [(MEMORY_S, 4), (MEMORY_S + 1.0, 3)])
-def test_who_was_here_a_moment_ago_counts_for_a_day_after_a_restart_too(wait_s: float, num: int) -> None:
-    core = _core()
-    core.handle([CancelRequested(at_s=10.0, job_id="b")])
-    policy = Watching()
-    again = core_of(policy)
-    again.load(core.save())
-    for head in (core, again):
-        head.handle([_submitted("c", "c", 10.0 + wait_s), NodeJoined(at_s=10.0 + wait_s, node=node())])
-    assert policy.shown[0].num_tenants == num
-    assert again.save() == core.save()
 
 
 def _core(policy: Watching | None = None) -> Core:
