@@ -17,7 +17,6 @@ from swell.core.leaving_nodes import together
 from swell.live.recovery import changed_nodes
 from swell.model.command import ProfileJob, Reconfigure, SuspendGang
 from swell.model.event import (
-    GangEnded,
     JobSubmitted,
     NodeCleared,
     NodeJoined,
@@ -166,40 +165,27 @@ def test_what_is_lost_on_a_node_that_was_warned_of_is_no_fault_of_the_job() -> N
     assert "left the cluster, or were about to" in told
 
 
-def test_what_is_lost_with_its_node_tells_why() -> None:
+@pytest.mark.parametrize(
+    ("message", "told"),
+    [
+        ("worker 0 could not be started: no room\nTraceback\nboom", "worker 0 could not be started: no room"),
+        ("worker 0 exited; its log ends:\nstep 7\nno disk\n", "worker 0 exited; its log ends: no disk"),
+    ],
+)
+@pytest.mark.parametrize("is_node_lost", [False, True])
+def test_the_story_of_a_loss_tells_why(message: str, told: str, is_node_lost: bool) -> None:
     bench = Bench()
     generation = bench.run("a", 4)
-    why = "worker 0 was lost: host 'n0' is lost: it has not renewed its lease"
-    gone = NodeLost(at_s=bench.now_s, name="n0", cause="gone")
-    bench.say(
-        gone,
-        GangEnded(
-            at_s=bench.now_s, job_id="a", generation=generation, outcome=Outcome.LOST, steps=0, message=why
-        ),
-    )
-    [told] = [story.text for _, story in bench.core.stories() if story.code == "requeued"]
-    assert told.startswith("lost all its workers") and told.endswith(why)
-
-
-def test_what_a_lost_worker_wrote_last_tells_why() -> None:
-    bench = Bench()
-    generation = bench.run("a", 4)
-    ended = "worker 0 exited with status 143; its log ends:\nstep 7\nparts of the state are lost\n"
-    bench.say(
-        GangEnded(
-            at_s=bench.now_s, job_id="a", generation=generation, outcome=Outcome.LOST, steps=0, message=ended
-        )
-    )
-    [told] = [story.text for _, story in bench.core.stories() if story.code == "requeued"]
-    assert told.endswith("worker 0 exited with status 143; its log ends: parts of the state are lost")
+    if is_node_lost:
+        bench.say(NodeLost(at_s=bench.now_s, name="n0", cause="gone"))
+    bench.gone(generation, message=message)
+    [story] = [story.text for _, story in bench.core.stories() if story.code == "requeued"]
+    assert story.startswith("lost all its workers") and story.endswith(told)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "cause",
-    ["another user of Ray has taken device n0.0", "Ray does not answer, so no device can be leased"],
-)
-def test_a_trial_run_without_devices_waits_however_often_and_says_why(cause: str) -> None:
+def test_a_trial_run_without_devices_waits_however_often_and_says_why() -> None:
+    cause = "another user of Ray has taken device n0.0"
     bench = Bench()
     [command] = bench.submit("a")
     waits_s = []
@@ -303,15 +289,6 @@ def test_a_warning_stays_with_a_node_whose_host_is_kept_until_the_host_is_lost()
     reborn.handle([NodeLost(at_s=5.0, name="n0", is_host_kept=True), NodeLost(at_s=6.0, name="n0")])
     reborn.handle([NodeJoined(at_s=7.0, node=node("n0"))])
     assert not reborn.state.warned
-
-
-def test_one_who_clears_a_warning_of_its_own_leaves_that_of_another() -> None:
-    core = core_of()
-    core.handle([NodeJoined(at_s=1.0, node=node("n0")), NodeWarned(at_s=2.0, name="n0", why="a user")])
-    core.handle([NodeCleared(at_s=3.0, name="n0", why="Ray")])
-    assert core.state.warned and core.state.num_stale == 1
-    core.handle([NodeCleared(at_s=4.0, name="n0", why="a user")])
-    assert not core.state.warned
 
 
 def test_lost_nodes_are_remembered_with_the_cause_until_they_are_back() -> None:
