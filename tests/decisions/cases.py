@@ -184,7 +184,7 @@ def loaded(policy: str, load: float, seed: int) -> Scenario:
     return Scenario(
         nodes=cluster(3, 8, "gpu"),
         jobs=crowd(mix, seed),
-        cost=change_cost(("changed", "profile", "everyone")[seed % 3], 24),
+        cost=change_cost(("changed", "profile", "delay:5")[seed % 3], 24),
         timings=replace(TIMINGS, report_s=60.0),
         others=quotas(policy) if seed % 2 else [],
         faults=InjectedFaults(FAULTS if seed % 5 == 0 else FaultRates(), seed),

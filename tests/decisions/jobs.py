@@ -11,7 +11,6 @@ import numpy as np
 
 from swell.arrays import each
 from swell.model.job import AfterRefusal, Elasticity, EndCondition, JobClass, JobSpec, Profile
-from swell.sim.epoch_ends import EpochEnds
 from swell.sim.job import SimJob
 from swell.sim.loss_text import parse_loss
 from swell.sim.platform_state import BelievedBatches
@@ -159,7 +158,7 @@ class Draw:
         if self._is(mix.buggy_share):
             fields["dies_at_step"] = int(self._random.integers(0, self._steps))
         if self._is(mix.epoch_share):
-            fields["epoch_ends"] = EpochEnds(self._uniform(0.5, 15.0), max(5, self._steps // 4))
+            self._uniform(0.5, 15.0)
         if self._is(mix.loss_share):
             scale = self._steps * self._uniform(0.1, 0.6)
             fields["loss"] = parse_loss(f"exp:2.5:0.3:{scale}+noise:0.02", (self._seed, self._place))

@@ -22,39 +22,6 @@ LOSSES = ("lost", "failed")
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
-    """After every `num_steps` steps of a job none is made for `between_s`; 0: it always goes on."""
-
-    num_steps: int = 0
-    between_s: float = 0.0
-
-    def step_after(self, segment: Segment, trained_s: float) -> float:
-        """Where the segment is after so long without its pause."""
-        rate, start = segment.rate_per_s, segment.from_step
-        rest_s = trained_s - segment.between_s
-        if rest_s <= 0.0 or rate <= 0.0:
-            return start
-        if not self.num_steps:
-            return start + rest_s * rate
-        first_end = (math.floor(start / self.num_steps) + 1) * self.num_steps
-        rest_s -= (first_end - start) / rate
-        if rest_s <= 0.0:
-            return first_end + rest_s * rate
-        epochs, rest_s = divmod(rest_s, self.between_s + self.num_steps / rate)
-        return first_end + epochs * self.num_steps + max(0.0, rest_s - self.between_s) * rate
-
-    def time_s(self, segment: Segment, end_step: int) -> float:
-        """Without its pause, until so many steps are done and what follows them is over."""
-        start, time_s = segment.from_step, segment.between_s
-        if start >= end_step:
-            return time_s
-        num_ends = (
-            0 if not self.num_steps else end_step // self.num_steps - math.floor(start / self.num_steps)
-        )
-        return time_s + (end_step - start) / segment.rate_per_s + num_ends * self.between_s
-
-
-@dataclass(frozen=True, slots=True)
 class Charge:
     """Seconds that a gang's start or change costs, with a surcharge for a set of devices new to the job."""
 
@@ -67,7 +34,7 @@ class Charge:
 
 
 def differences(
-    jobs: Sequence[JobOutcome], devices: Iterable[str], pace: Pace | None = None, charge: Charge | None = None
+    jobs: Sequence[JobOutcome], devices: Iterable[str], charge: Charge | None = None
 ) -> list[str]:
     """Return what comes out otherwise than the run says.
 
@@ -81,7 +48,7 @@ def differences(
         def tell(what: str, job_id: str = job.id) -> None:
             found.append(f"job {job_id}: {what}")
 
-        _check_job(job, pace or Pace(), tell)
+        _check_job(job, tell)
         if charge is not None:
             _check_charges(job, charge, tell)
     _check_devices(jobs, frozenset(devices), found.append)
@@ -92,25 +59,25 @@ def _is_near(one: float, other: float, most: float, share: float = 0.0) -> bool:
     return one == other or math.isclose(one, other, rel_tol=share, abs_tol=most)
 
 
-def _check_job(job: JobOutcome, pace: Pace, tell: Tell) -> None:
+def _check_job(job: JobOutcome, tell: Tell) -> None:
     for segment in job.segments:
-        _check_steps(job, segment, pace, tell)
+        _check_steps(job, segment, tell)
     before: Segment | None = None
     for gang in gangs(job.segments):
         _check_gang(gang, before, tell)
         before = gang[-1]
     _check_times(job, tell)
-    _check_end(job, pace, tell)
+    _check_end(job, tell)
     _check_deadline(job, tell)
 
 
-def _check_steps(job: JobOutcome, segment: Segment, pace: Pace, tell: Tell) -> None:
+def _check_steps(job: JobOutcome, segment: Segment, tell: Tell) -> None:
     """Check the steps of a segment against its rate and its pause."""
     if segment.until_s < segment.from_s:
         tell(f"a segment ends at {segment.until_s:.3f} s, before it begins at {segment.from_s:.3f} s")
         return
     trained_s = max(0.0, segment.until_s - max(segment.from_s, segment.trains_from_s))
-    made = min(pace.step_after(segment, trained_s), float(job.num_steps))
+    made = min(segment.from_step + trained_s * segment.rate_per_s, float(job.num_steps))
     most = STEPS + TIME_S * segment.rate_per_s
     is_less = segment.until_step < made and (job.is_buggy or segment.end in LOSSES)
     if not is_less and not _is_near(made, segment.until_step, most):
@@ -163,7 +130,7 @@ def _formed(gang: Sequence[Segment]) -> Sequence[Segment]:
     return gang[first:]
 
 
-def _check_end(job: JobOutcome, pace: Pace, tell: Tell) -> None:
+def _check_end(job: JobOutcome, tell: Tell) -> None:
     if job.phase != "succeeded":
         return
     if not job.segments or job.segments[-1].end != "succeeded":
@@ -173,7 +140,8 @@ def _check_end(job: JobOutcome, pace: Pace, tell: Tell) -> None:
     if not _is_near(last.until_step, job.num_steps, STEPS):
         tell(f"succeeded at step {last.until_step:.3f} of {job.num_steps}")
     if last.rate_per_s > 0.0:
-        done_s = max(last.from_s, last.trains_from_s) + pace.time_s(last, job.num_steps)
+        left_s = max(0.0, job.num_steps - last.from_step) / last.rate_per_s
+        done_s = max(last.from_s, last.trains_from_s) + left_s
         if not _is_near(done_s, last.until_s, TIME_S + STEPS / last.rate_per_s):
             tell(f"would have been done at {done_s:.3f} s, and its last segment ends at {last.until_s:.3f} s")
     if not _is_same(last.until_s, job.end_s):

@@ -82,7 +82,7 @@ def conditions(draw: st.DrawFn, tenants: frozenset[str]) -> Conditions:
     return Conditions(
         nodes=draw(pick(1, 2)),
         devices_per_node=draw(pick(1, 2, 4)),
-        resize_cost=draw(pick("changed", "everyone", "none")),
+        resize_cost=draw(pick("changed", "profile", "none")),
         noise_share=draw(pick(0.0, 0.2)),
         profile_error_share=draw(pick(0.0, 0.2)),
         node_mtbf_s=draw(pick(None, 3000.0)),

@@ -13,7 +13,7 @@ from swell.model.event import AnyEvent, GangEnded, GangResized, GangStarted, Ste
 from swell.model.job import JobSpec
 from swell.model.target import Target
 from swell.model.view import Story
-from swell.sim.change_cost import Cost, GangChange, PaidByChanges
+from swell.sim.change_cost import Cost, GangChange
 from swell.sim.simulate import cluster
 from swell.sim.world import SimulatedWorld
 from swell.store.run_record import RunRecord
@@ -24,7 +24,7 @@ STEPS = 1000
 STARTED_S = 5.0
 
 
-class AfterSizes(PaidByChanges):
+class AfterSizes:
     """A change to n devices pauses for a time of its own."""
 
     def __init__(self, pauses_s: dict[int, float]) -> None:

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 import pytest
-from tests.oracles.simulated_run import Charge, Pace, differences
+from tests.oracles.simulated_run import Charge, differences
 from tests.sim.worlds import head
 
 from swell.cli import main
-from swell.model.job import BetweenSteps
 from swell.sim.conditions import Conditions, set_up
-from swell.sim.epoch_ends import EpochEnds
 from swell.sim.injected_faults import FaultRates
-from swell.sim.job import SimJob
 from swell.sim.outcome import JobOutcome
 from swell.sim.profiles.load import load
 from swell.sim.segments import SegmentLog
@@ -57,37 +53,25 @@ DEVICES = [f"n{node}.{device}" for node in range(2) for device in range(4)]
 CHARGE = Charge(2.0, 2.0)
 
 
-def run(
-    conditions: Conditions, policy: str = POLICY, profiles: str = "law", epochs: EpochEnds | None = None
-) -> tuple[JobOutcome, ...]:
+def run(conditions: Conditions, policy: str = POLICY, profiles: str = "law") -> tuple[JobOutcome, ...]:
     """Twenty jobs of a quarter of an hour each, every two minutes one."""
     trace = generate(Poisson(1 / 120), 20, Demand(median_s=900.0, spread=1.0), seed=2)
     known = load(profiles)
     rules = FillRules(seed=1, soft_share=0.2, best_effort_share=0.2, buggy_share=0.1, cancelled_share=0.1)
     scenario = set_up(fill(trace, known, rules), known, conditions)
-    if epochs is not None:
-        scenario = replace(scenario, jobs=[_with_epochs(job, epochs) for job in scenario.jobs])
     return tuple(simulate(head(policy), scenario, log=SegmentLog()).jobs)
-
-
-def _with_epochs(job: SimJob, ends: EpochEnds) -> SimJob:
-    between = BetweenSteps(time_s=ends.time_s, num_steps=ends.num_steps)
-    return replace(job, epoch_ends=ends, profile=msgspec.structs.replace(job.profile, between=between))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", [POLICY, "unified", "equal_share"])
 @pytest.mark.parametrize(
-    ("conditions", "epochs", "charge"),
-    [(PLAIN, None, CHARGE), (PLAIN, EpochEnds(7.0, 50), CHARGE), (ROUGH, None, None), (CROWDED, None, None)],
-    ids=["plain", "epochs", "rough", "crowded"],
+    ("conditions", "charge"),
+    [(PLAIN, CHARGE), (ROUGH, None), (CROWDED, None)],
+    ids=["plain", "rough", "crowded"],
 )
-def test_a_run_adds_up(
-    policy: str, conditions: Conditions, epochs: EpochEnds | None, charge: Charge | None
-) -> None:
-    jobs = run(conditions, policy, epochs=epochs)
-    pace = None if epochs is None else Pace(epochs.num_steps, epochs.time_s)
-    assert differences(jobs, DEVICES, pace, charge) == []
+def test_a_run_adds_up(policy: str, conditions: Conditions, charge: Charge | None) -> None:
+    jobs = run(conditions, policy)
+    assert differences(jobs, DEVICES, charge) == []
     assert len(jobs) == 20 and sum(len(job.segments) for job in jobs) > 20
 
 

@@ -19,7 +19,6 @@ from swell.core.platform_core import PlatformCore
 from swell.model.coding import encode
 from swell.model.job import Phase
 from swell.model.share_mode import ShareMode
-from swell.sim.epoch_ends import EpochEnds
 from swell.sim.gangs import GangTimings
 from swell.sim.job import SimJob
 from swell.sim.loss_curves import ExponentialApproach, JobLoss
@@ -161,12 +160,6 @@ def test_a_pause_is_told_though_its_end_changes_the_pace() -> None:
     outcome = share_cores([lone("first", 20), grows], cores=1.0, devices=2, cost="3", listen=listen)
     assert next(one for one in outcome.jobs if one.id == "grows").num_resizes == 1
     assert told == [3.0]
-
-
-def test_epochs_end_where_they_would_and_are_not_drawn_out() -> None:
-    """10 s follow every 50 steps, however slow these are."""
-    jobs = [replace(lone(name, 100), epoch_ends=EpochEnds(10.0, 50)) for name in "ab"]
-    assert ends_s(share_cores(jobs, cores=1.0)) == pytest.approx({"a": 220.0, "b": 220.0})
 
 
 # ---------------------------------------------------------------- what the head hears

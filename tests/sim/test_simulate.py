@@ -12,17 +12,13 @@ from hypothesis import strategies as st
 from tests.examples import fewer_if_quick
 from tests.sim.worlds import RATES, job, run
 
-from swell.model.command import LaunchGang
-from swell.model.event import AnyEvent, GangEnded
 from swell.model.job import Phase
-from swell.model.target import Target
-from swell.sim.change_cost import Cost, GangChange, GangInRound, change_cost
+from swell.sim.change_cost import Cost, GangChange, change_cost
 from swell.sim.gangs import GangTimings
 from swell.sim.metrics import metrics_of
 from swell.sim.occurrence import NodeFails, NodeReturns, Occurrence
 from swell.sim.outcome import JobOutcome, SimOutcome
 from swell.sim.simulate import cluster
-from swell.sim.world import SimulatedWorld
 
 POLICIES = ("elasticflow", "fifo", "equal_share", "pollux")
 
@@ -39,17 +35,6 @@ def test_whoever_changes_pays_for_it() -> None:
     # On 4 devices it has never been on: 2 + 2 (log2 4 + 1) = 8 s, and nothing is trained in them.
     (only,) = run([job("a", steps=300)], cost="changed").jobs
     assert only.end_s == pytest.approx(8.0 + 100.0)
-
-
-def test_everyone_pays_for_each_arrival_where_that_is_the_model() -> None:
-    rates = {1: 1.0}
-    jobs = [job("a", steps=100, rates=rates), job("b", submit_s=50.0, steps=100, rates=rates)]
-    first, second = run(jobs, cost="everyone").jobs
-    # First: 2 s for a new set of 1, 2 s for its own arrival, 2 s for the other's. Second: its end, too.
-    assert first.end_s == pytest.approx(100 + 2 + 2 + 2, abs=2.0)
-    assert second.end_s is not None and first.end_s is not None
-    assert second.end_s - second.submit_s == pytest.approx(100 + 2 + 2 + 2, abs=2.0)
-    assert second.end_s > first.end_s
 
 
 def test_a_deadline_that_cannot_be_kept_is_refused_and_the_offer_would_have_been_kept() -> None:
@@ -127,7 +112,7 @@ failures = st.lists(st.tuples(st.floats(0.0, 600.0), st.integers(0, 1), st.float
 
 
 @pytest.mark.slow
-@given(submissions, failures, st.sampled_from(POLICIES), st.sampled_from(["changed", "everyone", "none"]))
+@given(submissions, failures, st.sampled_from(POLICIES), st.sampled_from(["changed", "profile", "none"]))
 @settings(max_examples=fewer_if_quick(60), deadline=None)
 def test_every_job_ends_and_no_device_is_used_twice(
     rows: list[tuple[float, int, float | None, int | None, float | None]],
@@ -243,47 +228,9 @@ def test_a_delayed_growth_trains_on_at_its_old_size() -> None:
     delayed = change_cost("delay:15", 8)
     assert delayed.of(change(0, 4)) == Cost(15.0, 0.0) == delayed.of(change(2, 4))
     assert delayed.of(change(4, 2)) == Cost(0.0, 0.0)
-    assert delayed.rounds is None
     with pytest.raises(ValueError, match="delay:SECONDS or a number"):
         change_cost("delay:soon", 8)
 
 
 def change(before: int, after: int) -> GangChange:
     return GangChange(before, after, is_known_set=False, copied_bytes=0.0, start_s=0.0)
-
-
-@pytest.mark.parametrize(("num_devices", "base_s", "restart_s"), [(128, 2.0, 27.0), (256, 7.0, 47.0)])
-def test_a_restart_of_all_trainers_costs_those_on_devices_that_are_new_to_each_other(
-    num_devices: int, base_s: float, restart_s: float
-) -> None:
-    """On known devices the base is paid, on others the set too, and the restart."""
-    rounds = change_cost("everyone", num_devices).rounds
-    assert rounds is not None
-    known, new, changing = (
-        GangInRound(4, True, False),
-        GangInRound(4, False, False),
-        GangInRound(4, True, True),
-    )
-    assert [rounds.of_gang(59, gang) for gang in (known, new, changing)] == [base_s, base_s + 6.0, base_s]
-    assert [rounds.of_gang(60, gang) for gang in (known, new, changing)] == [
-        base_s,
-        base_s + 6.0 + restart_s,
-        base_s + restart_s,
-    ]
-    assert [number for number in range(1, 200) if rounds.restarts(number)] == [60, 120, 180]
-
-
-def test_after_a_restart_all_devices_are_new_to_each_other_once_more() -> None:
-    """A gang of one trains while 70 jobs come, one after the other, that get nothing."""
-    long = job("long", steps=10_000, rates={1: 1.0})
-    others = [job(f"j{number}", submit_s=100.0 * number) for number in range(1, 71)]
-    world = SimulatedWorld(cluster(1, 8, "gpu"), [long, *others], change_cost("everyone", 8))
-    world.next_events()
-    target = Target(devices=("n0.0",))
-    world.perform(LaunchGang(job_id="long", generation=1, spec=long.spec, total_steps=10_000, target=target))
-    events: list[AnyEvent] = []
-    while batch := world.next_events():
-        events += batch
-    ended = next(event for event in events if isinstance(event, GangEnded))
-    set_s, base_s = 2.0, 2.0
-    assert ended.at_s == pytest.approx(10_000 + set_s + 70 * base_s + set_s, abs=base_s)

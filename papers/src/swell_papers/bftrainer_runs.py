@@ -16,7 +16,7 @@ import numpy as np
 
 from swell.arrays import FloatArray
 from swell.model.job import EndCondition, JobSpec, Phase
-from swell.sim.change_cost import Constant, Cost, GangChange, PaidByChanges
+from swell.sim.change_cost import Constant, Cost, GangChange
 from swell.sim.gangs import GangTimings
 from swell.sim.job import SimJob
 from swell.sim.outcome import JobOutcome
@@ -37,7 +37,7 @@ FORWARD_S = 120.0
 
 
 @dataclass(frozen=True, slots=True)
-class UpAndDown(PaidByChanges):
+class UpAndDown:
     """One amount for starts and growths, another for shrinks and for survivors that go on by themselves."""
 
     growth_s: float

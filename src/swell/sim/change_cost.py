@@ -1,10 +1,8 @@
 """What a change of a gang costs in a simulated world: models to choose from.
 
-The amounts of `changed` and `everyone` are those of ElasticFlow's simulator: 2 s, or 7 s on clusters
-of 256 devices and more, and 2 (log2 n + 1) s on top of it for n devices that the job has not had
-together before. Only *who pays* differs: the job that changes, or all whenever anything changes. Under
-`everyone` a set of devices is new that no job has had since the last restart of all trainers, which takes
-place at every 60th round of arrivals and ends and takes 27 s, or 47 s, from gangs on sets that are new then.
+The amounts of `changed` are those of ElasticFlow's simulator: 2 s, or 7 s on clusters of 256 devices and
+more, and 2 (log2 n + 1) s on top of it for n devices that the job has not had together before. There all jobs
+pay whenever anything changes; here the job that changes does.
 """
 
 from __future__ import annotations
@@ -16,9 +14,6 @@ from typing import Protocol
 
 LARGE_CLUSTER_DEVICES = 256
 SMALL_BASE_S, LARGE_BASE_S = 2.0, 7.0
-#: ElasticFlow's simulator restarts all trainers at every so many rounds of arrivals and ends.
-RESTART_ROUNDS = 60
-SMALL_RESTART_S, LARGE_RESTART_S = 27.0, 47.0
 #: Of a text that names the delay of growths.
 DELAY = "delay:"
 #: A day. The head looks at every change again and again while it lasts.
@@ -35,16 +30,6 @@ class GangChange:
     copied_bytes: float  #: of the training state, that come to a worker at most
     start_s: float  #: from the fork of one worker to its being ready, by its profile
     is_restart: bool = False  #: every process stops and starts
-    is_met_set: bool = False  #: see `GangInRound`
-
-
-@dataclass(frozen=True, slots=True)
-class GangInRound:
-    """A gang that runs when jobs come or end."""
-
-    num_devices: int
-    is_met_set: bool  #: some job has trained on exactly these devices since the last restart
-    is_changing: bool  #: in this round the gang becomes what it is
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,77 +38,26 @@ class Cost:
     pause_s: float  #: from then on nothing is trained
 
 
-class RoundCost(Protocol):
-    """What every gang that runs pays when jobs come or end."""
-
-    def of_gang(self, num_rounds: int, gang: GangInRound) -> float:
-        """Seconds, in the `num_rounds`-th round."""
-
-    def restarts(self, num_rounds: int) -> bool:
-        """Whether all sets of devices are new after this round."""
-
-
 class ChangeCost(Protocol):
-    @property
-    def rounds(self) -> RoundCost | None:
-        """None: only gangs that change pay."""
-
     def of(self, change: GangChange) -> Cost:
         """Paid by the gang that changes."""
 
 
-class PaidByChanges:
-    """No other gang pays."""
-
-    __slots__ = ()
-
-    @property
-    def rounds(self) -> None:
-        return None
-
-
 @dataclass(frozen=True, slots=True)
-class ToWhoChanges(PaidByChanges):
+class ToWhoChanges:
     """The published amounts, paid by gangs that change."""
 
     num_devices: int  #: in the cluster
 
     def of(self, change: GangChange) -> Cost:
-        pause_s = base_s(self.num_devices) + new_set_s(change)
+        base_s = LARGE_BASE_S if self.num_devices >= LARGE_CLUSTER_DEVICES else SMALL_BASE_S
+        new_set_s = 0.0 if change.is_known_set else 2.0 * (math.log2(max(change.after, 1)) + 1.0)
+        pause_s = base_s + new_set_s
         return Cost(pause_s, 0.0) if change.before == 0 else Cost(0.0, pause_s)
 
 
 @dataclass(frozen=True, slots=True)
-class ToEveryone:
-    """The published amounts as the published simulator charges them: every gang in every round.
-
-    Deviates: a round there is a minute at least, and all that comes or ends in it; here it is an instant. Its
-        EDF without admission pays nothing, and its Gandiva knows no devices; here all policies pay alike.
-    """
-
-    num_devices: int
-
-    @property
-    def rounds(self) -> RoundCost:
-        return self
-
-    def of(self, change: GangChange) -> Cost:
-        """A new set; what else there is to pay is of the round."""
-        return Cost(0.0, 0.0 if change.is_met_set else set_s(change.after))
-
-    def of_gang(self, num_rounds: int, gang: GangInRound) -> float:
-        base = base_s(self.num_devices)
-        if gang.is_met_set and not gang.is_changing:
-            return base
-        extra_s = restart_s(self.num_devices) if self.restarts(num_rounds) else 0.0
-        return base + extra_s + (0.0 if gang.is_changing else set_s(gang.num_devices))
-
-    def restarts(self, num_rounds: int) -> bool:
-        return num_rounds % RESTART_ROUNDS == 0
-
-
-@dataclass(frozen=True, slots=True)
-class AsMeasured(PaidByChanges):
+class AsMeasured:
     """What an installation measured: joiners start while the others train, then all pause shortly."""
 
     pause_s: float = 0.05  #: of a resize, beyond copying the state
@@ -150,7 +84,7 @@ class AsMeasured(PaidByChanges):
 
 
 @dataclass(frozen=True, slots=True)
-class Constant(PaidByChanges):
+class Constant:
     """The same for every change; 0: changes are free."""
 
     pause_s: float
@@ -160,7 +94,7 @@ class Constant(PaidByChanges):
 
 
 @dataclass(frozen=True, slots=True)
-class DelayedGrowth(PaidByChanges):
+class DelayedGrowth:
     """A start or a growth takes place after a delay, until which the job goes on as it is; no job pauses.
 
     References: Hu et al., section 5.5: "it will stay on its current nodes for 15 seconds before executing the
@@ -173,28 +107,10 @@ class DelayedGrowth(PaidByChanges):
         return Cost(self.delay_s if change.after > change.before else 0.0, 0.0)
 
 
-def base_s(num_devices: int) -> float:
-    return LARGE_BASE_S if num_devices >= LARGE_CLUSTER_DEVICES else SMALL_BASE_S
-
-
-def restart_s(num_devices: int) -> float:
-    return LARGE_RESTART_S if num_devices >= LARGE_CLUSTER_DEVICES else SMALL_RESTART_S
-
-
-def new_set_s(change: GangChange) -> float:
-    return 0.0 if change.is_known_set else set_s(change.after)
-
-
-def set_s(num_devices: int) -> float:
-    """Surcharge in seconds for a set of so many devices that have not trained together before."""
-    return 2.0 * (math.log2(max(num_devices, 1)) + 1.0)
-
-
 def change_cost(text: str, num_devices: int) -> ChangeCost:
-    """`changed`, `everyone`, `profile`, `none`, `delay:SECONDS` or a number of seconds. Raises ValueError."""
+    """`changed`, `profile`, `none`, `delay:SECONDS` or a number of seconds. Raises ValueError."""
     named: dict[str, Callable[[], ChangeCost]] = {
         "changed": lambda: ToWhoChanges(num_devices),
-        "everyone": lambda: ToEveryone(num_devices),
         "profile": AsMeasured,
         "none": lambda: Constant(0.0),
     }

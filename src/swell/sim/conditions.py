@@ -63,9 +63,8 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True):
         str,
         option(
             "MODEL",
-            "Cost of resizes: changed (resized jobs pay ElasticFlow's amounts), everyone (all jobs pay at "
-            "every event, as in its simulator), profile (as measured live), delay:SECONDS (of starts and "
-            "growths), none, or a number of seconds. Default: changed.",
+            "Cost of resizes: changed (resized jobs pay ElasticFlow's amounts), profile (as measured live), "
+            "delay:SECONDS (of starts and growths), none, or a number of seconds. Default: changed.",
         ),
     ] = "changed"
     noise_share: Annotated[

@@ -8,12 +8,11 @@ from dataclasses import dataclass, field
 from typing import TypedDict
 
 from swell.model.event import AnyEvent
-from swell.model.job import LOSS, BetweenSteps
+from swell.model.job import LOSS
 from swell.model.target import PLAIN_CONFIGURATION, Configuration, Target
 from swell.model.usage import GangUsage
 from swell.sim.checkpoint_cycle import CheckpointCycle, WastedTime
 from swell.sim.contention import ALONE, CorePace
-from swell.sim.epoch_ends import TrainedSteps
 from swell.sim.job import SimJob
 
 #: Of a step: so little is nothing, for progress is summed up from pieces.
@@ -33,8 +32,6 @@ class Training:
     generation: int
     devices: tuple[str, ...] = ()
     steps: float = 0.0  #: done at `as_of_s`
-    left_s: float = 0.0  #: of what follows an epoch, before the next step begins
-    num_untold: int = 0  #: ends of epochs that no report has told of
     saved_steps: float = 0.0  #: in the newest checkpoint
     as_of_s: float = 0.0
     rate_per_s: float = 0.0  #: 0 while nothing is trained
@@ -42,7 +39,6 @@ class Training:
     paused_s: float = 0.0  #: length of the latest pause, until it is reported
     changed_s: float = -math.inf  #: when it last became what it is
     change_pause_s: float = 0.0  #: that it pays for what changed then
-    met_s: float = -math.inf  #: when it last came to devices that were new to each other
     mark: int = 0  #: raised by everything of its own that makes an expected end wrong
     pace: CorePace = ALONE  #: what its neighbours leave it
     num_paces: int = 0  #: that it has had before
@@ -76,15 +72,10 @@ class Training:
         dies_at_step = self.job.dies_at_step
         return self.job.num_steps if dies_at_step is None else min(self.job.num_steps, dies_at_step)
 
-    def place_at(self, now_s: float) -> TrainedSteps:
-        """How far it is by then, if nothing changes until then."""
+    def steps_at(self, now_s: float) -> float:
+        """Steps done by then, if nothing changes until then."""
         elapsed_s = now_s - max(self.as_of_s, min(self.resumes_s, now_s))
-        if self.job.epoch_ends is None:
-            return TrainedSteps(
-                min(self.steps + elapsed_s * self.rate_per_s, float(self.end_step)), self.left_s
-            )
-        place = TrainedSteps(self.steps, self.left_s)
-        return self.job.epoch_ends.advance(place, elapsed_s, self.rate_per_s, self.end_step)
+        return min(self.steps + elapsed_s * self.rate_per_s, float(self.end_step))
 
     def advance(self, now_s: float) -> None:
         if self.learnt is not None:
@@ -92,10 +83,7 @@ class Training:
         if self.cycle is not None and self.cycle.save_s and self.rate_per_s > 0.0:
             elapsed_s = max(0.0, now_s - max(self.as_of_s, self.resumes_s))
             self.waste.saving_device_s += elapsed_s * (1.0 - self.cycle.training_share) * len(self.devices)
-        place = self.place_at(now_s)
-        self.steps, self.left_s = place.steps, place.left_s
-        self.num_untold += place.num_passed
-        self.as_of_s = now_s
+        self.steps, self.as_of_s = self.steps_at(now_s), now_s
 
     def _meter(self, learnt: LossMilestone, now_s: float) -> None:
         """What it uses and learns until then."""
@@ -117,8 +105,7 @@ class Training:
 
     def is_done_by(self, now_s: float) -> bool:
         """Whether it will have nothing more to train then."""
-        place = self.place_at(now_s)
-        return place.steps >= self.end_step and not place.left_s
+        return self.steps_at(now_s) >= self.end_step
 
     def loss(self) -> LossFields:
         """Return the fields of a report that tell the loss; none for a job that tells no loss."""
@@ -185,7 +172,7 @@ class Training:
         if rate_per_s > 0.0:
             lost_s = max(0.0, self.steps - self.saved_steps) / rate_per_s
             self.waste.unsaved_device_s += lost_s * len(self.devices)
-        self.steps, self.left_s = self.saved_steps, 0.0
+        self.steps = self.saved_steps
 
     @property
     def is_possible(self) -> bool:
@@ -237,10 +224,7 @@ class Training:
 
     def reach_s(self, steps: float) -> float:
         """When so many steps are done if nothing changes; of a gang that trains."""
-        ends, going_s = self.job.epoch_ends, max(self.as_of_s, self.resumes_s)
-        if ends is None:
-            return going_s + (steps - self.steps) / self.rate_per_s
-        return going_s + ends.until_s(TrainedSteps(self.steps, self.left_s), steps, self.rate_per_s)
+        return max(self.as_of_s, self.resumes_s) + (steps - self.steps) / self.rate_per_s
 
     def whole_step_s(self) -> float:
         """When the step under way is done, of a gang that trains."""
@@ -254,22 +238,6 @@ class Training:
     def first_step_s(self) -> float:
         """When it has done the first step that it reports, of a gang that trains."""
         return self.as_of_s if self.steps >= self.report_step - WHOLE else self.reach_s(self.report_step)
-
-    def telling_s(self) -> float:
-        """When it makes a report that is due now: one with steps of the epoch under way."""
-        ends = self.job.epoch_ends
-        if ends is None or self.rate_per_s <= 0.0:
-            return self.as_of_s
-        told_at = ends.told_at(TrainedSteps(self.steps, self.left_s))
-        return self.as_of_s if told_at <= self.steps else self.reach_s(told_at)
-
-    def take_between(self) -> BetweenSteps | None:
-        """Ends of epochs that were not told of yet; None if there are none."""
-        ends, num = self.job.epoch_ends, self.num_untold
-        if ends is None or not num:
-            return None
-        self.num_untold = 0
-        return BetweenSteps(time_s=num * ends.time_s, num_steps=num * ends.num_steps, num_epochs=num)
 
     def pause(self, now_s: float, pause_s: float) -> None:
         """Train nothing for so long, on top of a pause that is under way."""
@@ -290,13 +258,7 @@ class Training:
 
     def end_s(self) -> float:
         """When it reaches `end_step` if nothing changes; inf if it stands still."""
-        if self.rate_per_s <= 0.0:
-            return math.inf
-        ends = self.job.epoch_ends
-        if ends is None:
-            return self.reach_s(self.end_step)
-        place = TrainedSteps(self.steps, self.left_s)
-        return max(self.as_of_s, self.resumes_s) + ends.until_end_s(place, self.end_step, self.rate_per_s)
+        return math.inf if self.rate_per_s <= 0.0 else self.reach_s(self.end_step)
 
 
 @dataclass(slots=True)

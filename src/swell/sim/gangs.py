@@ -29,7 +29,7 @@ from swell.model.job import Elasticity
 from swell.model.node import Node
 from swell.model.target import Target
 from swell.sim.agenda import Agenda
-from swell.sim.change_cost import ChangeCost, GangChange, GangInRound, RoundCost
+from swell.sim.change_cost import ChangeCost, GangChange
 from swell.sim.checkpoint_cycle import WastedTime
 from swell.sim.gang import WHOLE, LossMilestone, Training, Upcoming
 from swell.sim.injected_faults import MESSAGE, InjectedFaults
@@ -96,14 +96,12 @@ class SimGangs:
         self.training: dict[str, Training] = {}
         self.tally = UsageTally()
         self.version = 0  #: changes whenever who trains on what does
-        self.num_ends = 0  #: of jobs that met their end condition or failed
         self._cost = cost
         self._timings = timings
         self._agenda = agenda
         self._tell = tell
         self._faults = faults
         self._silent: dict[str, float] = {}  #: since when devices are gone, of which no event has told yet
-        self._met_sets: set[frozenset[str]] = set()  #: of devices that a gang had since the last restart
         self._node_of: dict[str, str] = {}  #: of a device, of all nodes that there have been
         self._left: dict[str, Training] = {}  #: job id -> its latest gang, if that is no more
 
@@ -253,7 +251,6 @@ class SimGangs:
             copied_bytes=profile.copied_bytes(before // per_worker, len(devices) // per_worker),
             start_s=profile.start_s,
             is_restart=training.job.spec.elasticity is Elasticity.RESTART,
-            is_met_set=self._meet(training, devices, now_s),
         )
         cost = (training.job.cost or self._cost).of(change)
         training.change = Upcoming(training.generation, target, cost.pause_s)
@@ -304,9 +301,6 @@ class SimGangs:
         training = self.training.get(occurrence.job_id)
         if training is not None and training.mark == occurrence.mark:
             training.advance(now_s)
-            if (telling_s := training.telling_s()) > now_s:
-                self._agenda.put(telling_s, occurrence)
-                return
             self._report(training, now_s, pause_s=training.paused_s)
 
     def reported(self, occurrence: Reports, now_s: float) -> None:
@@ -314,7 +308,7 @@ class SimGangs:
         is_of_now = training is not None and training.generation == occurrence.generation
         if training is not None and is_of_now and training.rate_per_s > 0.0:
             training.advance(now_s)
-            boundary_s = max(self._boundary_s(training, now_s), training.telling_s())
+            boundary_s = self._boundary_s(training, now_s)
             if self._counts_steps(training):
                 boundary_s = max(boundary_s, training.whole_step_s(), training.first_step_s())
             if boundary_s > now_s:
@@ -347,7 +341,6 @@ class SimGangs:
         training.advance(now_s)
         training.steps = float(training.end_step)
         job = training.job
-        self.num_ends += 1
         if job.dies_at_step is not None and job.dies_at_step <= job.num_steps:
             self._end(training, Outcome.FAILED, now_s, f"its script fails at step {job.dies_at_step}")
         else:
@@ -416,36 +409,6 @@ class SimGangs:
 
     def _is_struck(self, kind: str, training: Training) -> bool:
         return self._faults.is_struck(kind, training.job.id, training.generation)
-
-    def _meet(self, training: Training, devices: tuple[str, ...], now_s: float) -> bool:
-        """Whether a job has had these devices since the last restart; from now on one has."""
-        if self._cost.rounds is None:
-            return False
-        key = frozenset(devices)
-        if key in self._met_sets:
-            return True
-        self._met_sets.add(key)
-        training.met_s = now_s
-        return False
-
-    def pay_round(self, rounds: RoundCost, num_rounds: int, now_s: float) -> None:
-        """Jobs came or ended, and every gang that trains pays for it."""
-        for training in self.training.values():
-            if training.rate_per_s > 0.0:
-                devices = training.devices if training.change is None else training.change.target.devices
-                is_changing = training.met_s == now_s
-                is_met_set = self._meet(training, devices, now_s) or is_changing
-                gang = GangInRound(len(devices), is_met_set, is_changing)
-                self._pause(training, rounds.of_gang(num_rounds, gang), now_s)
-        if rounds.restarts(num_rounds):
-            self._met_sets.clear()
-
-    def _pause(self, training: Training, pause_s: float, now_s: float) -> None:
-        training.pause(now_s, pause_s)
-        training.paused_s = pause_s
-        self._note(training, now_s)
-        self._agenda.put(training.resumes_s, Resumes(training.job.id, training.mark))
-        self._expect_end(training, now_s)
 
     # ------------------------------------------------------------ faults
     def silence(self, gone: frozenset[str], now_s: float) -> None:
@@ -600,7 +563,6 @@ class SimGangs:
                 global_batch=training.global_batch,
                 step_s=step_s,
                 pause_s=pause_s,
-                between=training.take_between(),
                 noise_scale=training.noise_scale(),
                 save_s=self._timings.save_s or None,
                 usage=training.usage,

@@ -10,7 +10,6 @@ import msgspec
 
 from swell.model.job import JobSpec, Profile
 from swell.sim.change_cost import ChangeCost
-from swell.sim.epoch_ends import EpochEnds
 from swell.sim.kind_truth import KindTruth
 from swell.sim.loss_curves import JobLoss, learnt_steps
 from swell.sim.true_speed import TrueBatches, TrueSpeed
@@ -35,7 +34,6 @@ class SimJob:
     requested_devices: int | None = None  #: what a user of a scheduler without elasticity asked for
     model: str = ""
     cost: ChangeCost | None = None  #: of its own changes; None: the world's
-    epoch_ends: EpochEnds | None = None  #: what follows its epochs; None: the next one, at once
     cores_per_worker: float = 1.0  #: that each worker uses if it gets them, > 0
     loss: JobLoss | None = None  #: what its steps do to its evaluation function; None: not told
     truths: Mapping[str, KindTruth] = field(default_factory=dict)  #: by kind of device; empty: all are alike

@@ -22,8 +22,7 @@ def least_device_s(job: SimJob, num_devices: int) -> float:
     each size and in each epoch the best batch that it allows, and changes it for nothing.
     """
     spec = job.spec
-    ends_s = job.epoch_ends.total_s(job.num_steps) if job.epoch_ends else 0.0  # at the smallest size
-    window_s = (spec.deadline_s or math.inf) - job.submit_s - ends_s
+    window_s = (spec.deadline_s or math.inf) - job.submit_s
     most = min(spec.max_workers or num_devices, num_devices // spec.devices_per_worker)
     workers = np.arange(spec.min_workers, most + 1)
     if not len(workers) or window_s <= 0:
@@ -32,10 +31,8 @@ def least_device_s(job: SimJob, num_devices: int) -> float:
     rates: FloatArray = np.array([job.speed.rate_per_s(size) for size in workers.tolist()])
     if isinstance(job.batches, BatchTruth):
         rates = np.maximum(_best(job, job.batches, workers), rates)
-        least = _of_epochs(job.batches.epoch_steps(job.num_steps), devices, rates, window_s)
-    else:
-        least = _of_one_speed(job.num_steps, devices, rates, window_s)
-    return least + ends_s * float(devices[0])
+        return _of_epochs(job.batches.epoch_steps(job.num_steps), devices, rates, window_s)
+    return _of_one_speed(job.num_steps, devices, rates, window_s)
 
 
 def _of_one_speed(num_steps: int, devices: FloatArray, rates: FloatArray, window_s: float) -> float:

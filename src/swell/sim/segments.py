@@ -20,7 +20,6 @@ class Segment(msgspec.Struct, frozen=True, kw_only=True, array_like=True, gc=Fal
     trains_from_s: float  #: until then it pauses; inf: it starts, saves, or waits for word after a loss
     rate_per_s: float  #: steps/s of the job's own batch, from then on
     from_step: float
-    between_s: float = 0.0  #: that were left, when it began, of what follows an epoch
     until_step: float  #: less than it had come to, if work was lost at the end
     devices: tuple[str, ...]  #: of its workers, in rank order
     joining: tuple[str, ...] = ()  #: of workers that start while these train
@@ -66,7 +65,6 @@ class _Begun:
     trains_from_s: float
     rate_per_s: float
     from_step: float
-    between_s: float
     devices: tuple[str, ...]
     joining: tuple[str, ...]
     global_batch: int | None
@@ -84,8 +82,7 @@ class _Begun:
             trains_from_s=self.trains_from_s,
             rate_per_s=self.rate_per_s,
             from_step=self.from_step,
-            until_step=self.training.place_at(now_s).steps,
-            between_s=self.between_s,
+            until_step=self.training.steps_at(now_s),
             devices=self.devices,
             joining=self.joining,
             global_batch=self.global_batch,
@@ -103,15 +100,14 @@ class SegmentLog:
 
     def note(self, training: Training, now_s: float) -> None:
         self._close(training.job.id, now_s)
-        trains, place = training.rate_per_s > 0.0, training.place_at(now_s)
+        trains = training.rate_per_s > 0.0
         coming = () if training.change is None else training.change.target.devices
         self._begun[training.job.id] = _Begun(
             training=training,
             from_s=now_s,
             trains_from_s=max(now_s, training.resumes_s) if trains else math.inf,
             rate_per_s=training.rate_per_s,
-            from_step=place.steps,
-            between_s=place.left_s,
+            from_step=training.steps_at(now_s),
             devices=training.devices,
             joining=tuple(device for device in coming if device not in training.devices),
             global_batch=training.global_batch,

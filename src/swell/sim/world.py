@@ -94,7 +94,6 @@ class SimulatedWorld:
         self._faults = faults
         self.now_s = 0.0
         self._end_turn = end_turn
-        self._cost = cost
         self._timings = timings or GangTimings()
         self._agenda: Agenda[Occurrence] = Agenda()
         self._told: list[AnyEvent] = []
@@ -110,9 +109,6 @@ class SimulatedWorld:
             self._gangs.join(node, sharing)
         self._wake_s = math.inf
         self._num_idle_wakes = 0
-        self._num_arrivals = 0
-        self._num_rounds = 0  #: instants at which jobs came or ended
-        self._num_charged = 0  #: arrivals and ends that the cost model has seen
         self._open(nodes, jobs, others)
 
     @property
@@ -174,7 +170,6 @@ class SimulatedWorld:
     # ------------------------------------------------------------ the port
     def next_events(self) -> Sequence[AnyEvent]:
         """All that is due at the next instant at which the head hears anything; empty at the end."""
-        self._charge()
         self._gangs.settle(self.now_s)
         self._end_turn(self.now_s)
         while not self._told:
@@ -200,15 +195,6 @@ class SimulatedWorld:
         else:
             self._num_idle_wakes += 1
         return self._num_idle_wakes > MAX_IDLE_WAKES
-
-    def _charge(self) -> None:
-        """What the cost model lets each arrival and end cost all who run; those of one batch count once."""
-        num_events = self._num_arrivals + self._gangs.num_ends
-        if num_events > self._num_charged:
-            self._num_charged = num_events
-            self._num_rounds += 1
-            if (rounds := self._cost.rounds) is not None:
-                self._gangs.pay_round(rounds, self._num_rounds, self.now_s)
 
     # ------------------------------------------------------------ commands
     def perform(self, command: AnyCommand) -> None:
@@ -263,7 +249,6 @@ class SimulatedWorld:
 
     @_happen.register
     def _(self, occurrence: EventArrives) -> None:
-        self._num_arrivals += isinstance(occurrence.event, JobSubmitted)
         self._told.append(occurrence.event)
 
     @_happen.register
