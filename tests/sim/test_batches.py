@@ -22,7 +22,7 @@ from swell.sim.gangs import GangTimings, SimGangs
 from swell.sim.injected_faults import FaultRates, InjectedFaults
 from swell.sim.job import SimJob
 from swell.sim.jobs import jobs_of
-from swell.sim.occurrence import Changes, NodeFails, NodeReturns, Occurrence, Starts
+from swell.sim.occurrence import NodeFails, NodeReturns, Occurrence
 from swell.sim.outcome import SimOutcome
 from swell.sim.pool import IdleInterval, Pool
 from swell.sim.profiles.load import load
@@ -218,13 +218,13 @@ def test_a_gang_whose_change_fails_trains_on_as_it_was(profiles: ProfileSet) -> 
     one, two = Target(devices=("n0.0",)), Target(devices=("n0.0", "n0.1"), configuration=wider)
     launch = LaunchGang(job_id=job.id, generation=1, target=one, spec=job.spec, total_steps=None)
     gangs.launch(job, launch, frozenset(), 0.0)
-    gangs.started(Starts(job.id, 1), 0.0)
+    gangs.started(job.id, 1, 0.0)
     for generation, target in (
         (2, two),
         (3, Target(devices=one.devices, configuration=wider)),
     ):
         gangs.reconfigure(Reconfigure(job_id=job.id, generation=generation, target=target), frozenset(), 20.0)
-        gangs.changed(Changes(job.id, generation), 30.0)
+        gangs.changed(job.id, generation, 30.0)
         assert isinstance(told[-1], ResizeFailed) and told[-1].generation == generation
         training = gangs.training[job.id]
         assert training.target == one and training.rate_per_s == training.true_rate_per_s
@@ -258,7 +258,7 @@ def test_a_gang_that_is_told_an_impossible_batch_is_lost() -> None:
     target = Target(devices=("n0.0",), configuration=Configuration(global_batch=256))
     command = LaunchGang(job_id=job.id, generation=1, target=target, spec=job.spec, total_steps=job.num_steps)
     gangs.launch(job, command, frozenset(), 0.0)
-    gangs.started(Starts(job.id, 1), 0.0)
+    gangs.started(job.id, 1, 0.0)
     started, ended = told
     assert isinstance(started, GangStarted) and isinstance(ended, GangEnded)
     assert (ended.outcome, ended.message) == (Outcome.LOST, "1 worker cannot have a batch of 256")

@@ -16,7 +16,6 @@ from swell.sim.change_cost import AsMeasured
 from swell.sim.gang import Upcoming
 from swell.sim.gangs import GangTimings, SimGangs
 from swell.sim.injected_faults import InjectedFaults
-from swell.sim.occurrence import Changes, Starts
 
 
 def _devices(num_workers: int) -> Target:
@@ -44,10 +43,10 @@ def test_a_growth_to_four_workers_and_a_shrink_to_one(
         frozenset(),
         0.0,
     )
-    gangs.started(Starts("a", 1), 0.0)
+    gangs.started("a", 1, 0.0)
     for generation, (num_workers, pause_s) in enumerate(zip((4, 1), pauses_s, strict=True), 2):
         order = Reconfigure(job_id="a", generation=generation, target=_devices(num_workers))
         gangs.reconfigure(order, frozenset(), 20.0)
         change = gangs.training["a"].change
         assert isinstance(change, Upcoming) and change.pause_s == pytest.approx(pause_s)
-        gangs.changed(Changes("a", generation), 30.0)
+        gangs.changed("a", generation, 30.0)

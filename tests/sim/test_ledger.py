@@ -96,10 +96,12 @@ def test_a_job_that_comes_too_late_or_twice_is_named() -> None:
 def test_what_is_put_first_comes_first_at_its_moment_and_else_ties_keep_their_order(
     puts: list[tuple[int, bool]],
 ) -> None:
-    agenda: Agenda[tuple[int, bool, int]] = Agenda()
+    agenda, out = Agenda(), list[tuple[int, bool, int]]()
     for number, (at_s, is_first) in enumerate(puts):
-        (agenda.put_first if is_first else agenda.put)(float(at_s), (at_s, not is_first, number))
-    out = agenda.pop_due(9.0)
+        key = (at_s, not is_first, number)
+        (agenda.put_first if is_first else agenda.put)(float(at_s), lambda now_s, key=key: out.append(key))
+    for happening in agenda.pop_due(9.0):
+        happening(9.0)
     assert out == sorted(out)
     assert len(out) == len(puts)
 

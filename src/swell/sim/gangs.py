@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from functools import partial
 from typing import TypedDict
 
 import msgspec
@@ -34,18 +35,6 @@ from swell.sim.checkpoint_cycle import WastedTime
 from swell.sim.gang import WHOLE, LossMilestone, Training, Upcoming
 from swell.sim.injected_faults import MESSAGE, InjectedFaults
 from swell.sim.job import SimJob
-from swell.sim.occurrence import (
-    Changes,
-    Contends,
-    Ends,
-    Leaves,
-    LosesWorker,
-    Occurrence,
-    Reports,
-    Resumes,
-    Starts,
-    Turns,
-)
 from swell.sim.segments import UNLOGGED, TrainingLog
 from swell.sim.shared_cores import CoreDivision, SharedCores
 from swell.sim.usage_tally import UsageTally
@@ -85,7 +74,7 @@ class SimGangs:
         self,
         cost: ChangeCost,
         timings: GangTimings,
-        agenda: Agenda[Occurrence],
+        agenda: Agenda,
         tell: Callable[[AnyEvent], None],
         faults: InjectedFaults,
         log: TrainingLog = UNLOGGED,
@@ -152,7 +141,7 @@ class SimGangs:
             return
         delay_s = self._begin(training, 0, command.target, now_s)
         self._note(training, now_s)
-        self._agenda.put(now_s + delay_s, Starts(job.id, command.generation))
+        self._agenda.put(now_s + delay_s, partial(self.started, job.id, command.generation))
 
     def reconfigure(self, command: Reconfigure, gone: frozenset[str], now_s: float) -> None:
         training = self._gang_of(command, now_s)
@@ -166,7 +155,7 @@ class SimGangs:
         delay_s = self._begin(training, len(training.devices), command.target, now_s)
         self._note(training, now_s)
         self._may_lose_worker(training, now_s + delay_s / 2)
-        self._agenda.put(now_s + delay_s, Changes(training.job.id, command.generation))
+        self._agenda.put(now_s + delay_s, partial(self.changed, training.job.id, command.generation))
 
     def suspend(self, command: SuspendGang, now_s: float) -> None:
         training = self._gang_of(command, now_s)
@@ -182,7 +171,9 @@ class SimGangs:
         self.tally.note(training)
         self._note(training, boundary_s)
         self._may_lose_worker(training, boundary_s + self._timings.save_s / 2)
-        self._agenda.put(boundary_s + self._timings.save_s, Leaves(training.job.id, command.generation))
+        self._agenda.put(
+            boundary_s + self._timings.save_s, partial(self.left, training.job.id, command.generation)
+        )
 
     def stop(self, command: StopGang, now_s: float) -> None:
         training = self._gang_of(command, now_s)
@@ -257,12 +248,12 @@ class SimGangs:
         return cost.delay_s
 
     # ------------------------------------------------------------ what time brings
-    def started(self, occurrence: Starts, now_s: float) -> None:
-        if self._hangs(self.training.get(occurrence.job_id)):
+    def started(self, job_id: str, generation: int, now_s: float) -> None:
+        if self._hangs(self.training.get(job_id)):
             return
-        change = self._take_change(occurrence.job_id, occurrence.generation)
+        change = self._take_change(job_id, generation)
         if change is not None:
-            training = self.training[occurrence.job_id]
+            training = self.training[job_id]
             if self._is_struck("launch", training):
                 self._end(training, Outcome.LOST, now_s, MESSAGE)
                 return
@@ -273,16 +264,16 @@ class SimGangs:
             if self._is_struck("warning", training):
                 self._tell(JobWarned(at_s=now_s, job_id=training.job.id, message=MESSAGE, about="simulation"))
 
-    def changed(self, occurrence: Changes, now_s: float) -> None:
-        training = self.training.get(occurrence.job_id)
+    def changed(self, job_id: str, generation: int, now_s: float) -> None:
+        training = self.training.get(job_id)
         if self._hangs(training):
             return
         if training is not None and (boundary_s := self._boundary_s(training, now_s)) > now_s:
-            self._agenda.put(boundary_s, occurrence)
+            self._agenda.put(boundary_s, partial(self.changed, job_id, generation))
             return
-        change = self._take_change(occurrence.job_id, occurrence.generation)
+        change = self._take_change(job_id, generation)
         if change is not None:
-            training = self.training[occurrence.job_id]
+            training = self.training[job_id]
             if training.rate_per_s > 0.0 and self._is_struck("resize", training):
                 self._fail(training, now_s, MESSAGE)
                 return
@@ -295,48 +286,48 @@ class SimGangs:
             if change.pause_s is not None:
                 training.paused_s = training.change_pause_s
             if change.pause_s is not None or training.resumes_s > now_s:  # its end is still to be told
-                self._agenda.put(training.resumes_s, Resumes(training.job.id, training.mark))
+                self._agenda.put(training.resumes_s, partial(self.resumed, training.job.id, training.mark))
 
-    def resumed(self, occurrence: Resumes, now_s: float) -> None:
-        training = self.training.get(occurrence.job_id)
-        if training is not None and training.mark == occurrence.mark:
+    def resumed(self, job_id: str, mark: int, now_s: float) -> None:
+        training = self.training.get(job_id)
+        if training is not None and training.mark == mark:
             training.advance(now_s)
             self._report(training, now_s, pause_s=training.paused_s)
 
-    def reported(self, occurrence: Reports, now_s: float) -> None:
-        training = self.training.get(occurrence.job_id)
-        is_of_now = training is not None and training.generation == occurrence.generation
+    def reported(self, job_id: str, generation: int, now_s: float) -> None:
+        training = self.training.get(job_id)
+        is_of_now = training is not None and training.generation == generation
         if training is not None and is_of_now and training.rate_per_s > 0.0:
             training.advance(now_s)
             boundary_s = self._boundary_s(training, now_s)
             if self._counts_steps(training):
                 boundary_s = max(boundary_s, training.whole_step_s(), training.first_step_s())
             if boundary_s > now_s:
-                self._agenda.put(boundary_s, occurrence)
+                self._agenda.put(boundary_s, partial(self.reported, job_id, generation))
                 return
             self._report(training, now_s, step_s=1.0 / training.rate_per_s)
             self._expect_report(training, now_s)
 
-    def left(self, occurrence: Leaves, now_s: float) -> None:
-        training = self.training.get(occurrence.job_id)
-        if training is None or training.generation != occurrence.generation or self._hangs(training):
+    def left(self, job_id: str, generation: int, now_s: float) -> None:
+        training = self.training.get(job_id)
+        if training is None or training.generation != generation or self._hangs(training):
             return
         if self._is_struck("suspend", training):
             self._train(training, training.target, 0.0, now_s)
             self._reply(training, SuspendFailed(**_facts(training, now_s), message=MESSAGE))
             return
-        del self.training[occurrence.job_id]
-        self.tally.drop(occurrence.job_id)
+        del self.training[job_id]
+        self.tally.drop(job_id)
         self._note_end(training, now_s, "suspended")
         self.version += 1
         training.saved_steps = math.floor(training.steps)
-        self._left[occurrence.job_id] = training
+        self._left[job_id] = training
         steps = math.floor(training.steps)
         self._reply(training, GangSuspended(**_facts(training, now_s), steps=steps))
 
-    def ended(self, occurrence: Ends, now_s: float) -> None:
-        training = self.training.get(occurrence.job_id)
-        if training is None or training.end_mark != occurrence.mark:
+    def ended(self, job_id: str, mark: int, now_s: float) -> None:
+        training = self.training.get(job_id)
+        if training is None or training.end_mark != mark:
             return
         training.advance(now_s)
         training.steps = float(training.end_step)
@@ -346,10 +337,10 @@ class SimGangs:
         else:
             self._end(training, Outcome.SUCCEEDED, now_s)
 
-    def turned(self, occurrence: Turns, now_s: float) -> None:
+    def turned(self, job_id: str, mark: int, now_s: float) -> None:
         """The gang goes on at another speed, or at what its steps are worth in the next epoch."""
-        training = self.training.get(occurrence.job_id)
-        if training is None or training.end_mark != occurrence.mark:
+        training = self.training.get(job_id)
+        if training is None or training.end_mark != mark:
             return
         turn = training.next_turn
         training.advance(now_s)
@@ -370,8 +361,8 @@ class SimGangs:
             self._cores = self._cores or SharedCores(sharing)
             self._cores.add(node, node.cores)
 
-    def contends(self, occurrence: Contends) -> None:
-        training = self.training.get(occurrence.job_id)
+    def contends(self, job_id: str, now_s: float) -> None:
+        training = self.training.get(job_id)
         if training is not None and self._cores is not None:
             self._cores.note(training)
 
@@ -394,7 +385,7 @@ class SimGangs:
         if self._cores is not None:
             self._cores.note(training)
             if training.rate_per_s > 0.0 and training.resumes_s > now_s:
-                self._agenda.put(training.resumes_s, Contends(training.job.id))
+                self._agenda.put(training.resumes_s, partial(self.contends, training.job.id))
 
     def _note_end(self, training: Training, now_s: float, how: str) -> None:
         """The gang is no more."""
@@ -442,15 +433,15 @@ class SimGangs:
             if not gone.isdisjoint(training.occupied):
                 self._lose_devices(training, gone, now_s, "a node was lost")
 
-    def lose_worker(self, occurrence: LosesWorker, now_s: float) -> None:
-        training = self.training.get(occurrence.job_id)
-        if training is not None and training.generation == occurrence.generation:
+    def lose_worker(self, job_id: str, generation: int, now_s: float) -> None:
+        training = self.training.get(job_id)
+        if training is not None and training.generation == generation:
             newest = training.devices[-training.job.spec.devices_per_worker :]
             self._lose_devices(training, frozenset(newest), now_s, MESSAGE)
 
     def _may_lose_worker(self, training: Training, at_s: float) -> None:
         if self._is_struck("loss", training):
-            self._agenda.put(at_s, LosesWorker(training.job.id, training.generation))
+            self._agenda.put(at_s, partial(self.lose_worker, training.job.id, training.generation))
 
     def _lose_devices(self, training: Training, gone: frozenset[str], now_s: float, cause: str) -> None:
         """The workers that are left wait for the head's word. A gang that was starting is lost whole."""
@@ -521,16 +512,18 @@ class SimGangs:
         """Schedule the job's end, or the change of its speed that comes before it."""
         turn_s = training.turn_s()
         if math.isfinite(turn_s):
-            self._agenda.put(max(turn_s, now_s), Turns(training.job.id, training.end_mark))
+            self._agenda.put(max(turn_s, now_s), partial(self.turned, training.job.id, training.end_mark))
         else:
             exit_s = self._timings.exit_s + self._timings.exit_more_s * (training.num_workers - 1)
-            self._agenda.put(max(training.end_s(), now_s) + exit_s, Ends(training.job.id, training.end_mark))
+            self._agenda.put(
+                max(training.end_s(), now_s) + exit_s, partial(self.ended, training.job.id, training.end_mark)
+            )
 
     def _expect_first_step(self, training: Training, now_s: float) -> None:
         """Where cores are shared it is reported at once: later losses are compared with the one after it."""
         training.report_due_s = max(now_s, training.resumes_s)
         training.report_step = math.floor(training.steps + WHOLE) + 1.0
-        self._agenda.put(training.report_due_s, Reports(training.job.id, training.generation))
+        self._agenda.put(training.report_due_s, partial(self.reported, training.job.id, training.generation))
 
     def _expect_report(self, training: Training, now_s: float, goes_on: bool = False) -> None:
         """A gang whose members go on as they are reports when it would have without the change."""
@@ -542,7 +535,7 @@ class SimGangs:
                 )
                 training.report_due_s = since_s + min(so_far_s, self._timings.report_s)
             at_s = max(now_s, training.report_due_s)
-            self._agenda.put(at_s, Reports(training.job.id, training.generation))
+            self._agenda.put(at_s, partial(self.reported, training.job.id, training.generation))
 
     def _counts_steps(self, training: Training) -> bool:
         """Whether it reports at the end of a step, as live gangs do: that says how long steps take."""

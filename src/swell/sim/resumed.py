@@ -49,8 +49,7 @@ class ResumedWorld(SimulatedWorld):
         """Nothing is told: the head knows all this."""
         self._jobs = {job.id: job for job in jobs}
         self._take_over()
-        for at_s, occurrence in others:
-            self._agenda.put(at_s, occurrence)
+        self._put_others(others)
 
     def _take_over(self) -> None:
         standing = self._standing

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import singledispatchmethod
+from functools import partial
 
 from swell.model.command import (
     AnyCommand,
@@ -34,32 +34,13 @@ from swell.sim.checkpoint_cycle import WastedTime
 from swell.sim.gangs import GangTimings, SimGangs
 from swell.sim.injected_faults import MESSAGE, NOTHING_FAILS, InjectedFaults
 from swell.sim.job import SimJob
-from swell.sim.occurrence import (
-    Changes,
-    Contends,
-    Ends,
-    EventArrives,
-    Leaves,
-    LosesWorker,
-    NodeFails,
-    NodeMissed,
-    NodeReturns,
-    Occurrence,
-    Reports,
-    Resumes,
-    Starts,
-    TrialEnds,
-    Turns,
-)
+from swell.sim.occurrence import EventArrives, NodeFails, NodeReturns, Occurrence
 from swell.sim.segments import UNLOGGED, TrainingLog
 from swell.sim.shared_cores import BY_WEIGHT, CoreDivision
 from swell.sim.usage_tally import UsageTally
 
 #: A head that does nothing but ask to be woken, with nothing else to come, is woken no more often.
 MAX_IDLE_WAKES = 100
-
-#: By the name of the method and the kind of thing that it is for.
-_METHODS: dict[tuple[str, type], Callable[[SimulatedWorld, object], None]] = {}
 
 
 class SimulatedWorld:
@@ -95,7 +76,7 @@ class SimulatedWorld:
         self.now_s = 0.0
         self._end_turn = end_turn
         self._timings = timings or GangTimings()
-        self._agenda: Agenda[Occurrence] = Agenda()
+        self._agenda = Agenda()
         self._told: list[AnyEvent] = []
         self._gangs = SimGangs(cost, self._timings, self._agenda, self._told.append, self._faults, log)
         self._jobs: dict[str, SimJob] = {}
@@ -139,22 +120,32 @@ class SimulatedWorld:
     def _open(
         self, nodes: Sequence[Node], jobs: Iterable[SimJob], others: Iterable[tuple[float, Occurrence]]
     ) -> None:
-        self._agenda.put_first(0.0, EventArrives(Opened(at_s=0.0)))
+        self._agenda.put_first(0.0, partial(self._tell, Opened(at_s=0.0)))
         for node in nodes:
-            self._agenda.put_first(0.0, EventArrives(NodeJoined(at_s=0.0, node=node)))
+            self._agenda.put_first(0.0, partial(self._tell, NodeJoined(at_s=0.0, node=node)))
         self._coming = iter(jobs)
         self._next_job = next(self._coming, None)
+        self._put_others(others)
+
+    def _put_others(self, others: Iterable[tuple[float, Occurrence]]) -> None:
         for at_s, occurrence in others:
-            self._agenda.put(at_s, occurrence)
+            match occurrence:
+                case EventArrives(event):
+                    self._agenda.put(at_s, partial(self._tell, event))
+                case NodeFails(name):
+                    self._agenda.put(at_s, partial(self._fail_node, name))
+                case NodeReturns(node):
+                    self._agenda.put(at_s, partial(self._return_node, node))
 
     def _take_in_jobs(self) -> None:
         """All that are submitted before anything else happens, or at the same moment."""
         while (job := self._next_job) is not None and job.submit_s <= min(self._agenda.next_s, self._wake_s):
             self._jobs[job.id] = job
             put = self._agenda.put_first
-            put(job.submit_s, EventArrives(JobSubmitted(at_s=job.submit_s, job_id=job.id, spec=job.spec)))
+            submitted = JobSubmitted(at_s=job.submit_s, job_id=job.id, spec=job.spec)
+            put(job.submit_s, partial(self._tell, submitted))
             if job.cancel_s is not None:
-                put(job.cancel_s, EventArrives(CancelRequested(at_s=job.cancel_s, job_id=job.id)))
+                put(job.cancel_s, partial(self._tell, CancelRequested(at_s=job.cancel_s, job_id=job.id)))
             self._next_job = next(self._coming, None)
             if self._next_job is not None and self._next_job.submit_s < job.submit_s:
                 raise ValueError(
@@ -179,8 +170,8 @@ class SimulatedWorld:
             if math.isinf(due_s) or self._is_over():
                 return ()
             self.now_s = max(self.now_s, due_s)
-            for occurrence in self._agenda.pop_due(self.now_s):
-                _dispatch("_happen", self, occurrence)
+            for happening in self._agenda.pop_due(self.now_s):
+                happening(self.now_s)
             if self._wake_s <= self.now_s:
                 self._wake_s = math.inf
                 self._told.append(Woke(at_s=self.now_s))
@@ -198,40 +189,27 @@ class SimulatedWorld:
 
     # ------------------------------------------------------------ commands
     def perform(self, command: AnyCommand) -> None:
-        _dispatch("_perform", self, command)
-
-    @singledispatchmethod
-    def _perform(self, command: AnyCommand) -> None:
-        raise TypeError(f"a simulated world knows no command {type(command).__name__}")
-
-    @_perform.register
-    def _(self, command: WakeAt) -> None:
-        self._wake_s = command.at_s  # only the latest request counts
-
-    @_perform.register
-    def _(self, command: ProfileJob) -> None:
-        self._trials[command.job_id] = command
-        self._agenda.put(self.now_s + self._timings.profiling_s, TrialEnds(command.job_id))
-
-    @_perform.register
-    def _(self, command: LaunchGang) -> None:
-        job = self._jobs[command.job_id]
-        if job.truths:
-            job = job.on(self._kind_of(command.target.devices))
-        self._gangs.launch(job, command, self._missing(command.target.devices), self.now_s)
-
-    @_perform.register
-    def _(self, command: Reconfigure) -> None:
-        self._gangs.reconfigure(command, self._missing(command.target.devices), self.now_s)
-
-    @_perform.register
-    def _(self, command: SuspendGang) -> None:
-        self._gangs.suspend(command, self.now_s)
-
-    @_perform.register
-    def _(self, command: StopGang) -> None:
-        self._trials.pop(command.job_id, None)
-        self._gangs.stop(command, self.now_s)
+        now_s = self.now_s
+        match command:
+            case WakeAt():
+                self._wake_s = command.at_s  # only the latest request counts
+            case ProfileJob():
+                self._trials[command.job_id] = command
+                self._agenda.put(now_s + self._timings.profiling_s, partial(self._end_trial, command.job_id))
+            case LaunchGang():
+                job, devices = self._jobs[command.job_id], command.target.devices
+                if job.truths:
+                    job = job.on(self._kind_of(devices))
+                self._gangs.launch(job, command, self._missing(devices), now_s)
+            case Reconfigure():
+                self._gangs.reconfigure(command, self._missing(command.target.devices), now_s)
+            case SuspendGang():
+                self._gangs.suspend(command, now_s)
+            case StopGang():
+                self._trials.pop(command.job_id, None)
+                self._gangs.stop(command, now_s)
+            case _:
+                raise TypeError(f"a simulated world knows no command {type(command).__name__}")
 
     def _kind_of(self, devices: tuple[str, ...]) -> str:
         """Kind of a gang's devices; empty if their nodes have gone."""
@@ -243,94 +221,14 @@ class SimulatedWorld:
         return frozenset(devices).difference(self._devices)
 
     # ------------------------------------------------------------ what happens
-    @singledispatchmethod
-    def _happen(self, occurrence: Occurrence) -> None:
-        raise TypeError(f"a simulated world knows no {type(occurrence).__name__}")
+    def _tell(self, event: AnyEvent, now_s: float) -> None:
+        self._told.append(event)
 
-    @_happen.register
-    def _(self, occurrence: EventArrives) -> None:
-        self._told.append(occurrence.event)
-
-    @_happen.register
-    def _(self, occurrence: TrialEnds) -> None:
-        job_id, trial = occurrence.job_id, self._trials.pop(occurrence.job_id, None)
-        if trial is None:
-            return
-        job = self._jobs[job_id].on(trial.device_kind)
-        self._told.append(self._outcome_of_trial(job, trial.attempt))
-
-    @_happen.register
-    def _(self, occurrence: Starts) -> None:
-        self._gangs.started(occurrence, self.now_s)
-
-    @_happen.register
-    def _(self, occurrence: Changes) -> None:
-        self._gangs.changed(occurrence, self.now_s)
-
-    @_happen.register
-    def _(self, occurrence: LosesWorker) -> None:
-        self._gangs.lose_worker(occurrence, self.now_s)
-
-    @_happen.register
-    def _(self, occurrence: Resumes) -> None:
-        self._gangs.resumed(occurrence, self.now_s)
-
-    @_happen.register
-    def _(self, occurrence: Reports) -> None:
-        self._gangs.reported(occurrence, self.now_s)
-
-    @_happen.register
-    def _(self, occurrence: Leaves) -> None:
-        self._gangs.left(occurrence, self.now_s)
-
-    @_happen.register
-    def _(self, occurrence: Ends) -> None:
-        self._gangs.ended(occurrence, self.now_s)
-
-    @_happen.register
-    def _(self, occurrence: Turns) -> None:
-        self._gangs.turned(occurrence, self.now_s)
-
-    @_happen.register
-    def _(self, occurrence: Contends) -> None:
-        self._gangs.contends(occurrence)
-
-    @_happen.register
-    def _(self, occurrence: NodeFails) -> None:
-        node, notice_s = self._nodes.get(occurrence.name), self._timings.notice_s
-        if node is None or node.name in self._failed_s:
-            return
-        if notice_s <= 0.0:
-            self._miss(node)
-        else:
-            self._failed_s[node.name] = self.now_s
-            self._gangs.silence(frozenset(node.devices), self.now_s)
-            self._agenda.put(self.now_s + notice_s, NodeMissed(node.name, self.now_s))
-
-    @_happen.register
-    def _(self, occurrence: NodeMissed) -> None:
-        if self._failed_s.get(occurrence.name) == occurrence.failed_s:
-            self._miss(self._nodes[occurrence.name])
-
-    def _miss(self, node: Node) -> None:
-        """The head hears that the node is gone."""
-        gone = frozenset(node.devices)
-        del self._nodes[node.name]
-        self._failed_s.pop(node.name, None)
-        self._devices -= gone
-        self._told.append(NodeLost(at_s=self.now_s, name=node.name))
-        self._gangs.lose(gone, self.now_s)
-
-    @_happen.register
-    def _(self, occurrence: NodeReturns) -> None:
-        node = occurrence.node
-        if node.name in self._failed_s:  # that it is there again tells that it was gone
-            self._miss(self._nodes[node.name])
-        if node.name not in self._nodes:
-            self._nodes[node.name] = node
-            self._devices |= frozenset(node.devices)
-            self._gangs.join(node, self._sharing)
-            self._told.append(NodeJoined(at_s=self.now_s, node=node))
+    def _end_trial(self, job_id: str, now_s: float) -> None:
+        trial = self._trials.pop(job_id, None)
+        if trial is not None:  # else it was called off
+            job = self._jobs[job_id].on(trial.device_kind)
+            self._told.append(self._outcome_of_trial(job, trial.attempt))
 
     def _outcome_of_trial(self, job: SimJob, attempt: int) -> JobProfiled | ProfilingFailed:
         if self._faults.is_struck("trial", job.id, attempt):
@@ -343,13 +241,36 @@ class SimulatedWorld:
             at_s=self.now_s, job_id=job.id, message=message, outcome=outcome, attempt=attempt
         )
 
+    def _fail_node(self, name: str, now_s: float) -> None:
+        node, notice_s = self._nodes.get(name), self._timings.notice_s
+        if node is None or name in self._failed_s:
+            return
+        if notice_s <= 0.0:
+            self._miss(node)
+        else:
+            self._failed_s[name] = now_s
+            self._gangs.silence(frozenset(node.devices), now_s)
+            self._agenda.put(now_s + notice_s, partial(self._miss_node, name, now_s))
 
-def _dispatch(name: str, world: SimulatedWorld, thing: object) -> None:
-    """Call the world's method of this name that is for this kind of thing.
+    def _miss_node(self, name: str, failed_s: float, now_s: float) -> None:
+        """That it has failed is heard, unless it was before."""
+        if self._failed_s.get(name) == failed_s:
+            self._miss(self._nodes[name])
 
-    A `singledispatchmethod` binds itself again at each call: that took longer than most of what is called.
-    """
-    method = _METHODS.get((name, type(thing)))
-    if method is None:
-        method = _METHODS[name, type(thing)] = vars(SimulatedWorld)[name].dispatcher.dispatch(type(thing))
-    method(world, thing)
+    def _miss(self, node: Node) -> None:
+        """The head hears that the node is gone."""
+        gone = frozenset(node.devices)
+        del self._nodes[node.name]
+        self._failed_s.pop(node.name, None)
+        self._devices -= gone
+        self._told.append(NodeLost(at_s=self.now_s, name=node.name))
+        self._gangs.lose(gone, self.now_s)
+
+    def _return_node(self, node: Node, now_s: float) -> None:
+        if node.name in self._failed_s:  # that it is there again tells that it was gone
+            self._miss(self._nodes[node.name])
+        if node.name not in self._nodes:
+            self._nodes[node.name] = node
+            self._devices |= frozenset(node.devices)
+            self._gangs.join(node, self._sharing)
+            self._told.append(NodeJoined(at_s=now_s, node=node))
