@@ -116,13 +116,6 @@ def _check_range(job: TraceJob) -> None:
         raise Malformed(f"global batch outside of its range: {job.global_batch}")
 
 
-def needed(value: float | None, name: str) -> float:
-    """Raises Malformed if it is missing."""
-    if value is None:
-        raise Malformed(f"{name} is missing")
-    return value
-
-
 def cut(job_id: str) -> str:
     """An id as messages show it."""
     return job_id if len(job_id) <= 60 else f"{job_id[:60]}..."

@@ -9,7 +9,7 @@ from typing import Any
 
 from swell.sim.traces.cells import is_blank, text
 from swell.sim.traces.entry import TraceJob
-from swell.sim.traces.errors import Malformed, TraceError
+from swell.sim.traces.errors import Malformed, Outside, TraceError
 from swell.sim.traces.format import Head, Records, split, split_header
 from swell.sim.traces.record import LineRemarks, records
 from swell.sim.traces.source import Source
@@ -69,7 +69,10 @@ class TableFormat:
     """Implements `Format`.
 
     Args:
-        build: makes a job of a row; may raise Malformed or Outside.
+        columns: by field of a job; of a name that begins with `_` the column is known and not read.
+        build: makes a job of a row whose submission is known; may raise Malformed or Outside.
+        unnamed: words in the column of a job's state by which a file without a line of names is known; empty:
+            there always is one.
         delimiters: the first that splits the header into the columns needed counts.
         never: columns by which a file is known to be of another format.
         note_ignored: is told the columns of the file that no field is read from; may raise TraceError.
@@ -78,14 +81,22 @@ class TableFormat:
     name: str
     title: str
     columns: dict[str, TraceColumn]
-    build: Callable[[Row, LineRemarks], TraceJob]
+    build: Callable[[Row, LineRemarks], TraceJob] = lambda row, remarks: TraceJob(**row)
+    unnamed: frozenset[str] = frozenset()
     delimiters: str = ","
     notes: tuple[str, ...] = ()
     never: tuple[str, ...] = ()
     note_ignored: Callable[[Source, Ignored, LineRemarks], None] | None = None
 
     def is_like(self, head: Head) -> bool:
-        return any(self._fits(head.columns(delimiter)) for delimiter in self.delimiters)
+        return any(self._fits(self._header(head.columns(delimiter))) for delimiter in self.delimiters)
+
+    def _header(self, cells: tuple[str, ...]) -> tuple[str, ...]:
+        """Names of the columns of a file with these cells in its first line, in lower case."""
+        if not self.unnamed or len(cells) != len(self.columns):
+            return cells
+        state = cells[list(self.columns).index("status")]
+        return tuple(one.names[0] for one in self.columns.values()) if state in self.unnamed else cells
 
     def _fits(self, header: tuple[str, ...]) -> bool:
         return not self._missing(header) and not any(name in header for name in self.never)
@@ -98,7 +109,10 @@ class TableFormat:
         lines = source.lines()
         _, header_line = next(lines, (0, ""))
         delimiter = max(self.delimiters, key=header_line.count)
-        header = split_header(header_line, delimiter)
+        first = split_header(header_line, delimiter)
+        header = self._header(first)
+        if header != first:
+            lines = source.lines()
         if missing := self._missing(header):
             raise TraceError(
                 f"{source.path} is no {self.name} trace: it has no column {', '.join(missing)}; "
@@ -112,13 +126,17 @@ class TableFormat:
             row = read_row(cells_of(row_text, delimiter, len(header)), places)
             if row.get("id") is None:
                 row["id"] = str(line)
+            if row["submit_s"] is None:
+                if self.unnamed and row["status"] is None:
+                    raise Outside("never ran")  # it waits still
+                raise Malformed(f"{self.columns['submit_s'].names[0]} is missing")
             return self.build(row, remarks)
 
         yield from records(lines, build, remarks)
 
     def _places(self, header: tuple[str, ...]) -> Iterator[FileColumn]:
         for field, wanted in self.columns.items():
-            for name in wanted.names:
+            for name in wanted.names if field[0] != "_" else ():
                 if name in header:
                     yield FileColumn(field, name, header.index(name), wanted.parse)
                     break

@@ -4,91 +4,23 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, TextIO
+from typing import Any
 
 from swell.sim.traces.cells import is_blank, moment, status
 from swell.sim.traces.entry import TraceJob
-from swell.sim.traces.errors import Malformed, Outside
+from swell.sim.traces.errors import Malformed, Outside, TraceError
 from swell.sim.traces.format import Head, Records
 from swell.sim.traces.record import LineRemarks, records
 from swell.sim.traces.source import Source
 
-CHUNK_CHARS = 1 << 20
-#: A job that is still unfinished after so many characters is malformed.
-LONGEST_JOB = 1 << 22
-KEYS = r'"(?:status|vc|jobid|attempts|submitted_time|user)"\s*:'
-JOB_START = re.compile(r"\{\s*" + KEYS)
-BROKEN = "is no JSON object"
-
-
-class JobTexts:
-    """The objects of a JSON list, one after the other: (line, decoded, or None if it cannot be).
-
-    After one that is malformed it goes on at what looks like the beginning of the next job.
-    """
-
-    def __init__(self, text: TextIO) -> None:
-        self._text = text
-        self._buffer = ""
-        self._at = 0
-        self._line = 1
-        self._decoder = json.JSONDecoder()
-
-    def __iter__(self) -> Iterator[tuple[int, Any]]:
-        while self._find_brace():
-            line = self._line
-            found = self._decode()
-            yield line, found
-
-    def _more(self) -> bool:
-        """Read on, forgetting what was passed."""
-        chunk = self._text.read(CHUNK_CHARS)
-        self._buffer = self._buffer[self._at :] + chunk
-        self._at = 0
-        return bool(chunk)
-
-    def _pass(self, end: int) -> None:
-        self._line += self._buffer.count("\n", self._at, end)
-        self._at = end
-
-    def _find_brace(self) -> bool:
-        while (brace := self._buffer.find("{", self._at)) < 0:
-            self._pass(len(self._buffer))
-            if not self._more():
-                return False
-        self._pass(brace)
-        return True
-
-    def _decode(self) -> Any:
-        while True:
-            try:
-                found, end = self._decoder.raw_decode(self._buffer, self._at)
-            except (json.JSONDecodeError, RecursionError):
-                if len(self._buffer) - self._at < LONGEST_JOB and self._more():
-                    continue
-                self._pass_broken()
-                return None
-            self._pass(end)
-            return found
-
-    def _pass_broken(self) -> None:
-        """Skip to where the next job begins, or as far as it is certain that none begins."""
-        self._pass(self._at + 1)
-        following = JOB_START.search(self._buffer, self._at)
-        while following is None and self._more_after_tail():
-            following = JOB_START.search(self._buffer, self._at)
-        self._pass(following.start() if following else len(self._buffer))
-
-    def _more_after_tail(self) -> bool:
-        self._pass(max(self._at, len(self._buffer) - 100))  # a beginning may be cut in two
-        return self._more()
+#: Of a job of such a file.
+KEYS = re.compile(r'\{\s*"(?:status|vc|jobid|attempts|submitted_time|user)"\s*:')
 
 
 def build(line: int, found: Any) -> TraceJob:
     if not isinstance(found, dict):
-        raise Malformed(BROKEN)
+        raise Malformed("is no JSON object")
     attempts = found.get("attempts")
     if not isinstance(attempts, list) or not all(isinstance(attempt, dict) for attempt in attempts):
         raise Malformed("attempts is no list of objects")
@@ -152,11 +84,17 @@ class PhillyJson:
     )
 
     def is_like(self, head: Head) -> bool:
-        return head.text.lstrip()[:1] in ("[", "{") and JOB_START.search(head.text) is not None
+        return head.text.lstrip()[:1] in ("[", "{") and KEYS.search(head.text) is not None
 
     def records(self, source: Source, remarks: LineRemarks) -> Records:
         with source.open() as text:
-            yield from records(JobTexts(text), build, remarks)
+            try:
+                found = json.load(text)
+            except (ValueError, RecursionError) as error:
+                raise TraceError(
+                    f"{source.path} is no JSON list of jobs ({error}); fetch it again"
+                ) from error
+        yield from records(enumerate(found if isinstance(found, list) else [found], 1), build, remarks)
 
 
 PHILLY_JSON = PhillyJson()

@@ -31,16 +31,11 @@ from swell.sim.traces.entry import TraceJob
 from swell.sim.traces.errors import TraceError
 from swell.sim.traces.format import Head, Records
 from swell.sim.traces.misspelt import meant_column
-from swell.sim.traces.record import LineRemarks, needed
+from swell.sim.traces.record import LineRemarks
 from swell.sim.traces.source import Source
-from swell.sim.traces.table import Ignored, Row, TableFormat, TraceColumn, column, needed_column
+from swell.sim.traces.table import Ignored, TableFormat, TraceColumn, column, needed_column
 
 EPOCH = re.compile(r"#\s*epoch_s\s*=\s*(\S+)")
-
-
-def build(row: Row, remarks: LineRemarks) -> TraceJob:
-    needed(row["submit_s"], "submit_s")
-    return TraceJob(**row)
 
 
 #: In the order in which they are written; `submit_s` first, so that no line begins with a `#`.
@@ -84,7 +79,7 @@ def note_ignored(source: Source, ignored: Ignored, remarks: LineRemarks) -> None
         remarks.warnings.append(f"ignored, for no field of a job is in it: column {', '.join(ignored.names)}")
 
 
-TABLE = TableFormat(name="plain", title="plain CSV", columns=COLUMNS, build=build, note_ignored=note_ignored)
+TABLE = TableFormat(name="plain", title="plain CSV", columns=COLUMNS, note_ignored=note_ignored)
 
 
 @dataclass(frozen=True)

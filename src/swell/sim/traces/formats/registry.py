@@ -5,43 +5,16 @@ from __future__ import annotations
 from swell.sim.traces.entry import Skipped
 from swell.sim.traces.errors import TraceError
 from swell.sim.traces.format import Format, Head
-from swell.sim.traces.formats.acme import ACME
-from swell.sim.traces.formats.chronus import CHRONUS
-from swell.sim.traces.formats.elasticflow import ELASTICFLOW
-from swell.sim.traces.formats.elasticflow_raw import ELASTICFLOW_RAW
 from swell.sim.traces.formats.gavel import GAVEL, SHOCKWAVE
-from swell.sim.traces.formats.helios import HELIOS
-from swell.sim.traces.formats.muri import MURI
-from swell.sim.traces.formats.pai import PAI, PAI_TASKS
-from swell.sim.traces.formats.philly import PHILLY, PHILLY_ATTEMPTS, PHILLY_STAMPED
 from swell.sim.traces.formats.philly_json import PHILLY_JSON
 from swell.sim.traces.formats.plain import PLAIN
-from swell.sim.traces.formats.pollux import POLLUX
 from swell.sim.traces.formats.sacct import SACCT
 from swell.sim.traces.formats.swf import SWF
+from swell.sim.traces.formats.tables import TABLES
 from swell.sim.traces.record import LineRemarks
 from swell.sim.traces.source import Source
 
-FORMATS: tuple[Format, ...] = (
-    PLAIN,
-    ELASTICFLOW,
-    ELASTICFLOW_RAW,
-    CHRONUS,
-    MURI,
-    POLLUX,
-    PHILLY,
-    PHILLY_ATTEMPTS,
-    PHILLY_STAMPED,
-    HELIOS,
-    ACME,
-    PAI,
-    PAI_TASKS,
-    SACCT,
-    GAVEL,
-    SHOCKWAVE,
-    SWF,
-    PHILLY_JSON,
-)
+FORMATS: tuple[Format, ...] = (PLAIN, *TABLES, SACCT, GAVEL, SHOCKWAVE, SWF, PHILLY_JSON)
 PLAIN_HEADER = "submit_s,id,num_devices,duration_s"
 BY_NAME = {known.name: known for known in FORMATS}
 

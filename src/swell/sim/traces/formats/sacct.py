@@ -5,8 +5,8 @@ from __future__ import annotations
 from swell.sim.traces.cells import count, elapsed, moment, number, status, text
 from swell.sim.traces.entry import TraceJob
 from swell.sim.traces.errors import Outside
-from swell.sim.traces.formats.interval import take_interval
-from swell.sim.traces.record import LineRemarks, needed
+from swell.sim.traces.formats.tables import take_interval
+from swell.sim.traces.record import LineRemarks
 from swell.sim.traces.table import Row, TableFormat, column, needed_column
 from swell.slurm_gpus import count_gpus
 
@@ -35,7 +35,6 @@ def build(row: Row, remarks: LineRemarks) -> TraceJob:
     job_id, _, step = row["id"].partition(".")
     if step:
         raise Outside("is a step of a job that stands on its own line")
-    needed(row["submit_s"], "Submit")
     row["has_gpus"] = any(name in row for name in ("taken", "asked", "old", "num_gpus"))
     row["num_devices"] = devices_of(row, remarks)
     raw_s = row.pop("elapsed_s", None)
