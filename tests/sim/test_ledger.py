@@ -1,25 +1,21 @@
-"""A long run holds the jobs that are open, and of each that has ended a line."""
+"""A long run holds the jobs that are open, and of each that has ended its outcome."""
 
 from __future__ import annotations
 
 import weakref
 from collections.abc import Iterator
 
-import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.examples import fewer_if_quick
 from tests.sim.worlds import head, job, run
 
-from swell.model.job import JobClass, Phase
-from swell.sim import outcomes as packing
+from swell.model.job import Phase
 from swell.sim.agenda import Agenda
 from swell.sim.change_cost import change_cost
 from swell.sim.item_source import ItemSource, RepeatedItems
 from swell.sim.job import SimJob
-from swell.sim.outcome import JobOutcome
-from swell.sim.outcomes import Outcomes
 from swell.sim.simulate import Scenario, cluster, simulate
 from swell.sim.true_speed import TrueSpeed
 
@@ -104,45 +100,3 @@ def test_what_is_put_first_comes_first_at_its_moment_and_else_ties_keep_their_or
         happening(9.0)
     assert out == sorted(out)
     assert len(out) == len(puts)
-
-
-SECONDS = st.none() | st.floats(0, 1e9)
-WORDS = st.sampled_from(["", "a", "bert", "\N{GREEK SMALL LETTER ALPHA}"])
-OUTCOMES = st.builds(
-    JobOutcome,
-    id=st.text("ab0\N{SNOWMAN}", max_size=4),
-    model=WORDS,
-    tenant=WORDS,
-    job_class=st.sampled_from(JobClass),
-    submit_s=st.floats(0, 1e9),
-    deadline_s=SECONDS,
-    phase=st.sampled_from(Phase),
-    is_promised=st.booleans(),
-    counter_offer_s=SECONDS,
-    start_s=SECONDS,
-    requested_devices=st.none() | st.integers(1, 10**6),
-    end_s=SECONDS,
-    is_kept=st.none() | st.booleans(),
-    is_buggy=st.booleans(),
-    num_resizes=st.integers(0, 10**6),
-    device_s=st.floats(0, 1e12),
-    single_device_s=st.floats(0, 1e12),
-    sizes=st.lists(st.tuples(st.floats(0, 1e9), st.integers(0, 4096)), max_size=4).map(tuple),
-    why=WORDS | st.text(max_size=5),
-)
-
-
-@given(found=st.lists(OUTCOMES, max_size=12), data=st.data())
-def test_outcomes_come_back_as_they_were_noted_whatever_the_order(
-    found: list[JobOutcome], data: st.DataObject
-) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(packing, "NUM_TEXTS", 3)
-        kept = Outcomes()
-        for place in data.draw(st.permutations(range(len(found)))):
-            kept.note(place, found[place])
-        assert list(kept) == list(kept[:]) == found
-        assert msgspec.json.encode(tuple(kept)) == msgspec.json.encode(found)
-        assert len(kept) == len(found)
-        assert kept == kept
-        assert not found or kept[-1] == found[-1]

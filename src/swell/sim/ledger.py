@@ -8,13 +8,12 @@ from functools import cache
 from swell.model.view import JobView
 from swell.sim.item_source import ItemSource
 from swell.sim.job import SimJob
-from swell.sim.outcome import outcome_of, too_large
-from swell.sim.outcomes import Outcomes
+from swell.sim.outcome import JobOutcome, outcome_of, too_large
 from swell.sim.segments import UNLOGGED, SegmentLog, Unlogged
 
 
 class JobLedger:
-    """Hands jobs to a world one by one, and keeps of each that has ended a line in `outcomes`.
+    """Hands jobs to a world one by one, and keeps of each that has ended its outcome.
 
     Args:
         jobs: by submission, unless all are in memory anyway.
@@ -29,7 +28,7 @@ class JobLedger:
         log: SegmentLog | Unlogged = UNLOGGED,
     ) -> None:
         self._log = log
-        self.outcomes = Outcomes()
+        self._outcomes: dict[int, JobOutcome] = {}  #: by place in the workload
         self.num_ended = 0
         self._jobs = jobs
         self._most_devices = cache(most_devices)
@@ -41,7 +40,7 @@ class JobLedger:
             kinds = job.spec.kinds if job.spec.kinds and not job.spec.kind else (job.spec.kind,)
             most_devices = self._most_devices(kinds)
             if job.smallest_devices > most_devices:
-                self.outcomes.note(place, too_large(job, most_devices))
+                self._outcomes[place] = too_large(job, most_devices)
                 continue
             if job.id in self._open:
                 raise ValueError(f"job {job.id!r} is in the workload twice; ids are unique")
@@ -58,15 +57,16 @@ class JobLedger:
         views: Iterable[JobView],
         now_s: float,
         learnt_s: Callable[[str], float | None] = lambda job_id: None,
-    ) -> None:
-        """The run is over; these jobs it left open."""
+    ) -> list[JobOutcome]:
+        """The run is over, and left these jobs open. Returns all outcomes, in the order of the workload."""
         for view in views:
             self._note(view, now_s, learnt_s(view.id))
+        return [outcome for _, outcome in sorted(self._outcomes.items())]
 
     def _note(self, view: JobView, now_s: float, learnt_s: float | None) -> None:
         place, job = self._open.pop(view.id)
         segments = self._log.take(job.id, now_s)
-        self.outcomes.note(place, outcome_of(job, view, now_s, segments, learnt_s))
+        self._outcomes[place] = outcome_of(job, view, now_s, segments, learnt_s)
 
 
 def _in_turn(jobs: ItemSource[SimJob]) -> Iterable[tuple[int, SimJob]]:

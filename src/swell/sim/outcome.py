@@ -74,7 +74,7 @@ class Usage:
 class SimOutcome:
     """A whole run."""
 
-    jobs: Sequence[JobOutcome]  #: in the order of the workload, each made again each time
+    jobs: Sequence[JobOutcome]  #: in the order of the workload
     usage: Usage
     num_devices: int  #: owned ones, at the start
     end_s: float

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 import msgspec
@@ -56,63 +55,30 @@ class Unlogged:
 UNLOGGED = Unlogged()
 
 
-@dataclass(frozen=True, slots=True)
-class _Begun:
-    """A segment whose end is to come."""
-
-    training: Training
-    from_s: float
-    trains_from_s: float
-    rate_per_s: float
-    from_step: float
-    devices: tuple[str, ...]
-    joining: tuple[str, ...]
-    global_batch: int | None
-    share: float | None
-
-    @property
-    def is_first(self) -> bool:
-        """Whether it is the first segment in which the gang trains."""
-        return self.rate_per_s > 0.0 and self.from_s == self.training.formed_s
-
-    def ended(self, now_s: float, how: str = "") -> Segment:
-        return Segment(
-            from_s=self.from_s,
-            until_s=now_s,
-            trains_from_s=self.trains_from_s,
-            rate_per_s=self.rate_per_s,
-            from_step=self.from_step,
-            until_step=self.training.steps_at(now_s),
-            devices=self.devices,
-            joining=self.joining,
-            global_batch=self.global_batch,
-            end=how,
-            share=self.share,
-        )
-
-
 class SegmentLog:
     """Implements `TrainingLog`: keeps the segments of each job until they are taken."""
 
     def __init__(self) -> None:
-        self._begun: dict[str, _Begun] = {}
+        self._begun: dict[str, tuple[Training, Segment]] = {}  #: those whose end is to come
         self._ended: dict[str, list[Segment]] = {}
 
     def note(self, training: Training, now_s: float) -> None:
         self._close(training.job.id, now_s)
-        trains = training.rate_per_s > 0.0
+        trains, step = training.rate_per_s > 0.0, training.steps_at(now_s)
         coming = () if training.change is None else training.change.target.devices
-        self._begun[training.job.id] = _Begun(
-            training=training,
+        begun = Segment(
             from_s=now_s,
+            until_s=now_s,
             trains_from_s=max(now_s, training.resumes_s) if trains else math.inf,
             rate_per_s=training.rate_per_s,
-            from_step=training.steps_at(now_s),
+            from_step=step,
+            until_step=step,
             devices=training.devices,
             joining=tuple(device for device in coming if device not in training.devices),
             global_batch=training.global_batch,
             share=training.configuration.share,
         )
+        self._begun[training.job.id] = training, begun
 
     def end(self, training: Training, now_s: float, how: str) -> None:
         self._close(training.job.id, now_s, how)
@@ -124,12 +90,16 @@ class SegmentLog:
 
     def _close(self, job_id: str, now_s: float, how: str = "") -> None:
         """One of no length is left out, unless it is a gang's start or end, or on other devices."""
-        begun, ended = self._begun.pop(job_id, None), self._ended.setdefault(job_id, [])
-        if begun is None:
+        ended = self._ended.setdefault(job_id, [])
+        if job_id not in self._begun:
             return
-        is_move = begun.rate_per_s > 0.0 and bool(ended) and begun.devices != ended[-1].devices
-        if how or now_s > begun.from_s or begun.is_first or is_move:
-            ended.append(begun.ended(now_s, how))
+        training, begun = self._begun.pop(job_id)
+        trains = begun.rate_per_s > 0.0
+        is_start = trains and begun.from_s == training.formed_s
+        is_move = trains and bool(ended) and begun.devices != ended[-1].devices
+        if how or now_s > begun.from_s or is_start or is_move:
+            until_step = training.steps_at(now_s)
+            ended.append(msgspec.structs.replace(begun, until_s=now_s, until_step=until_step, end=how))
 
 
 def gangs(segments: Sequence[Segment]) -> Iterator[Sequence[Segment]]:

@@ -76,8 +76,7 @@ def simulate(
 ) -> SimOutcome:
     """Run to the end. The same head and scenario lead to the same outcome, its timings apart.
 
-    Jobs enter as time comes to them; of one that has ended, its outcome is kept. So memory is that of the
-    jobs that are open, and some 300 bytes for each that is not.
+    Jobs enter as time comes to them; of one that has ended, its outcome is kept.
 
     A job that could not even have its smallest gang if all devices of its kind were its own, with every node
     that is ever lent, is refused at the door, as the platform refuses it at submission.
@@ -123,9 +122,8 @@ def simulate(
     begun_s = time.process_time()
     loop.run(world, recorder, core)
     cpu_s = time.process_time() - begun_s
-    ledger.close(core.views(), world.now_s, world.learnt_s)
     return SimOutcome(
-        jobs=ledger.outcomes,
+        jobs=ledger.close(core.views(), world.now_s, world.learnt_s),
         usage=recorder.usage(),
         num_devices=scenario.num_owned,
         end_s=world.now_s,
