@@ -1,4 +1,4 @@
-"""A timeline in fewer pieces shows no more devices than there were, and nothing that was not."""
+"""The curve of devices in use has the device-seconds that there were."""
 
 from __future__ import annotations
 
@@ -8,51 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from swell.sim.outcome import Usage
-from swell.sim.report_segments import Held, decimated, mean_devices, together
+from swell.sim.report_segments import mean_devices
 
 END_S = 1000.0
-
-
-@st.composite
-def pieces(draw: st.DrawFn) -> list[Held]:
-    """Of several jobs, each a row of devices that it holds alone."""
-    jobs = []
-    for _ in range(draw(st.integers(1, 4))):
-        times = sorted(draw(st.lists(st.floats(0.0, END_S), min_size=2, max_size=12, unique=True)))
-        sizes = draw(st.lists(st.integers(1, 8), min_size=len(times) - 1, max_size=len(times) - 1))
-        jobs.append(list(zip(times, times[1:], sizes, strict=False)))
-    return jobs
-
-
-def _sizes(held: Held, at_s: np.ndarray) -> np.ndarray:
-    return sum(
-        (size * ((from_s <= at_s) & (at_s < to_s)) for from_s, to_s, size in held), np.zeros(len(at_s))
-    )
-
-
-def _size(held: Held, at_s: float) -> int:
-    return next((size for from_s, to_s, size in held if from_s <= at_s < to_s), 0)
-
-
-@given(pieces(), st.integers(1, 40))
-def test_a_piece_has_the_size_of_the_middle_of_its_grid(jobs: list[Held], most: int) -> None:
-    found, grid_s = decimated(jobs, END_S, most)
-    assert len(found) == len(jobs)
-    if not grid_s:
-        assert found == jobs
-        return
-    for before, after in zip(jobs, found, strict=True):
-        for from_s, to_s, size in after:
-            middles = np.arange(from_s + grid_s / 2, to_s, grid_s)
-            assert np.unique(_sizes(before, middles)).tolist() == [size]
-
-
-@given(pieces())
-def test_jobs_together_hold_what_each_of_them_holds(jobs: list[Held]) -> None:
-    summed = together(jobs)
-    times = {at_s for held in jobs for piece in held for at_s in piece[:2]}
-    for at_s in times:
-        assert _size(summed, at_s) == sum(_size(held, at_s) for held in jobs)
 
 
 @given(st.lists(st.tuples(st.floats(0.0, END_S), st.integers(0, 8)), min_size=1, max_size=8))

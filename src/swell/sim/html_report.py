@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -79,9 +78,8 @@ def report_text(log: SimulatedLog, command: str) -> str:
         bound=bound_in_words(results[0].truth),
         differences=differences(results),
         columns=COLUMNS,
-        groups=[group | {"place": place} for place, group in enumerate(data["groups"]) if group["names"]],
+        sizes=data["sizes"],
         policies=list(log.runs),
-        timeline_notes=list(_timeline_notes(data["runs"])),
         num_jobs=len(log.workload.jobs),
         num_listed=log.num_listed,
         command=command,
@@ -97,13 +95,6 @@ def _broken_first(table: ResultTable) -> ResultTable:
     places = [0, own, *(place for place in range(1, len(table.headings)) if place != own)]
     rows = [tuple(row[place] for place in places) for row in table.rows]
     return ResultTable(tuple(table.headings[place] for place in places), rows)
-
-
-def _timeline_notes(runs: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    for run in runs:
-        if run["grid_s"]:
-            grid = f"sizes over time are drawn on a grid of {span(run['grid_s'])}"
-            yield f"{run['policy']}: {grid}; the tables are exact."
 
 
 def _inputs(truth: Truth) -> Iterator[tuple[str, object]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -11,18 +11,16 @@ import msgspec
 
 from swell.model.coding import encode
 from swell.model.job import Phase
-from swell.sim.deadline_groups import DeadlineGroup, by_tightness, by_window
 from swell.sim.groups import GroupMetrics
 from swell.sim.outcome import JobOutcome, SimOutcome
 from swell.sim.report import PolicyResult
-from swell.sim.report_segments import Held, capacity, decimated, held, mean_devices, together
+from swell.sim.report_segments import Held, capacity, held, mean_devices
 from swell.sim.result_tables import result_tables
 from swell.sim.simulate import Scenario
-from swell.sim.time_axis import shown_until
 from swell.sim.traces.workload import Workload
 
-#: Jobs beyond so many, the last ones submitted, are in no table of jobs and one band of the timeline.
-MAX_LISTED_JOBS = 20_000
+#: Jobs beyond so many, the last ones submitted, are in no table of jobs and not in the timeline.
+MAX_LISTED_JOBS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,21 +59,11 @@ def report_data(log: SimulatedLog) -> dict[str, Any]:
         "results": [msgspec.json.decode(encode(result)) for result in log.results],
         "tables": [{"headings": table.headings, "rows": table.rows} for table in result_tables(log.results)],
         "until_s": _seconds(log.until_s),
-        "shown_s": _seconds(_shown_s(log)),
-        "num_jobs": len(log.workload.jobs),
         "capacity": capacity_s,
         "jobs": _common(log),
         "runs": [_run(policy, outcome, log) for policy, outcome in log.runs.items()],
-        "groups": [_sizes(log), *_windows(log)],
+        "sizes": _sizes(log),
     }
-
-
-def _shown_s(log: SimulatedLog) -> float:
-    """Where the timeline ends at first: one long job is to leave the others their room."""
-    return max(
-        shown_until(job.end_s for job in outcome.jobs if job.end_s is not None and job.sizes)
-        for outcome in log.runs.values()
-    )
 
 
 def _common(log: SimulatedLog) -> dict[str, list[object]]:
@@ -94,17 +82,12 @@ def _common(log: SimulatedLog) -> dict[str, list[object]]:
 
 
 def _run(policy: str, outcome: SimOutcome, log: SimulatedLog) -> dict[str, Any]:
-    jobs, end_s = outcome.jobs, last_end_s(outcome)
-    listed = list(islice(jobs, log.num_listed))
-    pieces = [held(job, end_s) for job in jobs]
-    rest = [together(pieces[log.num_listed :])] if len(jobs) > log.num_listed else []
-    shown, grid_s = decimated([*pieces[: log.num_listed], *rest], log.until_s)
+    end_s = last_end_s(outcome)
+    listed = list(islice(outcome.jobs, log.num_listed))
     return {
         "policy": policy,
         "end_s": _seconds(end_s),
-        "grid_s": grid_s,
-        "segments": [_flat(one) for one in shown[: log.num_listed]],
-        "rest": _flat(shown[log.num_listed]) if rest else [],
+        "segments": [_flat(held(job, end_s)) for job in listed],
         "used": _means(outcome, log.until_s, end_s),
         "state": [_state(job) for job in listed],
         "is_refused": [job.phase is Phase.REJECTED or job.is_unpromised for job in listed],
@@ -157,7 +140,6 @@ def _sizes(log: SimulatedLog) -> dict[str, Any]:
     groups = {result.policy: result.metrics.by_size for result in log.results}
     first = next(iter(groups.values()))
     return {
-        "title": "by the number of devices asked for",
         "names": [group.name for group in first if group.deadlines],
         "deadlines": [group.deadlines for group in first if group.deadlines],
         "kept": {
@@ -168,30 +150,3 @@ def _sizes(log: SimulatedLog) -> dict[str, Any]:
 
 def _kept(group: GroupMetrics) -> int:
     return round(group.deadlines * (group.deadline_satisfaction or 0.0))
-
-
-def _windows(log: SimulatedLog) -> Iterator[dict[str, Any]]:
-    durations_s = [job.duration_s for job in log.workload.jobs]
-    yield _counted(
-        "by tightness: time to the deadline / run time on the devices asked for",
-        {policy: by_tightness(run.jobs, durations_s) for policy, run in log.runs.items()},
-    )
-    yield _counted(
-        "by the time from submission to the deadline",
-        {policy: by_window(run.jobs) for policy, run in log.runs.items()},
-    )
-
-
-def _counted(title: str, groups: Mapping[str, Sequence[DeadlineGroup]]) -> dict[str, Any]:
-    first = next(iter(groups.values()))
-    places = [place for place, group in enumerate(first) if _has_any(groups.values(), place)]
-    return {
-        "title": title,
-        "names": [first[place].name for place in places],
-        "deadlines": [first[place].deadlines for place in places],
-        "kept": {policy: [found[place].kept for place in places] for policy, found in groups.items()},
-    }
-
-
-def _has_any(groups: Iterable[Sequence[DeadlineGroup]], place: int) -> bool:
-    return any(found[place].deadlines for found in groups)

@@ -1,9 +1,9 @@
-"""Who held how many devices when, in as few pieces as a picture needs."""
+"""Who held how many devices when, for a picture."""
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -14,11 +14,8 @@ from swell.sim.simulate import Scenario
 #: (from, to, devices) of one job, in time's order.
 Held = list[tuple[float, float, int]]
 
-#: More pieces than this a picture does not need: there are fewer pixels.
-MAX_SEGMENTS = 60_000
-#: The coarsest grid has so many times, the finest as many times two to a power.
-LEAST_TIMES = 2**10
-MOST_TIMES = 2**20
+#: More changes of the number of devices than this a picture does not need: there are fewer pixels.
+MAX_CHANGES = 6_000
 #: Means of a curve that is as wide as a page.
 NUM_MEANS = 1_000
 
@@ -31,52 +28,6 @@ def held(job: JobOutcome, run_end_s: float) -> Held:
         for (at_s, size), end_s in zip(job.sizes, ends_s, strict=True)
         if size and end_s > at_s
     ]
-
-
-def decimated(pieces: Sequence[Held], end_s: float, most: int = MAX_SEGMENTS) -> tuple[list[Held], float]:
-    """Coarsen pieces to at most `most`; return them, and the step in seconds of their time grid (0: none).
-
-    All times go to the nearest one of a grid. So each job has, between two times of the grid, the size that
-    it had in the middle of them, and together jobs have no more devices than there were.
-    """
-    found, num_times = list(pieces), MOST_TIMES
-    grid_s = 0.0
-    while sum(map(len, found)) > most and num_times >= LEAST_TIMES:
-        grid_s = end_s / num_times
-        found = [_on_grid(one, grid_s) for one in pieces]
-        num_times //= 2
-    return found, grid_s
-
-
-def _on_grid(pieces: Held, grid_s: float) -> Held:
-    snapped: Held = []
-    for from_s, to_s, size in pieces:
-        first, last = round(from_s / grid_s) * grid_s, round(to_s / grid_s) * grid_s
-        if last <= first:
-            continue
-        if snapped and snapped[-1][1:] == (first, size):
-            snapped[-1] = (snapped[-1][0], last, size)
-        else:
-            snapped.append((first, last, size))
-    return snapped
-
-
-def together(pieces: Iterable[Held]) -> Held:
-    """Sum the devices that several jobs hold over time, as if they were one job."""
-    changes = sorted(change for one in pieces for change in _changes(one))
-    summed: Held = []
-    size, since_s = 0, 0.0
-    for at_s, more in changes:
-        if size and at_s > since_s:
-            summed.append((since_s, at_s, size))
-        size, since_s = size + more, at_s
-    return summed
-
-
-def _changes(pieces: Held) -> Iterator[tuple[float, int]]:
-    for from_s, to_s, size in pieces:
-        yield from_s, size
-        yield to_s, -size
 
 
 def capacity(scenario: Scenario, end_s: float) -> list[tuple[float, int]]:
@@ -112,9 +63,9 @@ def _difference(occurrence: Occurrence, sizes: dict[str, int]) -> int:
 
 def _sampled(known: list[tuple[float, int]], end_s: float) -> list[tuple[float, int]]:
     """The last of each time of a grid, if there are more than a picture needs."""
-    if len(known) <= MAX_SEGMENTS // 10:
+    if len(known) <= MAX_CHANGES:
         return known
-    grid_s = end_s / (MAX_SEGMENTS // 10)
+    grid_s = end_s / (MAX_CHANGES)
     return list({int(at_s / grid_s): (at_s, number) for at_s, number in known}.values())
 
 

@@ -44,7 +44,7 @@ function sum(values) {
 function together(jobs, cls) {
   const held = new Map();
   for (const job of jobs) for (const [cell, devices] of job.held) held.set(cell, (held.get(cell) ?? 0) + devices);
-  const count = sum(jobs.map((job) => job.count ?? 1)).toLocaleString("en");
+  const count = jobs.length.toLocaleString("en");
   return { id: `smaller ${cls}`, name: `${count} smaller ${cls.replace("_", "-")} jobs`, cls, held, state: "",
     submitted_s: 0, deadline_s: null, finished_s: null, expected_s: null };
 }
@@ -52,7 +52,7 @@ function together(jobs, cls) {
 /**
  * Jobs as `timeline.js` wants them.
  *
- * @param jobs with `flat`: from, to, devices, from, to, devices, ... in time's order; and `count`, if it is several.
+ * @param jobs with `flat`: from, to, devices, from, to, devices, ... in time's order.
  */
 export function jobsInView(jobs, [from, to], numDevices) {
   const step = (to - from) / NUM_TIMES;
@@ -61,7 +61,7 @@ export function jobsInView(jobs, [from, to], numDevices) {
     job.most = Math.max(...new Set(job.held.values()));
     job.sum = sum(job.held.values());
   }
-  const large = inView.filter((job) => !job.count && job.most >= LEAST_SHARE * numDevices);
+  const large = inView.filter((job) => job.most >= LEAST_SHARE * numDevices);
   const kept = new Set(large.sort((one, other) => other.sum - one.sum).slice(0, MOST_JOBS));
   const rest = inView.filter((job) => !kept.has(job)), classes = [...new Set(rest.map((job) => job.cls))];
   const others = classes.map((cls) => together(rest.filter((job) => job.cls === cls), cls));

@@ -20,27 +20,23 @@ function drawUsed(data) {
     kind: "steps", series, yRange: [0, 1.05 * most], title: "Devices in use over time by policy" });
 }
 
-function drawGroups(data) {
-  data.groups.forEach((group, count) => {
-    const share = (kept) => kept.map((one, at) => one / group.deadlines[at]);
-    const series = Object.entries(group.kept).map(([policy, kept]) => ({ label: policy, values: share(kept) }));
-    if (group.names.length) {
-      curves(place(`group-${count}`), { x: group.names, kind: "bars", yLabel: "share of deadlines kept", yRange: [0, 1],
-        series, title: `Share of deadlines kept ${group.title}`, height: 200 });
-    }
-  });
+function drawSizes(data) {
+  const { names, deadlines } = data.sizes;
+  if (!names.length) return;
+  const share = (kept) => kept.map((one, at) => one / deadlines[at]);
+  const series = Object.entries(data.sizes.kept).map(([policy, kept]) => ({ label: policy, values: share(kept) }));
+  curves(place("sizes"), { x: names, kind: "bars", yLabel: "share of deadlines kept", yRange: [0, 1], series,
+    title: "Share of deadlines kept by the number of devices asked for", height: 200 });
 }
 
-/** The jobs of a run for `jobsInView`: those that are listed, and the others as one. */
+/** The jobs of a run for `jobsInView`. */
 function heldBy(data, run) {
   const { id, model, cls, submitted_s: submitted } = data.jobs;
-  const jobs = id.map((name, job) => ({
+  return id.map((name, job) => ({
     id: name, name: model[job] ? `${name} (${model[job]})` : name, cls: cls[job], flat: run.segments[job],
     submitted_s: submitted[job], deadline_s: run.deadline_s[job], finished_s: run.finished_s[job], expected_s: null,
     state: run.state[job],
   }));
-  const rest = { id: "rest", name: "", cls: "best_effort", flat: run.rest, count: data.num_jobs - id.length };
-  return run.rest.length ? [...jobs, rest] : jobs;
 }
 
 /** A timeline that is given what it shows again after each zoom. */
@@ -50,7 +46,6 @@ class RunTimeline {
     this.devices = Math.max(...data.capacity.map(([, devices]) => devices));
     this.choose(run, [0, data.until_s]);
     this.chart = timeline(element, this.shown());
-    if (data.shown_s < data.until_s) this.chart.zoomTo(0, data.shown_s);
     this.follow();
     for (const name of ["pointerup", "dblclick", "click", "keydown"]) element.addEventListener(name, () => this.follow());
   }
@@ -138,7 +133,7 @@ function refusedTable(data, run) {
 /** Draws all; what is of one policy follows the choice of a policy. */
 export function draw(data) {
   drawUsed(data);
-  drawGroups(data);
+  drawSizes(data);
   const [first] = data.runs;
   const devices = new RunTimeline(place("timeline"), data, first);
   const jobs = pagedTable(place("jobs"), jobsTable(data, first));
