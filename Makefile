@@ -16,7 +16,7 @@ export PYTHONDONTWRITEBYTECODE =
 	loops wheel repro repro-promises repro-bftrainer repro-saxena repro-hu repro-default repro-flowcon repro-reclaim clean
 
 demo: $(STAMP)
-	$(BIN)/swell demo --out demo-out --json demo-out/demo.json
+	$(BIN)/swell demo --json demo-out/demo.json
 
 loops: $(LOOPS)
 

@@ -57,6 +57,6 @@ def test_a_command_names_the_extra_that_it_lacks(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(
         installed, "is_installed", lambda module: module != "sklearn" and is_installed(module)
     )
-    require(["matplotlib"], "the demo", "demo")
+    require(["torch"], "the demo", "demo")
     with pytest.raises(InvalidInput, match=r"the demo needs scikit-learn for .*pip install 'swell\[demo\]'"):
-        require(["torch", "sklearn", "matplotlib"], "the demo", "demo")
+        require(["torch", "sklearn"], "the demo", "demo")

@@ -13,7 +13,6 @@ from tests.preloaded_program import preloaded
     ("arguments", "says"),
     [
         (["--devices", "paced:8"], "devices 'paced:8' are not known"),
-        (["--out", "taken/pictures"], "--out: cannot write taken/pictures: "),
         (["--json", "taken/out.json"], "--json: taken is a file"),
         (["--json", "temporary"], "--json: temporary is a folder"),
     ],

@@ -17,8 +17,8 @@ from matplotlib.patches import Patch
 from PIL import Image
 
 from swell.arrays import FloatArray
-from swell.sim.picture_style import colour, dashes, mark, plain_text, width
 from swell_papers.findings import Chart, Lines
+from swell_papers.picture_style import colour, dashes, mark, plain_text, width
 
 #: A picture has a palette: a quarter of the bytes.
 NUM_COLOURS = 64

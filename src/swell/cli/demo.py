@@ -19,7 +19,6 @@ from swell.cli.output import print_table, write_json
 from swell.cli.temporary_platform import brief_platform
 from swell.demo.report import HEADINGS, as_json, changes, rows, verdict
 from swell.demo.schedule import CAST, PACED_DEVICES, DemoJob, DemoSchedule
-from swell.demo.watch import Watch
 from swell.executors.local.devices import DeviceError, parse_devices
 from swell.model.view import ClusterView, JobView
 
@@ -30,7 +29,7 @@ GIVE_UP_AFTER_S = 300.0
 #: With fewer real devices there would be little to see.
 LEAST_REAL_DEVICES = 4
 #: What its scripts import, by the name of the package.
-NEEDED = ("torch", "sklearn", "matplotlib")
+NEEDED = ("torch", "sklearn")
 SCRIPTS = Path(swell.demo.__file__).parent
 
 
@@ -38,7 +37,6 @@ def demo(
     json_file: Annotated[
         Path | None, typer.Option("--json", metavar="FILE", help="Write the results to this file as JSON.")
     ] = None,
-    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Folder for the picture.")] = Path("demo-out"),
     devices: Annotated[
         str | None,
         typer.Option(
@@ -68,7 +66,6 @@ def demo(
     if state is not None and devices is not None:
         raise InvalidOption("--devices is of a platform of the demo's own; leave it out with --state")
     require(NEEDED, "the demo", "demo")
-    check_folder("--out", out)
     if json_file is not None:
         check_folder("--json", json_file.parent)
         check_files({"--json": json_file}, [])
@@ -78,7 +75,6 @@ def demo(
         cluster, views = client.cluster(), play.views()
         failures = verdict(play.schedule.played, views)
         _show(play, views, failures)
-        print(f"Picture: {_draw(out, cluster, play, views)}")
         if json_file is not None:
             is_paced = all(node.kind.startswith("paced") for node in cluster.nodes)
             write_json(json_file, as_json(_describe(cluster), is_paced, views))
@@ -132,7 +128,6 @@ class Play:
         self.opened_s = client.cluster().now_s
         self._give_up_s = time.monotonic() + GIVE_UP_AFTER_S
         self.schedule = DemoSchedule(CAST)
-        self.watch = Watch()
         self._seed = seed
         self._views: list[JobView] = []
 
@@ -151,7 +146,6 @@ class Play:
     def _look(self) -> None:
         views = self.views()
         now_s = self.client.cluster().now_s
-        self.watch.look(now_s, views)
         for line in changes(self._views, views):
             print(f"{now_s - self.opened_s:6.1f} s  {line}")
         sys.stdout.flush()
@@ -202,12 +196,3 @@ def _show(play: Play, views: list[JobView], failures: list[str]) -> None:
             f"Every promise was kept and every model learned; {num_resizes} resizes inside live processes "
             f"took {lost_s:.1f} s from training."
         )
-
-
-def _draw(out: Path, cluster: ClusterView, play: Play, views: list[JobView]) -> Path:
-    from swell.demo.timeline import draw
-
-    picture = out / "timeline.png"
-    devices = [device for node in cluster.nodes for device in node.devices]
-    draw(devices, play.watch.finish(cluster.now_s), views, picture)
-    return picture

@@ -1,1 +1,1 @@
-"""The main job, `swell demo`: scripts, schedule, report and picture."""
+"""The main job, `swell demo`: scripts, schedule and report."""

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_rgb
 
-from swell.sim.picture_style import COLOURS, DASHES, width
+from swell_papers.picture_style import COLOURS, DASHES, width
 
 #: What colour-blind people see of linear red, green and blue: Machado, Oliveira and Fernandes, 2009.
 SEEN = {
