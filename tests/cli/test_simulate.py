@@ -199,15 +199,6 @@ def test_wrong_options_are_named_with_the_remedy(swell: Run, words: tuple[str, .
     assert done.stderr.count("\n") == 1 and text in done.stderr
 
 
-def test_losses_are_drawn_with_the_seed(swell: Run) -> None:
-    words = (*TWO_ON_ONE_NODE, "--draw-losses", "--json", "-")
-    first, again, other = (
-        json.loads(swell(*words, "--seed", seed).stdout)[0]["metrics"]["time_to_95_s"] for seed in (1, 1, 2)
-    )
-    assert first == again != other
-    assert "time_to_95_s" not in json.loads(swell(*TWO_ON_ONE_NODE, "--json", "-").stdout)[0]["metrics"]
-
-
 # ---------------------------------------------------------------- why
 def tell(capsys: pytest.CaptureFixture[str], *words: object) -> subprocess.CompletedProcess[str]:
     status = main.run([*map(str, words)])

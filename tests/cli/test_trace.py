@@ -121,10 +121,6 @@ def test_a_generated_trace_is_the_same_again(law: str, swell: Run) -> None:
         (("generate", "o.csv", "--arrivals", "x"), "--arrivals is 'x'; choose one of poisson"),
         (("generate", "o.csv", "--devices", "x"), "--devices is 'x'; write NUMBER:WEIGHT,..."),
         (("generate", "o.csv", "--median", "x"), "--median: 'x' is not a duration; write 90s"),
-        (
-            ("convert", "log.csv", "o.csv", "--draw-losses"),
-            "--draw-losses draws curves over the steps of jobs, which follow from profiles; give --profiles",
-        ),
         (("generate", "o.csv", "--jobs", "0"), "a trace needs at least 1 job"),
         (("generate", "o.csv", "--per-hour", "0"), "the rate of arrivals must be more than 0 jobs an hour"),
     ],

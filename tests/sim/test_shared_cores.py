@@ -16,13 +16,11 @@ from tests.sim.neighbours import FixedShares, Schedule, ends_s, lone, share_core
 from tests.sim.worlds import job
 
 from swell.core.platform_core import PlatformCore
-from swell.model.coding import encode
 from swell.model.job import Phase
 from swell.model.share_mode import ShareMode
 from swell.sim.gangs import GangTimings
 from swell.sim.job import SimJob
 from swell.sim.loss_curves import ExponentialApproach, JobLoss
-from swell.sim.metrics import metrics_of
 from swell.sim.occurrence import NodeFails, NodeReturns, Occurrence
 from swell.sim.segments import SegmentLog
 from swell.sim.shared_cores import CoreDivision
@@ -239,33 +237,6 @@ def test_cpu_time_goes_on_over_gangs() -> None:
     seen = next(snapshot for snapshot in FixedShares.seen if snapshot.now_s == 90.25)
     assert seen.learning is not None
     assert seen.learning.cpu_s.tolist() == pytest.approx([49.5 + 30.0], abs=1.0)
-
-
-def test_time_to_95_is_when_the_steps_for_it_are_done() -> None:
-    """Twice as late beside another job. With a quarter of its weight from 40 s on it has done 40 steps at
-    140 s, when the other one ends.
-    """
-    needed = learning("a").learnt_steps()
-    assert CURVE.value(needed) == pytest.approx(2.0 - 0.95 * (2.0 - CURVE.value(100.0)))
-    alone = share_cores([learning("a", submit_s=5.0)])
-    assert metrics_of(alone).time_to_95_s == pytest.approx(needed)
-    both = share_cores([learning("a"), learning("b", noise=5.0)], cores=1.0)
-    assert [one.time_to_95_s for one in both.jobs] == pytest.approx([2.0 * needed] * 2)
-    changed = share_cores([learning("a"), learning("b")], {"a": [(40.0, 0.25)]}, cores=1.0)
-    assert changed.jobs[0].time_to_95_s == pytest.approx(140.0 + needed - 40.0)
-    assert metrics_of(changed).learnt == 2
-
-
-def test_a_job_that_is_given_up_before_has_not_learnt_it() -> None:
-    outcome = share_cores([learning("a", cancel_s=20.0), learning("b", dies_at_step=10), learning("c")])
-    assert [one.time_to_95_s is None for one in outcome.jobs] == [True, True, False]
-    assert metrics_of(outcome).learnt == 1
-
-
-def test_where_no_loss_is_known_there_is_no_such_figure() -> None:
-    metrics = metrics_of(share_cores([lone("a")]))
-    assert b"time_to_95_s" not in encode(metrics)
-    assert b"time_to_95_s" not in encode(msgspec.structs.replace(metrics, drop_ratio=math.nan))
 
 
 def test_two_runs_with_noise_are_equal_to_the_byte() -> None:

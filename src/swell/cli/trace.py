@@ -208,11 +208,6 @@ def convert(
     from swell.sim.traces.read import read
 
     rules = FillRules(**filling)
-    if rules.draw_losses and profiles is None:
-        raise InvalidInput(
-            "--draw-losses draws curves over the steps of jobs, which follow from profiles; give --profiles, "
-            "such as law"
-        )
     check_files({"OUT": out}, [])
     with reading(file) as watch:
         log = read(file, format, strict, watch)

@@ -43,7 +43,6 @@ class Training:
     pace: CorePace = ALONE  #: what its neighbours leave it
     num_paces: int = 0  #: that it has had before
     cpu_s: float = 0.0  #: CPU time that it has used, of a job whose loss is told
-    learnt: LossMilestone | None = None  #: of such a job
     change: Upcoming | None = None
     configuration: Configuration = PLAIN_CONFIGURATION
     formed_s: float | None = None  #: when its workers first trained; None: they are starting
@@ -78,21 +77,12 @@ class Training:
         return min(self.steps + elapsed_s * self.rate_per_s, float(self.end_step))
 
     def advance(self, now_s: float) -> None:
-        if self.learnt is not None:
-            self._meter(self.learnt, now_s)
+        if self.job.loss is not None and self.rate_per_s > 0.0 and now_s > self.resumes_s:
+            self.cpu_s += (now_s - max(self.as_of_s, self.resumes_s)) * self.used_cores
         if self.cycle is not None and self.cycle.save_s and self.rate_per_s > 0.0:
             elapsed_s = max(0.0, now_s - max(self.as_of_s, self.resumes_s))
             self.waste.saving_device_s += elapsed_s * (1.0 - self.cycle.training_share) * len(self.devices)
         self.steps, self.as_of_s = self.steps_at(now_s), now_s
-
-    def _meter(self, learnt: LossMilestone, now_s: float) -> None:
-        """What it uses and learns until then."""
-        if self.rate_per_s <= 0.0 or now_s <= self.resumes_s:
-            return
-        self.cpu_s += (now_s - max(self.as_of_s, self.resumes_s)) * self.used_cores
-        if learnt.at_s is None and learnt.at_step <= self.end_step:
-            at_s = self.reach_s(learnt.at_step) if self.steps < learnt.at_step else self.as_of_s
-            learnt.at_s = at_s if at_s <= now_s else None
 
     @property
     def used_cores(self) -> float:
@@ -101,7 +91,7 @@ class Training:
 
     @property
     def usage(self) -> GangUsage | None:
-        return None if self.learnt is None else GangUsage(cpu_s=self.cpu_s)
+        return None if self.job.loss is None else GangUsage(cpu_s=self.cpu_s)
 
     def is_done_by(self, now_s: float) -> bool:
         """Whether it will have nothing more to train then."""
@@ -259,14 +249,6 @@ class Training:
     def end_s(self) -> float:
         """When it reaches `end_step` if nothing changes; inf if it stands still."""
         return math.inf if self.rate_per_s <= 0.0 else self.reach_s(self.end_step)
-
-
-@dataclass(slots=True)
-class LossMilestone:
-    """When a job has learnt nearly all that it will: over all of its gangs, the first time counts."""
-
-    at_step: float
-    at_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ from swell.model.target import Target
 from swell.sim.agenda import Agenda
 from swell.sim.change_cost import ChangeCost, GangChange
 from swell.sim.checkpoint_cycle import WastedTime
-from swell.sim.gang import WHOLE, LossMilestone, Training, Upcoming
+from swell.sim.gang import WHOLE, Training, Upcoming
 from swell.sim.injected_faults import MESSAGE, InjectedFaults
 from swell.sim.job import SimJob
 from swell.sim.segments import UNLOGGED, TrainingLog
@@ -126,12 +126,10 @@ class SimGangs:
             job, command.generation, command.target.devices, as_of_s=now_s, node_of=self._node_of
         )
         training.waste = self.waste
-        training.learnt = None if job.loss is None else LossMilestone(job.learnt_steps())
         before = self._left.pop(job.id, None)
         if before is not None:
             training.steps = training.saved_steps = before.saved_steps
             training.known_sets = before.known_sets
-            training.learnt = before.learnt
             training.mark = before.end_mark  # what was expected of that gang is not expected of this one
         self.training[job.id] = training
         self.tally.note(training)
@@ -393,11 +391,6 @@ class SimGangs:
         if self._cores is not None:
             self._cores.note(training)
 
-    def learnt_s(self, job_id: str) -> float | None:
-        """When the job had learnt nearly all that it will; None: it has not, or its loss is not known."""
-        training = self.training.get(job_id) or self._left.get(job_id)
-        return None if training is None or training.learnt is None else training.learnt.at_s
-
     def _is_struck(self, kind: str, training: Training) -> bool:
         return self._faults.is_struck(kind, training.job.id, training.generation)
 
@@ -540,7 +533,7 @@ class SimGangs:
     def _counts_steps(self, training: Training) -> bool:
         """Whether it reports at the end of a step, as live gangs do: that says how long steps take."""
         is_heard = math.isfinite(self._timings.report_s)
-        return is_heard or self._cores is not None or training.learnt is not None
+        return is_heard or self._cores is not None or training.job.loss is not None
 
     def _report(
         self, training: Training, now_s: float, step_s: float | None = None, pause_s: float | None = None

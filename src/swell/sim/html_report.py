@@ -43,8 +43,6 @@ COLUMNS = {
     "MET UNPROMISED": ("of these in time", "how many of them met their deadlines"),
     "FAIRNESS": ("fairness", "Jain's index of the tenants' shares of deadlines met; 1: all are equal"),
     "WORST-SERVED TENANT": ("worst-served tenant", "the one with the smallest share of deadlines met"),
-    "TIME TO 95 %": ("mean time to 95 % of learning", "until 95 % of the change of a job's loss is done"),
-    "JOBS": ("jobs that got there", "to these 95 %"),
     "NODE-HOURS LENT": ("node-hours lent", "what the pool lent until the last job ended"),
     "EQUIVALENT NODES": ("equivalent nodes", "nodes that give as much if they never leave"),
     "KEPT": ("kept too long", "device time that jobs had on nodes after their owner wanted them back"),

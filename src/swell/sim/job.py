@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -11,11 +10,8 @@ import msgspec
 from swell.model.job import JobSpec, Profile
 from swell.sim.change_cost import ChangeCost
 from swell.sim.kind_truth import KindTruth
-from swell.sim.loss_curves import JobLoss, learnt_steps
+from swell.sim.loss_curves import JobLoss
 from swell.sim.true_speed import TrueBatches, TrueSpeed
-
-#: Of the change of a job's evaluation function: so much makes a usable model.
-LEARNT_SHARE = 0.95
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,8 +46,3 @@ class SimJob:
     @property
     def smallest_devices(self) -> int:
         return self.spec.min_workers * self.spec.devices_per_worker
-
-    def learnt_steps(self) -> float:
-        """After which `LEARNT_SHARE` of what it will learn is learnt; inf: that is not known."""
-        steps = None if self.loss is None else learnt_steps(self.loss.curve, self.num_steps, LEARNT_SHARE)
-        return math.inf if steps is None else steps

@@ -47,26 +47,21 @@ class JobLedger:
             self._open[job.id] = place, job
             yield job
 
-    def end(self, view: JobView, now_s: float, learnt_s: float | None = None) -> None:
-        """The job has ended, and is forgotten but for its outcome. Args: see `outcome_of`."""
-        self._note(view, now_s, learnt_s)
+    def end(self, view: JobView, now_s: float) -> None:
+        """The job has ended, and is forgotten but for its outcome."""
+        self._note(view, now_s)
         self.num_ended += 1
 
-    def close(
-        self,
-        views: Iterable[JobView],
-        now_s: float,
-        learnt_s: Callable[[str], float | None] = lambda job_id: None,
-    ) -> list[JobOutcome]:
+    def close(self, views: Iterable[JobView], now_s: float) -> list[JobOutcome]:
         """The run is over, and left these jobs open. Returns all outcomes, in the order of the workload."""
         for view in views:
-            self._note(view, now_s, learnt_s(view.id))
+            self._note(view, now_s)
         return [outcome for _, outcome in sorted(self._outcomes.items())]
 
-    def _note(self, view: JobView, now_s: float, learnt_s: float | None) -> None:
+    def _note(self, view: JobView, now_s: float) -> None:
         place, job = self._open.pop(view.id)
         segments = self._log.take(job.id, now_s)
-        self._outcomes[place] = outcome_of(job, view, now_s, segments, learnt_s)
+        self._outcomes[place] = outcome_of(job, view, now_s, segments)
 
 
 def _in_turn(jobs: ItemSource[SimJob]) -> Iterable[tuple[int, SimJob]]:

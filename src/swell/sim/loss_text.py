@@ -1,33 +1,23 @@
 """Loss curves as a trace writes them.
 
-exp:START:LIMIT:STEPS               exponential approach to a limit; STEPS is the time constant
-power:START:LIMIT:STEPS:EXPONENT    power law
-points:0=2.3:100=1.1:400=0.4        measured values, STEPS=VALUE
+exp:START:LIMIT:STEPS             exponential approach to a limit; STEPS is the time constant
+points:0=2.3:100=1.1:400=0.4      measured values, STEPS=VALUE, with lines between them
 
-Parts may follow: `+drop:AT:LIMIT:STEPS` (from step AT on an exponential approach to another limit) and
-`+noise:S` (standard deviation of each reported value).
+`+noise:S` may follow: the standard deviation of each reported value.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
 
-from swell.sim.loss_curves import (
-    ExponentialApproach,
-    JobLoss,
-    LearningRateDrop,
-    LossCurve,
-    MeasuredCurve,
-    PowerApproach,
-)
+from swell.sim.loss_curves import ExponentialApproach, JobLoss, LossCurve, MeasuredCurve
 
 #: Larger numbers are no loss and no steps of anything.
 LARGEST = 1e15
 #: Before a part; not the one of 1e+3.
 PLUS = re.compile(r"\+(?=[a-z])")
-SPELLINGS = "exp:START:LIMIT:STEPS, power:START:LIMIT:STEPS:EXPONENT or points:STEPS=VALUE:..."
+SPELLINGS = "exp:START:LIMIT:STEPS or points:STEPS=VALUE:..."
 
 
 def parse_loss(text: str, seed: tuple[int, ...] = (0,)) -> JobLoss:
@@ -36,13 +26,9 @@ def parse_loss(text: str, seed: tuple[int, ...] = (0,)) -> JobLoss:
     curve, noise = _curve(first), 0.0
     for part in parts:
         kind, _, rest = part.partition(":")
-        if kind == "drop":
-            at_step, limit, scale_steps = _numbers(part, rest, 3)
-            curve = LearningRateDrop(curve, at_step, limit, _positive(part, scale_steps))
-        elif kind == "noise":
-            (noise,) = _numbers(part, rest, 1)
-        else:
-            raise ValueError(f"has a part {part!r}; write +drop:AT:LIMIT:STEPS or +noise:S")
+        if kind != "noise":
+            raise ValueError(f"has a part {part!r}; write +noise:S")
+        (noise,) = _numbers(part, rest, 1)
     if noise < 0.0:
         raise ValueError(f"has a noise below 0: {noise:g}")
     return JobLoss(curve, noise, seed)
@@ -50,19 +36,14 @@ def parse_loss(text: str, seed: tuple[int, ...] = (0,)) -> JobLoss:
 
 def _curve(text: str) -> LossCurve:
     kind, _, rest = text.partition(":")
-    if kind not in _KINDS:
+    if kind == "points":
+        return _points(text, rest)
+    if kind != "exp":
         raise ValueError(f"is no loss curve: {text[:40]!r}; write {SPELLINGS}")
-    return _KINDS[kind](text, rest)
-
-
-def _exponential(text: str, rest: str) -> LossCurve:
     start, limit, scale_steps = _numbers(text, rest, 3)
-    return ExponentialApproach(start, limit, _positive(text, scale_steps))
-
-
-def _power(text: str, rest: str) -> LossCurve:
-    start, limit, scale_steps, exponent = _numbers(text, rest, 4)
-    return PowerApproach(start, limit, _positive(text, scale_steps), _positive(text, exponent))
+    if scale_steps <= 0.0:
+        raise ValueError(f"has {scale_steps:g} where a number above 0 belongs: {text[:40]!r}")
+    return ExponentialApproach(start, limit, scale_steps)
 
 
 def _points(text: str, rest: str) -> LossCurve:
@@ -72,13 +53,6 @@ def _points(text: str, rest: str) -> LossCurve:
     if sorted(set(steps)) != steps:
         raise ValueError(f"has points that do not ascend in steps: {text[:40]!r}")
     return MeasuredCurve(points)
-
-
-_KINDS: dict[str, Callable[[str, str], LossCurve]] = {
-    "exp": _exponential,
-    "power": _power,
-    "points": _points,
-}
 
 
 def _numbers(text: str, rest: str, num: int) -> list[float]:
@@ -95,10 +69,4 @@ def _number(text: str, part: str) -> float:
         number = math.nan
     if not abs(number) <= LARGEST:
         raise ValueError(f"has {part[:40]!r} where a number belongs: {text[:40]!r}")
-    return number
-
-
-def _positive(text: str, number: float) -> float:
-    if number <= 0.0:
-        raise ValueError(f"has {number:g} where a number above 0 belongs: {text[:40]!r}")
     return number

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 
 import msgspec
 import numpy as np
-from msgspec import UNSET, UnsetType
 
 from swell.model.job import Phase
 from swell.sim.groups import Fairness, GroupMetrics, Groups
@@ -51,10 +50,6 @@ class Metrics(msgspec.Struct, frozen=True, kw_only=True):
     kept_device_s: float | None = None  #: device-seconds held on nodes that had been reclaimed
     unpromised: int = 0  #: refused a promise, and tried all the same
     met_unpromised: int = 0  #: of these, done by the deadline; `deadline_satisfaction` counts them too
-    #: Mean time from submission until 95 % of the change of a job's loss was done, from its first value to
-    #: that at its last step, without noise; over the jobs that got there. Unset where no loss is known.
-    time_to_95_s: float | UnsetType | None = UNSET
-    learnt: int | UnsetType = UNSET  #: jobs that got there
 
 
 def metrics_of(outcome: SimOutcome) -> Metrics:
@@ -100,8 +95,6 @@ def metrics_of(outcome: SimOutcome) -> Metrics:
         kept_device_s=outcome.kept_device_s if pool else None,
         unpromised=sums.num_unpromised,
         met_unpromised=sums.num_met_unpromised,
-        time_to_95_s=_mean(sums.learnt_s) if sums.tells_loss else UNSET,
-        learnt=len(sums.learnt_s) if sums.tells_loss else UNSET,
     )
 
 
@@ -114,8 +107,7 @@ class MetricSums:
         self.num_unpromised = self.num_met_unpromised = 0
         self.device_s = self.single_device_s = self.met_device_s = 0.0
         self.first_s, self.last_s = math.inf, -math.inf
-        self.jcts_s, self.queues_s, self.learnt_s = array("d"), array("d"), array("d")
-        self.tells_loss = False
+        self.jcts_s, self.queues_s = array("d"), array("d")
         self.groups = Groups()
 
     def add(self, job: JobOutcome) -> None:
@@ -129,9 +121,6 @@ class MetricSums:
             self.last_s = max(self.last_s, job.end_s)
         if job.jct_s is not None:
             self.jcts_s.append(job.jct_s)
-        self.tells_loss = self.tells_loss or job.tells_loss
-        if job.time_to_95_s is not None:
-            self.learnt_s.append(job.time_to_95_s)
         if job.start_s is not None:
             self.queues_s.append(job.start_s - job.submit_s)
         if job.deadline_s is not None:

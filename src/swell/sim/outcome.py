@@ -45,8 +45,6 @@ class JobOutcome(msgspec.Struct, frozen=True, kw_only=True):
     global_batch: int = 0  #: its own
     segments: tuple[Segment, ...] = ()  #: what its gangs did, if that is logged
     cores_per_worker: float = 1.0  #: that each worker uses if it gets them
-    tells_loss: bool = False  #: how its loss falls is known
-    time_to_95_s: float | None = None  #: from submission until 95 % of the change of its loss was done
 
     @property
     def jct_s(self) -> float | None:
@@ -97,13 +95,8 @@ def outcome_of(
     view: JobView,
     run_end_s: float,
     segments: tuple[Segment, ...] = (),
-    learnt_s: float | None = None,
 ) -> JobOutcome:
-    """Raises nothing: a job that the run left open has the phase it was in.
-
-    Args:
-        learnt_s: when it had learnt `LEARNT_SHARE` of what it will.
-    """
+    """Raises nothing: a job that the run left open has the phase it was in."""
     is_over = view.phase.is_end
     end_s = view.finished_s if is_over else None
     kept = None
@@ -135,8 +128,6 @@ def outcome_of(
         global_batch=job.spec.global_batch,
         segments=segments,
         cores_per_worker=job.cores_per_worker,
-        tells_loss=job.loss is not None,
-        time_to_95_s=None if learnt_s is None else learnt_s - job.submit_s,
     )
 
 
@@ -165,7 +156,6 @@ def too_large(job: SimJob, num_devices: int) -> JobOutcome:
         num_steps=job.num_steps,
         global_batch=job.spec.global_batch,
         cores_per_worker=job.cores_per_worker,
-        tells_loss=job.loss is not None,
     )
 
 

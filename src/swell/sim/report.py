@@ -72,7 +72,7 @@ class PolicyResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 #: Fields of an outcome that are no column as they are.
-NOT_LISTED = ("sizes", "segments", "tells_loss")
+NOT_LISTED = ("sizes", "segments")
 #: Columns of `--jobs`, one field of the outcome each, and those that are worked out.
 COLUMNS = (
     "policy",

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from msgspec import UNSET
-
 from swell.model.lengths import span
 from swell.model.quota_words import told_quotas
 from swell.sim.groups import Fairness
@@ -40,8 +38,6 @@ UNPROMISED_HEADINGS = ("POLICY", "UNPROMISED", "MET UNPROMISED")
 POOL_HEADINGS = ("POLICY", "NODE-HOURS LENT", "EQUIVALENT NODES", "KEPT")
 #: How equal the shares of deadlines met are between tenants, and who has the smallest.
 TENANT_HEADINGS = ("POLICY", "FAIRNESS", "WORST-SERVED TENANT", "MET")
-#: Mean time until 95 % of the change of a job's loss was done, and how many jobs got there.
-LEARNING_HEADINGS = ("POLICY", "TIME TO 95 %", "JOBS")
 #: Begins a line about deadlines that the log does not have.
 INVENTED = "invented deadlines"
 _DEADLINE = "deadline = "
@@ -75,8 +71,6 @@ def result_tables(results: Sequence[PolicyResult]) -> Iterator[ResultTable]:
         _tenant_row(result.policy, found) for result in results if (found := result.metrics.fairness)
     ]:
         yield ResultTable(TENANT_HEADINGS, rows)
-    if results[0].metrics.learnt is not UNSET:
-        yield ResultTable(LEARNING_HEADINGS, [_learning_row(result) for result in results])
     if truth.pool is not None:
         yield ResultTable(POOL_HEADINGS, [_pool_row(result) for result in results])
 
@@ -138,11 +132,6 @@ def _pool_row(result: PolicyResult) -> tuple[str, ...]:
     metrics = result.metrics
     lent_node_h, num_nodes = metrics.resource_integral_node_h or 0.0, metrics.equivalent_nodes or 0.0
     return (result.policy, f"{lent_node_h:,.1f}", f"{num_nodes:,.1f}", _time(metrics.kept_device_s or 0.0))
-
-
-def _learning_row(result: PolicyResult) -> tuple[str, ...]:
-    time_s, num_jobs = result.metrics.time_to_95_s, result.metrics.learnt
-    return (result.policy, _time(time_s or None), f"{num_jobs or 0:,}")
 
 
 def _tenant_row(policy: str, found: Fairness) -> tuple[str, ...]:

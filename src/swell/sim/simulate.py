@@ -94,7 +94,7 @@ def simulate(
     kept = KeptDevices()
 
     def note_end(view: JobView) -> None:
-        ledger.end(view, world.now_s, world.learnt_s(view.id))
+        ledger.end(view, world.now_s)
         world.forget(view.id)
 
     def end_turn(now_s: float) -> None:
@@ -123,7 +123,7 @@ def simulate(
     loop.run(world, recorder, core)
     cpu_s = time.process_time() - begun_s
     return SimOutcome(
-        jobs=ledger.close(core.views(), world.now_s, world.learnt_s),
+        jobs=ledger.close(core.views(), world.now_s),
         usage=recorder.usage(),
         num_devices=scenario.num_owned,
         end_s=world.now_s,

@@ -108,10 +108,6 @@ class SimulatedWorld:
         gangs = self._gangs.training.values()
         return sum(len(gang.occupied.difference(self._devices)) for gang in gangs)
 
-    def learnt_s(self, job_id: str) -> float | None:
-        """See `SimGangs.learnt_s`; until the job is forgotten."""
-        return self._gangs.learnt_s(job_id)
-
     @property
     def version(self) -> int:
         """Changes whenever who trains on what does."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
@@ -236,21 +235,10 @@ def test_a_job_whose_state_needs_several_devices_asks_for_so_many_at_least() -> 
     assert made.dropped.counts == {"its state needs more devices than its model was measured on": 1}
 
 
-def test_losses_are_drawn_where_there_are_none_and_shift_nothing_else() -> None:
-    many = trace(
-        *(job(str(at)) for at in range(50)), job("told", loss_curve="exp:2:1:9", cores_per_worker=2.0)
-    )
-    plain, drawn = (
-        fill(many, PROFILES, FillRules(seed=3, draw_losses=is_drawn)) for is_drawn in (False, True)
-    )
-    assert (plain.tells_losses, drawn.tells_losses) == (True, True)
-    assert [msgspec.structs.replace(one, loss_curve=None) for one in drawn.jobs] == [
-        msgspec.structs.replace(one, loss_curve=None) for one in plain.jobs
-    ]
-    curves = [one.loss_curve for one in drawn.jobs]
-    assert len(set(curves)) == 51 and curves[-1] == "exp:2:1:9"
-    assert [one.loss_curve for one in plain.jobs] == [None] * 50 + ["exp:2:1:9"]
-    assert tuple(drawn.jobs)[-1].as_trace_job().cores_per_worker == 2.0
+def test_losses_of_the_log_and_cores_are_kept() -> None:
+    made = fill(trace(job("a"), job("told", loss_curve="exp:2:1:9", cores_per_worker=2.0)), PROFILES)
+    assert made.tells_losses and [one.loss_curve for one in made.jobs] == [None, "exp:2:1:9"]
+    assert made.jobs[-1].as_trace_job().cores_per_worker == 2.0
     assert not fill(trace(job("a")), PROFILES).tells_losses
 
 

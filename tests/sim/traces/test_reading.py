@@ -177,7 +177,7 @@ POSITIVE = st.floats(1e-6, 1e12)
 STATUSES: st.SearchStrategy[Status] = st.sampled_from(("completed", "failed", "killed"))
 
 
-LOSSES = st.sampled_from(["exp:2.3:0.1:400", "power:2:1:1e+3:0.5+noise:0.1", "points:0=2:10=1.5"])
+LOSSES = st.sampled_from(["exp:2.3:0.1:400", "exp:2:1:1e+3+noise:0.1", "points:0=2:10=1.5"])
 
 
 @st.composite

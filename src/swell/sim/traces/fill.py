@@ -16,7 +16,6 @@ from swell.sim.profiles.curve import ThroughputCurve
 from swell.sim.profiles.errors import UnknownProfile
 from swell.sim.profiles.profile_set import ProfileSet, pairs
 from swell.sim.traces.entry import Trace, TraceJob
-from swell.sim.traces.loss_draws import drawn_loss
 from swell.sim.traces.record import LineRemarks
 from swell.sim.traces.rules import FillRules
 from swell.sim.traces.workload import Dropped, Workload, WorkloadJob
@@ -56,7 +55,7 @@ def fill(trace: Trace, profiles: ProfileSet, rules: FillRules | None = None) -> 
         profiles=profiles.name,
         source=trace.source,
         epoch_s=trace.epoch_s,
-        tells_losses=filling.tells_losses,
+        tells_losses=any(job.loss_curve is not None for job in jobs),
     )
 
 
@@ -67,8 +66,6 @@ class Filling:
         self.dropped = Dropped()
         self.applied = LineRemarks()
         self._jobs = jobs
-        self.tells_losses = False
-        self._num_filled = 0
         self._profiles = profiles
         self._rules = rules
         self._pairs = pairs(profiles)
@@ -96,7 +93,6 @@ class Filling:
         num_steps, duration_s = self._work(self._without_steps(job) if is_drawn else job, curve, requested)
         deadline_s, job_class = self._deadline(job, duration_s, draw)
         dies_at_step, cancel_s = self._fate(job, num_steps, duration_s, draw)
-        loss_curve = self._loss_curve(job, num_steps)
         return WorkloadJob(
             id=job.id,
             submit_s=job.submit_s,
@@ -112,7 +108,7 @@ class Filling:
             is_elastic=draw.elastic < self._rules.elastic_share,
             dies_at_step=dies_at_step,
             cancel_s=cancel_s,
-            loss_curve=loss_curve,
+            loss_curve=job.loss_curve,
             metric=job.metric,
             cores_per_worker=job.cores_per_worker,
             priority=job.priority or 0,
@@ -120,15 +116,6 @@ class Filling:
             min_devices=job.min_devices or 1,
             kinds=tuple((job.kind or "").split(",")) if job.kind else (),
         )
-
-    def _loss_curve(self, job: TraceJob, num_steps: int) -> str | None:
-        curve = job.loss_curve
-        if curve is None and self._rules.draw_losses:
-            self._note("loss curve drawn")
-            curve = drawn_loss(self._rules.seed, self._num_filled, num_steps)
-        self._num_filled += 1
-        self.tells_losses = self.tells_losses or curve is not None
-        return curve
 
     def _note(self, rule: str) -> None:
         self.applied.add(rule)

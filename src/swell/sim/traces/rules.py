@@ -23,7 +23,7 @@ class FillRules(msgspec.Struct, frozen=True, kw_only=True):
 
     A job without model or global batch gets one of the profile set's pairs, each as likely as the others, of
     those measured at the size it asks for. Steps are duration x steps/s at that size, durations steps over
-    it. Deadlines are submission + U[tightness] x duration. Loss curves are drawn by `loss_draws`.
+    it. Deadlines are submission + U[tightness] x duration.
 
     References: ElasticFlow, section 6.1, "Workloads" (models, iterations, deadlines); Hu et al., section 5.4
         (bugs and cancellations).
@@ -74,9 +74,6 @@ class FillRules(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = 0.0  #: at a moment drawn from submission to submission + duration
     fates: Literal["ignored", "logged"] = "ignored"  #: "logged": killed jobs are given up when they were
-    draw_losses: Annotated[
-        bool, option("", "Draw a loss curve for each job of which the trace has none.", is_rare=True)
-    ] = False
 
     def __post_init__(self) -> None:
         """Raises TraceError for a rule that cannot be."""
