@@ -78,10 +78,12 @@ def test_a_trace_is_filled_and_written(swell: Run) -> None:
 
 def test_what_cannot_be_filled_is_left_out_by_name(swell: Run) -> None:
     Path("models.csv").write_text(TRACE + "130,e,1,10,bert\n140,f,1,,\n")
-    done = swell("convert", "models.csv", "full.csv", "--profiles", "bftrainer", "--unknown", "drop")
-    assert "  left out: 1 job: profiles 'bftrainer' have no model 'bert'; they have AlexNet" in done.stdout
+    Path("nets").mkdir()
+    Path("nets/AlexNet.csv").write_text("global_batch_size,1,2,4,8\n1024,1,2,4,8\n")
+    done = swell("convert", "models.csv", "full.csv", "--profiles", "nets", "--unknown", "drop")
+    assert "  left out: 1 job: profiles 'nets' have no model 'bert'; they have AlexNet" in done.stdout
     assert (
-        "  left out: 1 job: tells neither its duration nor its steps, nor do profiles 'bftrainer' (f)"
+        "  left out: 1 job: tells neither its duration nor its steps, nor do profiles 'nets' (f)"
         in done.stdout
     )
     assert done.stdout.endswith("full.csv: 2 jobs\n")

@@ -201,8 +201,8 @@ def test_a_gang_changes_between_two_steps_where_that_is_its_habit() -> None:
 
 
 def test_a_job_ends_with_its_processes() -> None:
-    (found,) = run([job("alone", steps=100)], timings=GangTimings(exit_s=3.0, exit_more_s=0.5)).jobs
-    assert found.end_s == pytest.approx(100 / RATES[4] + 3.0 + 3 * 0.5)
+    (found,) = run([job("alone", steps=100)], timings=GangTimings(exit_s=3.0)).jobs
+    assert found.end_s == pytest.approx(100 / RATES[4] + 3.0)
 
 
 def test_a_job_that_leaves_takes_its_last_step_with_it() -> None:

@@ -89,14 +89,6 @@ def progress_bar(label: str, total: int) -> Iterator[Callable[[int], None]]:
         yield lambda done: bar.update(task, completed=done)
 
 
-@contextmanager
-def reading(file: Path) -> Iterator[Callable[[int], None]]:
-    """Gives what is to be called with the bytes of the file that have been read."""
-    num_bytes = file.stat().st_size if file.is_file() else 0
-    with progress_bar(f"reading {file.name}", num_bytes) as advance:
-        yield advance
-
-
 def print_table(
     headings: Sequence[str],
     rows: Iterable[Sequence[str]],

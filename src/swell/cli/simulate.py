@@ -285,12 +285,10 @@ def _settings(texts: list[str]) -> Settings:
 
 
 def _read(trace: Path, format: str | None, strict: bool) -> Trace:
-    from swell.cli.output import reading
     from swell.sim.traces.read import read
     from swell.sim.traces.record import plural
 
-    with reading(trace) as watch:
-        log = read(trace, format, strict, watch)
+    log = read(trace, format, strict)
     for line in log.warnings:
         warn(f"{trace}: {line}")
     if len(log.skipped):

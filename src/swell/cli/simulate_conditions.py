@@ -31,8 +31,8 @@ Profiles = Annotated[
     str | None,
     typer.Option(
         metavar="FOLDER|NAME",
-        help="Throughput profiles: a folder of tables MODEL.csv, or bftrainer, hu, law, "
-        "law:EXPONENT. Missing fields are filled from them.",
+        help="Throughput profiles: a folder of tables MODEL.csv, or hu, law, law:EXPONENT, "
+        "saxena. Missing fields are filled from them.",
     ),
 ]
 

@@ -173,11 +173,9 @@ def info(
 
     The file is read once, with at most ten bytes of memory per job.
     """
-    from swell.cli.output import reading
     from swell.sim.traces.survey import survey
 
-    with reading(file) as watch:
-        found = survey(file, format, strict, watch)
+    found = survey(file, format, strict)
     if json:
         print_json(found)
         return
@@ -204,13 +202,11 @@ def convert(
 
     Prints the rules by which fields were filled, and the jobs that were left out because they could not be.
     """
-    from swell.cli.output import reading
     from swell.sim.traces.read import read
 
     rules = FillRules(**filling)
     check_files({"OUT": out}, [])
-    with reading(file) as watch:
-        log = read(file, format, strict, watch)
+    log = read(file, format, strict)
     for line in log.warnings:
         warn(f"{file}: {line}")
     jobs, lines = plural(len(log.jobs), "job"), plural(len(log.skipped), "line")

@@ -51,7 +51,6 @@ class GangTimings:
     profiling_s: float = 0.0  #: a trial run
     save_s: float = 0.0  #: writing a checkpoint, at a suspend and while it trains: training stands still
     exit_s: float = 0.0  #: from a job's last step to the end of its process
-    exit_more_s: float = 0.0  #: for each further one beside it
     notice_s: float = 0.0  #: from the loss of a node, whose workers train no more, until anyone hears of it
     grain_steps: float = 0.0  #: gangs change and report after so many steps; 0: at any moment
     #: What is done since the last one is lost with the last worker; None: as the head says of each gang.
@@ -507,9 +506,9 @@ class SimGangs:
         if math.isfinite(turn_s):
             self._agenda.put(max(turn_s, now_s), partial(self.turned, training.job.id, training.end_mark))
         else:
-            exit_s = self._timings.exit_s + self._timings.exit_more_s * (training.num_workers - 1)
             self._agenda.put(
-                max(training.end_s(), now_s) + exit_s, partial(self.ended, training.job.id, training.end_mark)
+                max(training.end_s(), now_s) + self._timings.exit_s,
+                partial(self.ended, training.job.id, training.end_mark),
             )
 
     def _expect_first_step(self, training: Training, now_s: float) -> None:

@@ -75,7 +75,6 @@ RULES = st.builds(
     elastic_share=st.floats(0, 1),
     buggy_share=st.floats(0, 0.5),
     cancelled_share=st.floats(0, 0.5),
-    fates=st.sampled_from(["ignored", "logged"]),
 )
 
 
@@ -261,12 +260,6 @@ def test_bugs_and_cancellations_go_by_their_shares() -> None:
     assert len(given_up) == pytest.approx(200, abs=45)
     assert all(j.dies_at_step is not None and j.dies_at_step <= 0.1 * j.num_steps + 1 for j in buggy)
     assert all(j.cancel_s is not None and 100.0 <= j.cancel_s <= 3100.0 for j in given_up)
-
-
-def test_killed_jobs_are_given_up_when_the_log_says_so() -> None:
-    killed = trace(job(status="killed", ended_after_s=700.0))
-    assert only(fill(killed, PROFILES)).cancel_s is None
-    assert only(fill(killed, PROFILES, FillRules(fates="logged"))).cancel_s == 800.0
 
 
 @pytest.mark.parametrize(

@@ -316,13 +316,3 @@ def test_a_range_of_batches_that_is_none_is_skipped(write: Write, cells: str, wh
     trace = read(write(f"submit_s,global_batch,min_batch,max_batch\n0,{cells}\n1,32,16,64\n2,32,,64\n"))
     assert [entry.why for entry in trace.skipped] == [why]
     assert [(one.min_batch, one.max_batch) for one in trace.jobs] == [(16, 64), (None, 64)]
-
-
-@pytest.mark.slow
-def test_whoever_watches_is_told_how_far_a_file_has_been_read(write: Write) -> None:
-    rows = (f"{at},j{at},1,{60 + at},{at + 70}\n" for at in range(100_000))
-    path = write("submit_s,id,num_devices,duration_s,deadline_s\n" + "".join(rows))
-    told: list[int] = []
-    read(path, watch=told.append)
-    assert told[-1] == path.stat().st_size
-    assert len(set(told)) > 3

@@ -8,14 +8,11 @@ from pathlib import Path
 from swell.sim.profiles.errors import UnknownProfile
 from swell.sim.profiles.law import DEFAULT_EXPONENT, PowerLaw, hu
 from swell.sim.profiles.pollux import PolluxProfiles, is_pollux
-from swell.sim.profiles.printed import bftrainer, elasticflow_example
 from swell.sim.profiles.profile_set import ProfileSet
 from swell.sim.profiles.saxena import saxena
 from swell.sim.profiles.tables import read_tables
 
 BUILT_IN: dict[str, Callable[[], ProfileSet]] = {
-    "bftrainer": bftrainer,
-    "elasticflow-example": elasticflow_example,
     "hu": hu,
     "law": lambda: PowerLaw(DEFAULT_EXPONENT),
     "saxena": saxena,
@@ -24,7 +21,7 @@ LAW = "law:"
 
 
 def load(name: str) -> ProfileSet:
-    """A built-in set (`bftrainer`, `hu`, `law`, `law:0.7` ...), or a folder of tables or of measurements.
+    """A built-in set (`hu`, `law`, `law:0.7`, `saxena`), or a folder of tables or of measurements.
 
     Raises:
         UnknownProfile: it is neither.

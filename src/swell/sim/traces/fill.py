@@ -248,7 +248,4 @@ class Filling:
         if draw.fate < rules.buggy_share + rules.cancelled_share:
             self._note("given up by its user before submission + duration")
             return None, job.submit_s + draw.moment * duration_s
-        if rules.fates == "logged" and job.status == "killed" and job.ended_after_s is not None:
-            self._note("given up when it was killed in the log")
-            return None, job.submit_s + job.ended_after_s
         return None, None

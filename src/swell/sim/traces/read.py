@@ -12,7 +12,7 @@ from swell.sim.traces.formats.plain import PLAIN
 from swell.sim.traces.formats.registry import by_name, detect
 from swell.sim.traces.formats.swf import SWF
 from swell.sim.traces.record import LineRemarks, cut
-from swell.sim.traces.source import Source, Watch, unwatched
+from swell.sim.traces.source import Source
 
 
 class TraceScan:
@@ -23,7 +23,6 @@ class TraceScan:
     Args:
         format_name: instead of the one the file looks like.
         is_strict: the first malformed line raises instead of being skipped.
-        watch: called now and then with the bytes of the file that have been read.
 
     Raises:
         TraceError: no such file, no known format, or (`is_strict`) a malformed line.
@@ -34,9 +33,8 @@ class TraceScan:
         path: Path,
         format_name: str | None = None,
         is_strict: bool = False,
-        watch: Watch = unwatched,
     ) -> None:
-        self.source = Source(path, watch)
+        self.source = Source(path)
         head = Head(self.source.head())
         self.format: Format = by_name(format_name) if format_name else detect(self.source, head)
         self.base_s = _base_s(self.format, head)  #: of the file's clock on that of the world
@@ -75,11 +73,9 @@ def _base_s(known: Format, head: Head) -> float:
     return PLAIN.epoch_s(head.text) if known is PLAIN else 0.0
 
 
-def read(
-    path: Path, format_name: str | None = None, is_strict: bool = False, watch: Watch = unwatched
-) -> Trace:
+def read(path: Path, format_name: str | None = None, is_strict: bool = False) -> Trace:
     """The whole trace, on a clock that is 0 at the first submission; arguments and errors: `TraceScan`."""
-    scan = TraceScan(path, format_name, is_strict, watch)
+    scan = TraceScan(path, format_name, is_strict)
     jobs: list[TraceJob] = []
     skipped: list[Skipped] = []
     for entry in scan:

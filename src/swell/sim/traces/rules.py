@@ -73,7 +73,6 @@ class FillRules(msgspec.Struct, frozen=True, kw_only=True):
             "SHARE", "Share of jobs that their users cancel. Default: 0.", flag="--cancelled", is_rare=True
         ),
     ] = 0.0  #: at a moment drawn from submission to submission + duration
-    fates: Literal["ignored", "logged"] = "ignored"  #: "logged": killed jobs are given up when they were
 
     def __post_init__(self) -> None:
         """Raises TraceError for a rule that cannot be."""

@@ -10,12 +10,9 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, TextIO, cast
+from typing import IO, TextIO, cast
 
 from swell.sim.traces.errors import TraceError
-
-if TYPE_CHECKING:
-    from _typeshed import WriteableBuffer
 
 #: A longer line is cut there, and is malformed in every format.
 LONGEST_LINE = 1 << 20
@@ -28,36 +25,13 @@ UNPACKERS: dict[bytes, Callable[[IO[bytes]], IO[bytes]]] = {
 }
 OTHER_PACKERS = {b"PK\x03\x04": "zip", b"\x28\xb5\x2f\xfd": "zstd", b"7z\xbc\xaf": "7z"}
 MAGIC_BYTES = 6
-#: Bytes that are fetched at once; the watcher is told each time.
-FETCHED_BYTES = 1 << 20
-
-#: Is told how many bytes of a file have been read.
-Watch = Callable[[int], None]
-
-
-def unwatched(num_bytes: int) -> None:
-    """Where there is no watcher."""
-
-
-class WatchedFile(io.FileIO):
-    """Tells how far it has been read."""
-
-    def __init__(self, path: Path, watch: Watch) -> None:
-        super().__init__(path)
-        self._watch = watch
-
-    def readinto(self, buffer: WriteableBuffer, /) -> int | None:
-        num_bytes = super().readinto(buffer)
-        self._watch(self.tell())
-        return num_bytes
 
 
 class Source:
     """Where a trace is read from. Text is UTF-8; bytes that are none become U+FFFD."""
 
-    def __init__(self, path: Path, watch: Watch = unwatched) -> None:
+    def __init__(self, path: Path) -> None:
         self.path = path
-        self.watch = watch
 
     @contextmanager
     def open(self) -> Iterator[TextIO]:
@@ -65,14 +39,14 @@ class Source:
         if self.path.is_fifo():  # what its format was known by would be missing from its jobs
             raise TraceError(f"{self.path} is a pipe, and a trace is opened twice; write it to a file first")
         try:
-            with io.BufferedReader(WatchedFile(self.path, self.watch), FETCHED_BYTES) as raw:
+            with self.path.open("rb") as raw:
                 yield io.TextIOWrapper(self._unpacked(raw), "utf-8-sig", "replace")
         except (EOFError, zlib.error, gzip.BadGzipFile, lzma.LZMAError) as error:
             raise TraceError(f"{self.path} is damaged ({error}); fetch it again") from error
         except OSError as error:
             raise TraceError(f"cannot read {self.path}: {error.strerror or error}") from error
 
-    def _unpacked(self, raw: io.BufferedReader[WatchedFile]) -> IO[bytes]:
+    def _unpacked(self, raw: io.BufferedReader) -> IO[bytes]:
         begin = raw.peek(MAGIC_BYTES)
         for magic, packer in OTHER_PACKERS.items():
             if begin.startswith(magic):

@@ -11,7 +11,6 @@ import msgspec
 
 from swell.sim.traces.entry import Skipped, TraceJob
 from swell.sim.traces.read import TraceScan
-from swell.sim.traces.source import Watch, unwatched
 
 #: Skipped lines that are shown of each reason.
 NUM_EXAMPLES = 3
@@ -122,11 +121,9 @@ class SurveyTally:
             lines.examples.append(entry)
 
 
-def survey(
-    path: Path, format_name: str | None = None, is_strict: bool = False, watch: Watch = unwatched
-) -> TraceSurvey:
+def survey(path: Path, format_name: str | None = None, is_strict: bool = False) -> TraceSurvey:
     """Reads the file once. Arguments and errors as in `TraceScan`."""
-    scan = TraceScan(path, format_name, is_strict, watch)
+    scan = TraceScan(path, format_name, is_strict)
     tally = SurveyTally()
     for entry in scan:
         if isinstance(entry, TraceJob):

@@ -109,7 +109,7 @@ class Uncommented(Source):
     """The same without lines that begin with a `#`."""
 
     def __init__(self, source: Source) -> None:
-        super().__init__(source.path, source.watch)
+        super().__init__(source.path)
 
     def lines(self) -> Iterator[tuple[int, str]]:
         return (entry for entry in super().lines() if not entry[1].startswith("#"))
