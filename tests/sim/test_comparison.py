@@ -4,7 +4,7 @@ import msgspec
 import pytest
 from tests.sim.worlds import job, run
 
-from swell.sim.comparison import BETTER, best_policies, differences
+from swell.sim.comparison import BETTER, best_policies
 from swell.sim.injected_faults import NO_FAULTS
 from swell.sim.metrics import metrics_of
 from swell.sim.report import PolicyResult, Shape, Truth
@@ -57,27 +57,6 @@ def test_the_best_of_a_column_is_marked_and_equals_are_marked_together(result: P
 def test_one_policy_is_best_in_nothing(result: PolicyResult) -> None:
     assert not any(best_policies([result]).values())
     assert set(best_policies([result])) == set(BETTER)
-    assert differences([result]) == []
-
-
-def test_the_policy_that_meets_most_is_told_against_each_other(result: PolicyResult) -> None:
-    results = [
-        _with(result, "fifo", deadline_satisfaction=0.25, avg_jct_s=200.0, resizes=0),
-        _with(result, "elasticflow", deadline_satisfaction=0.5, avg_jct_s=100.0, resizes=3),
-    ]
-    assert differences(results) == [
-        "elasticflow, in brackets fifo: 0 jobs late though admitted (0), 50.0% of deadlines met (25.0%), "
-        "3 resizes (0), a job ends after 1 min 40 s on average, 50% sooner (3 min 20 s)."
-    ]
-
-
-def test_mean_times_over_other_jobs_are_not_compared(result: PolicyResult) -> None:
-    results = [
-        _with(result, "a", deadline_satisfaction=0.5, avg_jct_s=200.0, completed=5),
-        _with(result, "b", deadline_satisfaction=0.5, avg_jct_s=100.0, completed=9),
-    ]
-    (told,) = differences(results)
-    assert "on average" not in told and "50.0% of deadlines met (50.0%)" in told
 
 
 def test_a_policy_that_completes_no_job_is_not_the_soonest(result: PolicyResult) -> None:

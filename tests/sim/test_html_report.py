@@ -154,7 +154,7 @@ def test_a_folder_that_is_not_there_is_named_before_the_simulation(
     assert told.startswith(f"swell: --html: there is no folder {file.parent}") and "POLICY" not in told
 
 
-def test_broken_promises_come_first_in_words_and_invented_deadlines_are_said(tmp_path: Path) -> None:
+def test_broken_promises_come_first_and_invented_deadlines_are_said(tmp_path: Path) -> None:
     log = tmp_path / "log.csv"
     log.write_text("submit_s,id,num_devices,duration_s\n0,early,4,3600\n600,late,4,3600\n")
     words = ["simulate", str(log), "--cluster", "1x8", "--profiles", "law", "--policy", "elasticflow,fifo"]
@@ -163,4 +163,3 @@ def test_broken_promises_come_first_in_words_and_invented_deadlines_are_said(tmp
     headings = re.findall(r'<th scope="col"[^>]*>([^<]*)</th>', text)
     assert headings[:3] == ["policy", "late though admitted", "deadlines met"]
     assert '<p class="invented">' in text and "invented deadlines: 2 jobs: deadline = submission" in text
-    assert "elasticflow, in brackets fifo: 0 jobs late" in text or "fifo, in brackets elasticflow" in text

@@ -10,7 +10,7 @@ import msgspec
 
 from swell.model.lengths import span
 from swell.model.quota_words import told_quotas
-from swell.sim.comparison import best_policies, differences
+from swell.sim.comparison import best_policies
 from swell.sim.report import Truth
 from swell.sim.report_data import SimulatedLog, report_data
 from swell.sim.result_tables import INVENTED, ResultTable, bound_in_words, conditions, machines, result_tables
@@ -74,7 +74,6 @@ def report_text(log: SimulatedLog, command: str) -> str:
         tables=[_broken_first(table) for table in result_tables(results)],
         is_best=lambda heading, policy: policy in best.get(heading, ()),
         bound=bound_in_words(results[0].truth),
-        differences=differences(results),
         columns=COLUMNS,
         sizes=data["sizes"],
         policies=list(log.runs),
