@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
-from pathlib import Path
 
 import msgspec
 import pytest
 from tests.oracles.simulated_run import Charge, differences
 from tests.sim.worlds import head
 
-from swell.cli import main
 from swell.sim.conditions import Conditions, set_up
 from swell.sim.injected_faults import FaultRates
 from swell.sim.outcome import JobOutcome
@@ -113,19 +110,3 @@ def test_a_falsified_run_is_found_out(lie: str, sound: tuple[JobOutcome, ...]) -
 def test_a_device_that_two_jobs_hold_is_found_out(sound: tuple[JobOutcome, ...]) -> None:
     jobs = [_first_training(job, devices=("n0.0",)) if job.segments else job for job in sound]
     assert "is held by jobs" in "\n".join(differences(jobs, DEVICES))
-
-
-def test_stories_tell_devices_pauses_and_the_first_step_to_a_millisecond(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("log.csv").write_text("submit_s,id,num_devices,duration_s\n0,long,4,6000\n0.5,short,4,600\n")
-    words = ["simulate", "log.csv", "--cluster", "1x8", "--policy", "equal_share", "--stories", "run"]
-    assert main.run([*words, "--deadlines", "none"]) == 0
-    capsys.readouterr()
-    assert main.run(["explain", "long", "--run", "run", "--json"]) == 0
-    lines = {line["code"]: line["text"] for line in json.loads(capsys.readouterr().out)}
-    assert lines["launched"].startswith("launched at 0.000 s for ")
-    assert "n0.0 n0.1 n0.2 n0.3 n0.4 n0.5 n0.6 n0.7" in lines["trains"]
-    assert " after a pause of " in lines["trains"]
-    assert lines["gone"].startswith("succeeded at ")

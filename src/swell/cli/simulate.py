@@ -71,18 +71,13 @@ class SimulationFiles:
         Path | None,
         typer.Option(
             metavar="FOLDER",
-            help="Write the reasons of all decisions and what gangs did, for `swell explain --run`.",
+            help="Write the reasons of all decisions, for `swell explain --run`.",
         ),
     ] = None
 
     @property
     def prints_json(self) -> bool:
         return str(self.json) == "-"
-
-    @property
-    def has_gangs(self) -> bool:
-        """Whether what each job's gangs did is kept until the end."""
-        return self.jobs is not None or self.stories is not None
 
     @property
     def has_offers(self) -> bool:
@@ -320,11 +315,11 @@ def _run(policy: str, scenario: Scenario, settings: Settings, files: SimulationF
     """Simulate one policy, and write its story."""
     from swell.cli.output import progress_bar
     from swell.scheduler import new_core
-    from swell.sim.event_log import EventLog, with_gangs
+    from swell.sim.event_log import EventLog
     from swell.sim.segments import UNLOGGED, SegmentLog
     from swell.sim.simulate import simulate as run
 
-    core, log = new_core(policy, settings), SegmentLog() if files.has_gangs else UNLOGGED
+    core, log = new_core(policy, settings), SegmentLog() if files.jobs is not None else UNLOGGED
     with progress_bar(policy, len(scenario.jobs)) as advance:
         if files.stories is None:
             return run(core, scenario, advance, with_offers=files.has_offers, log=log)
@@ -332,9 +327,8 @@ def _run(policy: str, scenario: Scenario, settings: Settings, files: SimulationF
         outcome = run(core, scenario, advance, events.listen, log=log)
     from swell.store.run_record import RunRecord
 
-    told = with_gangs(events.stories, outcome.jobs)
     with writing("--stories", files.stories):
-        file = RunRecord(files.stories).write(policy, core.save(), events.jobs(core), told)
+        file = RunRecord(files.stories).write(policy, core.save(), events.jobs(core), events.stories)
     note(f"wrote {file}")
     return outcome
 
