@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.examples import fewer_if_quick
 from tests.sim import plain_bound
-from tests.sim.worlds import RATES, head, job, run
+from tests.sim.worlds import RATES, job, run
 
-from swell.arrays import FloatArray
-from swell.sim.bound import LEAST_MOMENTS, most_deadlines, most_done
+from swell.model.errors import InvalidInput
+from swell.sim.bound import LEAST_MOMENTS, least_device_s, most_deadlines, most_done, offline_bound
 from swell.sim.conditions import Conditions, set_up
-from swell.sim.least_device_time import least_device_s
-from swell.sim.profiles.batch_truth import BatchTruth
 from swell.sim.profiles.load import load
-from swell.sim.profiles.statistics import GradientStatistics, Validation
-from swell.sim.simulate import simulate
 from swell.sim.traces.arrivals import Poisson
 from swell.sim.traces.fill import fill
-from swell.sim.traces.generate import Demand, generate
-from swell.sim.traces.rules import FillRules
+from swell.sim.traces.generate import generate
 
 #: Submission, steps and time until the deadline.
 asked = st.tuples(st.integers(0, 100), st.integers(10, 600), st.integers(5, 400))
@@ -93,40 +86,9 @@ def test_a_log_of_any_length_has_a_bound_and_stretches_apart_count_for_themselve
     assert most_deadlines(jobs, 8) == 1500
 
 
-class TwoEpochs(BatchTruth):
-    """The own batch is 64. In the second half of 200 steps a step of 128 samples is worth two."""
-
-    def __init__(self) -> None:
-        run = Validation(64, np.array([100.0, 200.0]), np.array([1.0, 0.0]), np.array([0.0, 1.0]))
-        runs = [run, replace(run, global_batch=128)]
-        super().__init__(Sixty(), GradientStatistics(runs), 64)
-
-
-class Sixty:
-    """Any step takes a second, on whatever."""
-
-    def step_s(self, workers: int, global_batch: FloatArray) -> FloatArray:
-        return np.ones_like(global_batch)
-
-    def most_workers(self, global_batch: int) -> int:
-        return 1
-
-
-@pytest.mark.parametrize(("until_s", "device_s"), [(150.0, 150.0), (1000.0, 150.0), (149.0, float("inf"))])
-def test_an_open_batch_is_the_best_in_each_epoch(until_s: float, device_s: float) -> None:
-    found = replace(job("open", steps=200, deadline_s=until_s, rates={1: 1.0}), batches=TwoEpochs())
-    assert least_device_s(found, 8) == pytest.approx(device_s)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("policy", ["pollux", "saxena"])
-def test_no_policy_that_opens_batches_beats_it(policy: str) -> None:
-    """With their own batches fewer jobs could be done than with those that they allow."""
+def test_an_open_batch_has_no_bound() -> None:
     profiles = load("saxena")
-    trace = generate(Poisson(1 / 300), 40, Demand(median_s=1800.0), seed=3)
-    conditions = Conditions(nodes=1, devices_per_node=8, resize_cost="none")
-    scenario = set_up(fill(trace, profiles, FillRules(seed=1)), profiles, conditions)
-    kept = sum(bool(outcome.is_kept) for outcome in simulate(head(policy), scenario).jobs)
-    most = most_deadlines(scenario.jobs, 8)
-    assert kept <= most
-    assert most_deadlines([replace(one, batches=None) for one in scenario.jobs], 8) < most
+    trace = generate(Poisson(1 / 300), 4, seed=3)
+    jobs = set_up(fill(trace, profiles), profiles, Conditions(nodes=1, devices_per_node=8)).jobs
+    with pytest.raises(InvalidInput, match="--bound is for jobs of one batch"):
+        offline_bound(jobs, 8)

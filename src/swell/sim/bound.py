@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from swell.arrays import FloatArray
+from swell.model.errors import InvalidInput
 from swell.sim.item_source import ItemSource
 from swell.sim.job import SimJob
-from swell.sim.least_device_time import least_device_s
 
 #: Elementary operations that a bound may take: so many moments of a log are told apart.
 MOST_OPERATIONS = 1.2e10
@@ -19,7 +19,14 @@ LEAST_MOMENTS = 256
 
 
 def offline_bound(jobs: ItemSource[SimJob], num_devices: int) -> float | None:
-    """`most_deadlines` as a share of those there are; None if there are none."""
+    """`most_deadlines` as a share of those there are; None if there are none.
+
+    Raises InvalidInput: the batch of a job is open, and so it is not known how fast the job could be.
+    """
+    if any(job.batches is not None for job in jobs):
+        raise InvalidInput(
+            "--bound is for jobs of one batch, and profiles leave that of some open; leave --bound out"
+        )
     num_facing = sum(job.spec.deadline_s is not None for job in jobs)
     return most_deadlines(jobs, num_devices) / num_facing if num_facing else None
 
@@ -84,3 +91,40 @@ def most_done(
             around -= given
             num_done += given / float(needs[at])
     return int(num_done + 1e-6)
+
+
+def least_device_s(job: SimJob, num_devices: int) -> float:
+    """The fewest device-seconds in which the job ends by its deadline, were the cluster its own.
+
+    By the concave hull of its speeds, so no mixture of sizes needs fewer. Returns inf if it cannot.
+    """
+    spec = job.spec
+    window_s = (spec.deadline_s or math.inf) - job.submit_s
+    most = min(spec.max_workers or num_devices, num_devices // spec.devices_per_worker)
+    workers = np.arange(spec.min_workers, most + 1)
+    if not len(workers) or window_s <= 0:
+        return math.inf
+    rates: FloatArray = np.array([job.speed.rate_per_s(size) for size in workers.tolist()])
+    devices, rates = _hull((workers * spec.devices_per_worker).astype(np.float64), rates)
+    wanted_per_s = job.num_steps / window_s
+    if wanted_per_s > rates[-1] * (1.0 + 1e-9):
+        return math.inf
+    return float(np.interp(wanted_per_s, rates, devices)) * window_s
+
+
+def _hull(devices: FloatArray, rates: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The concave hull of speed over devices, from nothing up to the peak."""
+    kept = [(0.0, 0.0)]
+    for point in zip(devices.tolist(), rates.tolist(), strict=True):
+        if point[1] <= kept[-1][1]:
+            continue
+        while len(kept) > 1 and _is_below(kept[-2], kept[-1], point):
+            kept.pop()
+        kept.append(point)
+    hull = np.array(kept)
+    return hull[:, 0], hull[:, 1]
+
+
+def _is_below(left: tuple[float, float], middle: tuple[float, float], right: tuple[float, float]) -> bool:
+    rise = (middle[1] - left[1]) * (right[0] - left[0])
+    return rise <= (right[1] - left[1]) * (middle[0] - left[0])

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from functools import lru_cache
+from collections.abc import Hashable
 from typing import Protocol
 
 import numpy as np
@@ -24,17 +23,6 @@ class BatchTimes(Hashable, Protocol):
 
     def most_workers(self, global_batch: int) -> int:
         """Return the most workers that can compute a step of so many samples."""
-
-
-@lru_cache(maxsize=64)
-def _best_gains(
-    times: BatchTimes, statistics: GradientStatistics, workers: tuple[int, ...], least: int, most: int
-) -> FloatArray:
-    """(E, W) the highest gain a second, over every batch in the range."""
-    batches = np.arange(least, most + 1, dtype=np.float64)
-    gains = statistics.gains(batches)
-    found = [(gains / times.step_s(size, batches)[:, None]).max(axis=0) for size in workers]
-    return np.stack(found, axis=1)
 
 
 class BatchTruth:
@@ -83,17 +71,6 @@ class BatchTruth:
         epoch = self._epoch(steps)
         worth = self._statistics.gain(global_batch)[epoch] / self._statistics.gain(self.own_batch)[epoch]
         return float(worth / self._times.step_s(workers, np.array([global_batch], dtype=np.float64))[0])
-
-    def best_rates(self, workers: Sequence[int]) -> FloatArray:
-        """(E, W) own steps a second in each epoch, at the best of all batches allowed; 0: there is none."""
-        gain = _best_gains(self._times, self._statistics, tuple(workers), self.least_batch, self.most_batch)
-        own: FloatArray = self._statistics.gain(self.own_batch)
-        return gain / own[:, None]
-
-    def epoch_steps(self, num_steps: int) -> FloatArray:
-        """(E,) of so many own steps those in each epoch; the last goes on for as long as need be."""
-        ends = np.append(np.minimum(self._ends[:-1], num_steps), num_steps)
-        return np.diff(ends, prepend=0.0)
 
     def noise_scale(self, global_batch: int, steps: float) -> float:
         """Samples; as training at this batch measures it."""

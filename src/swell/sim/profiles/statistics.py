@@ -62,15 +62,6 @@ class GradientStatistics:
             known = self._gains[global_batch] = _gain(sqr, var, self.least_batch / global_batch)
         return known
 
-    def gains(self, global_batches: FloatArray) -> FloatArray:
-        """(B, E) of each batch."""
-        batches = np.array(self.batches, dtype=np.float64)
-        sqr, var = (
-            np.stack([np.interp(global_batches, batches, of_epoch) for of_epoch in known.T], axis=1)
-            for known in (self._sqr, self._var)
-        )
-        return _gain(sqr, var, (self.least_batch / global_batches)[:, None])
-
     def noise_scale(self, global_batch: float) -> FloatArray:
         """(E,) samples: the batch from which on more samples bring little; inf where nothing but noise is."""
         sqr, var = self._at(global_batch)
