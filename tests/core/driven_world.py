@@ -91,18 +91,18 @@ class DrivenWorld(SimulatedWorld):
         self.say_at(self.now_s + delay_s, event)
 
     def say_at(self, at_s: float, event: AnyEvent) -> None:
-        self._agenda.put(at_s, EventArrives(event))
+        self.expect(at_s, EventArrives(event))
 
     def submit(self, job_id: str, spec: JobSpec) -> None:
         self._add_job(job_id, spec)
         self.say(JobSubmitted(at_s=self.now_s, job_id=job_id, spec=spec))
 
     def join(self, node: Node) -> None:
-        self._agenda.put(max(self.now_s, self._told_s.get(node.name, 0.0)), NodeReturns(node))
+        self.expect(max(self.now_s, self._told_s.get(node.name, 0.0)), NodeReturns(node))
 
     def lose_node(self, name: str) -> None:
         """The machine is gone, and with it all that ran there."""
-        self._agenda.put(self.now_s, NodeFails(name))
+        self.expect(self.now_s, NodeFails(name))
 
     def lose_node_late(self, name: str, delay_s: float) -> None:
         """As `lose_node`, but the head hears of the node only later than of its workers."""
@@ -112,7 +112,7 @@ class DrivenWorld(SimulatedWorld):
             self._gangs.lose(gone, self.now_s)
             self._told_s[name] = told_s = self.now_s + delay_s
             self.say_at(told_s, NodeLost(at_s=told_s, name=name, cause="its machine is gone"))
-            self._agenda.put(told_s, NodeFails(name))  # if it was on its way back, which the head heard first
+            self.expect(told_s, NodeFails(name))  # if it was on its way back, which the head heard first
 
     def warn_node(self, name: str, in_s: float | None = None) -> None:
         """It is to be left, for it is gone in so many seconds; None: it stays, without work."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 from hypothesis import given, settings
@@ -93,9 +94,13 @@ def test_what_is_put_first_comes_first_at_its_moment_and_else_ties_keep_their_or
     puts: list[tuple[int, bool]],
 ) -> None:
     agenda, out = Agenda(), list[tuple[int, bool, int]]()
+
+    def note(key: tuple[int, bool, int], now_s: float) -> None:
+        out.append(key)
+
     for number, (at_s, is_first) in enumerate(puts):
         key = (at_s, not is_first, number)
-        (agenda.put_first if is_first else agenda.put)(float(at_s), lambda now_s, key=key: out.append(key))
+        (agenda.put_first if is_first else agenda.put)(float(at_s), partial(note, key))
     for happening in agenda.pop_due(9.0):
         happening(9.0)
     assert out == sorted(out)

@@ -49,7 +49,8 @@ class ResumedWorld(SimulatedWorld):
         """Nothing is told: the head knows all this."""
         self._jobs = {job.id: job for job in jobs}
         self._take_over()
-        self._put_others(others)
+        for at_s, occurrence in others:
+            self.expect(at_s, occurrence)
 
     def _take_over(self) -> None:
         standing = self._standing

@@ -121,17 +121,18 @@ class SimulatedWorld:
             self._agenda.put_first(0.0, partial(self._tell, NodeJoined(at_s=0.0, node=node)))
         self._coming = iter(jobs)
         self._next_job = next(self._coming, None)
-        self._put_others(others)
-
-    def _put_others(self, others: Iterable[tuple[float, Occurrence]]) -> None:
         for at_s, occurrence in others:
-            match occurrence:
-                case EventArrives(event):
-                    self._agenda.put(at_s, partial(self._tell, event))
-                case NodeFails(name):
-                    self._agenda.put(at_s, partial(self._fail_node, name))
-                case NodeReturns(node):
-                    self._agenda.put(at_s, partial(self._return_node, node))
+            self.expect(at_s, occurrence)
+
+    def expect(self, at_s: float, occurrence: Occurrence) -> None:
+        """Have this happen then, after all that is put in already for the same moment."""
+        match occurrence:
+            case EventArrives(event):
+                self._agenda.put(at_s, partial(self._tell, event))
+            case NodeFails(name):
+                self._agenda.put(at_s, partial(self._fail_node, name))
+            case NodeReturns(node):
+                self._agenda.put(at_s, partial(self._return_node, node))
 
     def _take_in_jobs(self) -> None:
         """All that are submitted before anything else happens, or at the same moment."""
