@@ -169,10 +169,7 @@ def info(
     json: Json = False,
     help_all: HelpAll = False,
 ) -> None:
-    """Summarise a trace: its format, jobs, sizes, durations, deadlines and skipped lines.
-
-    The file is read once, with at most ten bytes of memory per job.
-    """
+    """Summarise a trace: its format, jobs, sizes, durations, deadlines and skipped lines."""
     from swell.sim.traces.survey import survey
 
     found = survey(file, format, strict)

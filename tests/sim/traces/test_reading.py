@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from swell.sim.traces.entry import Status, Trace, TraceJob, order
 from swell.sim.traces.errors import TraceError
-from swell.sim.traces.read import TraceScan, read
+from swell.sim.traces.read import read
 from swell.sim.traces.source import LONGEST_LINE
 from swell.sim.traces.write import write_plain
 
@@ -143,16 +143,6 @@ def test_a_line_without_end_does_not_fill_memory(write: Write) -> None:
     assert [(entry.line, entry.why) for entry in trace.skipped] == [
         (3, "line of more than 1,048,576 characters")
     ]
-
-
-@pytest.mark.slow
-def test_a_trace_is_read_as_one_goes(write: Write) -> None:
-    """The first job is there while most is still unread; a malformed line is met in its turn."""
-    path = write("submit_s,id\n" + "".join(f"{at},{at}\n" for at in range(200_000)) + "oops,z\n")
-    jobs = iter(TraceScan(path, is_strict=True))
-    assert isinstance(next(jobs), TraceJob)
-    with pytest.raises(TraceError, match="line 200002"):
-        list(jobs)
 
 
 PIECES = st.text(alphabet=string.printable + "é\x00\ufffd", max_size=30)

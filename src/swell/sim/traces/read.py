@@ -1,8 +1,7 @@
-"""Reading a trace: job by job, or whole."""
+"""Reading a trace."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 from swell.sim.traces.entry import Skipped, Trace, TraceJob, order, since
@@ -15,10 +14,8 @@ from swell.sim.traces.record import LineRemarks, cut
 from swell.sim.traces.source import Source
 
 
-class TraceScan:
-    """A trace that is read while one goes through it, once.
-
-    Jobs come in the order of the file, with times on the file's own clock.
+def read(path: Path, format_name: str | None = None, is_strict: bool = False) -> Trace:
+    """The whole trace, on a clock that is 0 at the first submission.
 
     Args:
         format_name: instead of the one the file looks like.
@@ -27,70 +24,39 @@ class TraceScan:
     Raises:
         TraceError: no such file, no known format, or (`is_strict`) a malformed line.
     """
-
-    def __init__(
-        self,
-        path: Path,
-        format_name: str | None = None,
-        is_strict: bool = False,
-    ) -> None:
-        self.source = Source(path)
-        head = Head(self.source.head())
-        self.format: Format = by_name(format_name) if format_name else detect(self.source, head)
-        self.base_s = _base_s(self.format, head)  #: of the file's clock on that of the world
-        self._remarks = LineRemarks()
-        self._is_strict = is_strict
-
-    def __iter__(self) -> Iterator[TraceJob | Skipped]:
-        seen = set[str]()
-        for line, entry in self.format.records(self.source, self._remarks):
-            found = entry
-            if isinstance(found, TraceJob):
-                if found.id in seen:
-                    found = Skipped(line, f"id was there before: {cut(found.id)!r}")
-                else:
-                    seen.add(found.id)
-            if self._is_strict and isinstance(found, Skipped) and found.is_malformed:
-                raise TraceError(
-                    f"{self.source.path}, line {found.line}: {found.why}; mend the line, or leave out "
-                    "--strict to skip such lines"
-                )
-            yield found
-
-    def notes(self) -> tuple[str, ...]:
-        """Complete once the trace has been gone through."""
-        return self.format.notes + self._remarks.lines()
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """What people should know of the file even if they do not ask; among the notes as well."""
-        return tuple(self._remarks.warnings)
+    source, remarks = Source(path), LineRemarks()
+    head = Head(source.head())
+    known = by_name(format_name) if format_name else detect(source, head)
+    jobs: dict[str, TraceJob] = {}
+    skipped: list[Skipped] = []
+    for line, entry in known.records(source, remarks):
+        found = entry
+        if isinstance(found, TraceJob) and found.id in jobs:
+            found = Skipped(line, f"id was there before: {cut(found.id)!r}")
+        if isinstance(found, TraceJob):
+            jobs[found.id] = found
+            continue
+        if is_strict and found.is_malformed:
+            raise TraceError(
+                f"{path}, line {found.line}: {found.why}; mend the line, or leave out --strict to skip such "
+                "lines"
+            )
+        skipped.append(found)
+    ordered = sorted(jobs.values(), key=order)
+    start_s = ordered[0].submit_s if ordered else 0.0
+    return Trace(
+        jobs=tuple(since(job, start_s) for job in ordered),
+        format=known.name,
+        source=str(path),
+        epoch_s=start_s + _base_s(known, head),
+        skipped=tuple(skipped),
+        notes=known.notes + remarks.lines(),
+        warnings=tuple(remarks.warnings),
+    )
 
 
 def _base_s(known: Format, head: Head) -> float:
+    """Of the file's clock on that of the world."""
     if known is SWF:
         return SWF.epoch_s(head.text)
     return PLAIN.epoch_s(head.text) if known is PLAIN else 0.0
-
-
-def read(path: Path, format_name: str | None = None, is_strict: bool = False) -> Trace:
-    """The whole trace, on a clock that is 0 at the first submission; arguments and errors: `TraceScan`."""
-    scan = TraceScan(path, format_name, is_strict)
-    jobs: list[TraceJob] = []
-    skipped: list[Skipped] = []
-    for entry in scan:
-        if isinstance(entry, TraceJob):
-            jobs.append(entry)
-        else:
-            skipped.append(entry)
-    jobs.sort(key=order)
-    start_s = jobs[0].submit_s if jobs else 0.0
-    return Trace(
-        jobs=tuple(since(job, start_s) for job in jobs),
-        format=scan.format.name,
-        source=str(path),
-        epoch_s=start_s + scan.base_s,
-        skipped=tuple(skipped),
-        notes=scan.notes(),
-        warnings=scan.warnings,
-    )
