@@ -31,7 +31,6 @@ from swell.sim.gangs import GangTimings
 from swell.sim.injected_faults import FaultRates, InjectedFaults
 from swell.sim.occurrence import EventArrives, NodeFails, NodeReturns, Occurrence
 from swell.sim.pool import IdleInterval, Pool
-from swell.sim.shared_cores import CoreDivision
 from swell.sim.simulate import Scenario, cluster
 from swell.sim.world import SimulatedWorld
 
@@ -69,7 +68,7 @@ class Case:
             made.timings,
             others,
             faults=made.faults,
-            sharing=made.sharing,
+            cpu_shares=made.cpu_shares,
         )
 
 
@@ -152,7 +151,7 @@ def cores(policy: str, seed: int) -> Scenario:
         jobs=crowd(mix, seed),
         cost=change_cost("2", 16),
         timings=replace(TIMINGS, report_s=25.0),
-        sharing=CoreDivision(cpu_shares=mode, interference_share=0.1),
+        cpu_shares=mode,
     )
 
 

@@ -14,6 +14,7 @@ from swell.core.planner import Planner
 from swell.core.platform_core import PlatformCore
 from swell.model.options import Domain
 from swell.model.plan import Allocation
+from swell.model.share_mode import ShareMode
 from swell.model.snapshot import Snapshot
 from swell.placement.best_fit import BestFitPlacer
 from swell.policies.fifo import Fifo
@@ -24,7 +25,6 @@ from swell.sim.job import SimJob
 from swell.sim.occurrence import Occurrence
 from swell.sim.outcome import SimOutcome
 from swell.sim.segments import UNLOGGED, SegmentLog, Unlogged
-from swell.sim.shared_cores import BY_WEIGHT, CoreDivision
 from swell.sim.simulate import Scenario, cluster, simulate
 from swell.throughput.belief import FittedBelief
 
@@ -67,7 +67,7 @@ def share_cores(
     cores: float | None = 2.0,
     nodes: int = 1,
     devices: int = 10,
-    sharing: CoreDivision = BY_WEIGHT,
+    cpu_shares: ShareMode = ShareMode.WEIGHT,
     cost: str = "none",
     timings: GangTimings | None = None,
     others: Sequence[tuple[float, Occurrence]] = (),
@@ -79,7 +79,7 @@ def share_cores(
         jobs=jobs,
         cost=change_cost(cost, nodes * devices),
         timings=timings or GangTimings(),
-        sharing=sharing,
+        cpu_shares=cpu_shares,
         others=others,
     )
     FixedShares.schedule, FixedShares.seen = schedule or {}, []

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
-
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from swell.model.share_mode import ShareMode
-from swell.sim.contention import RULES, by_quota, by_weight, slowdown
+from swell.sim.contention import RULES, by_quota, by_weight
 
 CORES = st.floats(0.1, 128.0)
 GANGS = st.lists(st.tuples(st.floats(0.0, 64.0), st.floats(0.001, 1.0)), min_size=1, max_size=12)
@@ -75,10 +73,3 @@ def test_a_quota_is_a_limit_however_idle_the_others_are(
 
 def test_equal_gangs_get_exactly_the_same() -> None:
     assert by_weight(2.0, [1.0] * 10, [1.0] * 10) == [0.2] * 10
-
-
-@given(st.floats(0.001, 0.5), st.floats(0.0, 2.0))
-def test_a_gang_is_slower_the_smaller_its_part_of_the_cores_is(part: float, share: float) -> None:
-    assert slowdown(1.0, share) == 1.0
-    assert 0.0 < slowdown(part, share) <= slowdown(2.0 * part, share) <= 1.0
-    assert math.isclose(1.0 / slowdown(part, share), 1.0 / slowdown(2.0 * part, share) + share)

@@ -14,7 +14,6 @@ from swell.sim.injected_faults import FaultRates
 from swell.sim.outcome import JobOutcome
 from swell.sim.profiles.load import load
 from swell.sim.segments import SegmentLog
-from swell.sim.shared_cores import CoreDivision
 from swell.sim.simulate import simulate
 from swell.sim.traces.arrivals import Poisson
 from swell.sim.traces.fill import fill
@@ -40,7 +39,6 @@ CROWDED = Conditions(
     nodes=2,
     devices_per_node=4,
     cores=2.5,
-    sharing=CoreDivision(interference_share=0.1),
     resize_cost="profile",
 )
 

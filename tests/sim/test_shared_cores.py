@@ -23,11 +23,10 @@ from swell.sim.job import SimJob
 from swell.sim.loss_curves import ExponentialApproach, JobLoss
 from swell.sim.occurrence import NodeFails, NodeReturns, Occurrence
 from swell.sim.segments import SegmentLog
-from swell.sim.shared_cores import CoreDivision
 from swell.sim.simulate import cluster
 
 CURVE = ExponentialApproach(2.0, 0.5, 25.0)
-QUOTA = CoreDivision(cpu_shares=ShareMode.QUOTA)
+QUOTA = ShareMode.QUOTA
 
 
 def test_ten_equal_jobs_on_two_cores_go_at_a_fifth_of_their_speed() -> None:
@@ -75,15 +74,9 @@ def test_a_share_that_changes_counts_from_that_moment_on() -> None:
 
 def test_as_quotas_shares_bind_though_others_are_idle() -> None:
     schedule: Schedule = {"a": [(0.0, 0.25)]}
-    ends = ends_s(share_cores([lone("a", 100)], schedule, cores=1.0, sharing=QUOTA))
+    ends = ends_s(share_cores([lone("a", 100)], schedule, cores=1.0, cpu_shares=QUOTA))
     assert ends == pytest.approx({"a": 400.0})
     assert ends_s(share_cores([lone("a", 100)], schedule, cores=1.0)) == pytest.approx({"a": 100.0})
-
-
-def test_neighbours_take_more_than_cores() -> None:
-    sharing = CoreDivision(interference_share=0.25)
-    ends = ends_s(share_cores([lone("a", 100), lone("b", 100)], cores=16.0, sharing=sharing))
-    assert ends == pytest.approx({"a": 125.0, "b": 125.0})
 
 
 def test_a_gang_over_two_nodes_goes_as_its_slower_part_does() -> None:

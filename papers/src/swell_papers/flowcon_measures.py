@@ -16,7 +16,6 @@ from swell.sim.change_cost import AsMeasured
 from swell.sim.gangs import GangTimings
 from swell.sim.job import SimJob
 from swell.sim.loss_curves import JobLoss, MeasuredCurve
-from swell.sim.shared_cores import CoreDivision
 from swell.sim.true_speed import TrueSpeed
 from swell_papers.live_run import LiveJob, LiveRun
 from swell_papers.simulated_rerun import Rerun, completion_s, rerun
@@ -190,7 +189,7 @@ class SharedRun:
             [_sim_job(job, self.courses[job.part.name].step_cpu_s / used_cores) for job in self.run.jobs],
             AsMeasured(unprofiled_start_s=float(np.mean([one.at_s[0] for one in self.courses.values()]))),
             GangTimings(report_s=REPORT_S, grain_steps=1.0),
-            sharing=CoreDivision(cpu_shares=ShareMode(self._limits)),
+            cpu_shares=ShareMode(self._limits),
         )
 
 

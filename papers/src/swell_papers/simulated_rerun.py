@@ -16,6 +16,7 @@ from swell.core.saved_kinds import read_one_kind
 from swell.model.errors import InvalidInput
 from swell.model.event import JobSubmitted
 from swell.model.job import Phase
+from swell.model.share_mode import ShareMode
 from swell.model.view import JobView
 from swell.scheduler import new_core
 from swell.settings import make_settings
@@ -26,7 +27,6 @@ from swell.sim.occurrence import EventArrives, Occurrence
 from swell.sim.platform_state import PlatformState, sim_job
 from swell.sim.recorder import TurnRecorder
 from swell.sim.resumed import ResumedWorld
-from swell.sim.shared_cores import BY_WEIGHT, CoreDivision
 from swell.throughput.belief import FittedBelief
 from swell_papers.experiment import Claim, Context, Key, Measure, Paper, Results, Study
 from swell_papers.findings import Cell, Table, table
@@ -89,7 +89,7 @@ def rerun(
     cost: AsMeasured,
     timings: GangTimings,
     nodes: Sequence[tuple[float, Occurrence]] = (),
-    sharing: CoreDivision = BY_WEIGHT,
+    cpu_shares: ShareMode = ShareMode.WEIGHT,
     listen: Callable[[PlatformCore], None] = lambda core: None,
 ) -> Rerun:
     """Simulate the same submissions from the state in which the live head was.
@@ -114,7 +114,7 @@ def rerun(
         for job in jobs
     ]
     others = [*submissions, *nodes]
-    world = ResumedWorld(standing, core.under_way(), cost, jobs, others, end_turn, timings, sharing)
+    world = ResumedWorld(standing, core.under_way(), cost, jobs, others, end_turn, timings, cpu_shares)
     loop.run(world, recorder, core)
     views = {**{view.id: view for view in core.views()}, **recorder.ended}
     return Rerun(run, tuple(Twin(job, views[job.view.id]) for job in run.jobs))

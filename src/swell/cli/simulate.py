@@ -15,7 +15,6 @@ from swell.cli.simulate_conditions import Cluster, Format, PoolOptions, Quotas, 
 from swell.model.errors import InvalidInput
 from swell.settings import DEFAULT_POLICY
 from swell.sim.conditions import Conditions
-from swell.sim.shared_cores import CoreDivision
 from swell.sim.traces.rules import FillRules
 
 if TYPE_CHECKING:
@@ -122,7 +121,6 @@ Set = Annotated[
     list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Scheduler setting; may be repeated.")
 ]
 ConditionOptions = Annotated[dict[str, Any], declared_options(Conditions)]
-CoreOptions = Annotated[dict[str, Any], declared_options(CoreDivision)]
 FillOptions = Annotated[dict[str, Any], declared_options(FillRules)]
 Bound = Annotated[
     bool,
@@ -179,7 +177,6 @@ def simulate(
     profiles: Profiles = "law",
     cluster: Cluster = None,
     truth: ConditionOptions,
-    sharing: CoreOptions,
     quota: Quotas = None,
     borrowed: PoolOptions,
     filling: FillOptions,
@@ -207,7 +204,6 @@ def simulate(
         **nodes_of(cluster, borrowed.read()),
         **truth,
         seed=rules.seed,
-        sharing=CoreDivision(**sharing),
         quotas=quotas,
     )
     names = policy_names(policy)

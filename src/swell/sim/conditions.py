@@ -20,7 +20,9 @@ from swell.model.node import Node
 from swell.model.option import option
 from swell.model.quota import Quota
 from swell.model.quota_words import told_tenant
+from swell.model.share_mode import ShareMode
 from swell.sim.change_cost import change_cost
+from swell.sim.contention import parse_share_mode
 from swell.sim.faults import node_failures
 from swell.sim.gangs import GangTimings
 from swell.sim.injected_faults import NO_FAULTS, FaultRates, InjectedFaults, parse_fault_rates
@@ -30,7 +32,6 @@ from swell.sim.occurrence import EventArrives, Occurrence
 from swell.sim.pool import Pool
 from swell.sim.profiles.profile_set import ProfileSet
 from swell.sim.report import Shape, Truth
-from swell.sim.shared_cores import BY_WEIGHT, CoreDivision
 from swell.sim.simulate import MAX_DEVICES, Scenario, cluster
 from swell.sim.traces.record import plural
 from swell.sim.traces.workload import Workload
@@ -91,7 +92,16 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True):
             "Cores of each node of --cluster, which the jobs on it share. Default: each device has its own.",
         ),
     ] = None
-    sharing: CoreDivision = BY_WEIGHT  #: of the cores of a node
+    cpu_shares: Annotated[
+        ShareMode,
+        option(
+            "MODE",
+            "What a job's CPU share means: weight (others get what a job does not use) or quota (it gets no "
+            "more than its share of all cores). Default: weight.",
+            parse=parse_share_mode,
+            is_rare=True,
+        ),
+    ] = ShareMode.WEIGHT
     report_s: float | None = None  #: between two reports of a job; None: as often as is needed
     node_mtbf_s: Annotated[
         float | None,
@@ -170,7 +180,7 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True):
 
     def _check_cores(self) -> None:
         if self.cores is None:
-            if self.sharing != BY_WEIGHT:
+            if self.cpu_shares is not ShareMode.WEIGHT:
                 raise InvalidInput("--cpu-shares is about the cores of a node; give --cores")
         elif not self.nodes and not self.kinds:
             raise InvalidInput("--cores is about owned nodes; give --cluster, or leave it out")
@@ -241,7 +251,7 @@ def set_up(workload: Workload, profiles: ProfileSet, conditions: Conditions) -> 
         others=others,
         faults=InjectedFaults(conditions.fault_rates, conditions.seed),
         pool=_pool_beside(nodes, conditions.pool, kind),
-        sharing=conditions.sharing,
+        cpu_shares=conditions.cpu_shares,
     )
 
 
@@ -323,7 +333,7 @@ def truth_of(
         seed=conditions.seed,
         refused=conditions.refused,
         cores=conditions.cores,
-        sharing=None if conditions.cores is None else conditions.sharing,
+        cpu_shares=None if conditions.cores is None else conditions.cpu_shares,
         quotas=conditions.quotas,
         offline_bound=offline_bound,
         settings=dict(settings),

@@ -2,27 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from itertools import accumulate
-from typing import NamedTuple
 
 from swell.model.share_mode import ShareMode
-
-
-class CorePace(NamedTuple):
-    """What its neighbours leave a gang."""
-
-    core_share: float = 1.0  #: cores that it gets / cores that it would use alone
-    slowdown: float = 1.0  #: factor on its speed beside that
-
-    @property
-    def factor(self) -> float:
-        """Factor on the gang's speed."""
-        return self.core_share * self.slowdown
-
-
-ALONE = CorePace()
 
 
 def by_weight(cores: float, demands: Sequence[float], weights: Sequence[float]) -> list[float]:
@@ -73,15 +56,8 @@ RULES: dict[ShareMode, Callable[[float, Sequence[float], Sequence[float]], list[
 }
 
 
-def slowdown(part: float, interference_share: float) -> float:
-    """Factor on the speed of a gang with this part of the cores in use, beside what cores it gets.
-
-    Each halving of its part makes its steps longer by `interference_share` of their time alone, also where
-    there are cores enough: gangs share caches and memory bandwidth too. Where they share a core, the longer
-    others have a core in between, the more of the caches is theirs. (Measured with up to ten gangs on one
-    core; see docs/results/flowcon.md.)
-
-    Args:
-        part: cores that it gets / cores that all gangs on the node get, in (0, 1].
-    """
-    return 1.0 / (1.0 - interference_share * math.log2(min(part, 1.0)))
+def parse_share_mode(text: str) -> ShareMode:
+    """Raises ValueError for one that is not simulated."""
+    if text not in [*RULES]:
+        raise ValueError(f"{text!r} is not known; choose one of {', '.join(RULES)}")
+    return ShareMode(text)

@@ -12,7 +12,6 @@ from swell.model.job import LOSS
 from swell.model.target import PLAIN_CONFIGURATION, Configuration, Target
 from swell.model.usage import GangUsage
 from swell.sim.checkpoint_cycle import CheckpointCycle, WastedTime
-from swell.sim.contention import ALONE, CorePace
 from swell.sim.job import SimJob
 
 #: Of a step: so little is nothing, for progress is summed up from pieces.
@@ -40,7 +39,7 @@ class Training:
     changed_s: float = -math.inf  #: when it last became what it is
     change_pause_s: float = 0.0  #: that it pays for what changed then
     mark: int = 0  #: raised by everything of its own that makes an expected end wrong
-    pace: CorePace = ALONE  #: what its neighbours leave it
+    pace: float = 1.0  #: factor on its speed, of the cores that its neighbours leave it
     num_paces: int = 0  #: that it has had before
     cpu_s: float = 0.0  #: CPU time that it has used, of a job whose loss is told
     change: Upcoming | None = None
@@ -87,7 +86,7 @@ class Training:
     @property
     def used_cores(self) -> float:
         """While it trains."""
-        return self.pace.core_share * self.job.cores_per_worker * self.num_workers
+        return self.pace * self.job.cores_per_worker * self.num_workers
 
     @property
     def usage(self) -> GangUsage | None:
@@ -104,7 +103,7 @@ class Training:
         value, metric = self.job.loss.reported(math.floor(self.steps + WHOLE)), self.job.spec.metric
         return {"loss": value} if metric == LOSS else {"metrics": {metric: value}}
 
-    def go_at(self, pace: CorePace, now_s: float) -> None:
+    def go_at(self, pace: float, now_s: float) -> None:
         """Train from now on at the pace that its neighbours on shared cores leave it."""
         self.advance(now_s)
         self.pace = pace
@@ -173,7 +172,7 @@ class Training:
     def true_rate_per_s(self) -> float:
         """True steps/s at its workers (at least one), batch, pace and progress, whether it trains or not."""
         share = 1.0 if self.cycle is None else self.cycle.training_share
-        return self._undisturbed_rate_per_s * self.pace.factor * share
+        return self._undisturbed_rate_per_s * self.pace * share
 
     @property
     def _undisturbed_rate_per_s(self) -> float:

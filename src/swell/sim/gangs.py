@@ -28,6 +28,7 @@ from swell.model.event import (
 )
 from swell.model.job import Elasticity
 from swell.model.node import Node
+from swell.model.share_mode import ShareMode
 from swell.model.target import Target
 from swell.sim.agenda import Agenda
 from swell.sim.change_cost import ChangeCost, GangChange
@@ -36,7 +37,7 @@ from swell.sim.gang import WHOLE, Training, Upcoming
 from swell.sim.injected_faults import MESSAGE, InjectedFaults
 from swell.sim.job import SimJob
 from swell.sim.segments import UNLOGGED, TrainingLog
-from swell.sim.shared_cores import CoreDivision, SharedCores
+from swell.sim.shared_cores import SharedCores
 from swell.sim.usage_tally import UsageTally
 
 #: What a live gang says each second is news at first, and less and less so: a simulated one reports after so
@@ -351,11 +352,11 @@ class SimGangs:
         self._expect_end(training, now_s)
 
     # ------------------------------------------------------------ neighbours on a node
-    def join(self, node: Node, sharing: CoreDivision) -> None:
+    def join(self, node: Node, cpu_shares: ShareMode) -> None:
         """The node is there from now on."""
         self._node_of |= dict.fromkeys(node.devices, node.name)
         if node.cores is not None:
-            self._cores = self._cores or SharedCores(sharing)
+            self._cores = self._cores or SharedCores(cpu_shares)
             self._cores.add(node, node.cores)
 
     def contends(self, job_id: str, now_s: float) -> None:

@@ -15,9 +15,10 @@ from swell.core.state import Saved, job_sizes
 from swell.core.table import LEAST_REMAINING_SHARE, LEAST_REMAINING_STEPS
 from swell.model.job import Elasticity, Profile
 from swell.model.options import Sizes
+from swell.model.share_mode import ShareMode
 from swell.sim.gang import Training
 from swell.sim.job import SimJob
-from swell.sim.shared_cores import BY_WEIGHT, SharedCores
+from swell.sim.shared_cores import SharedCores
 from swell.sim.true_speed import TrueSpeed
 from swell.throughput.crossing import NO_CROSSING, Crossing
 
@@ -55,7 +56,7 @@ def undisturbed(standing: PlatformState) -> PlatformState:
     """The same with jobs as fast as they would be alone: what gangs have reported is their speed beside those
     with which they share cores.
     """
-    cores = SharedCores(BY_WEIGHT)
+    cores = SharedCores(ShareMode.WEIGHT)
     for node in standing.saved.cluster.nodes:
         if node.cores is not None:
             cores.add(node, node.cores)
@@ -65,7 +66,7 @@ def undisturbed(standing: PlatformState) -> PlatformState:
     jobs = dict(standing.jobs)
     for record in standing.saved.records:
         if record.id in paces and record.progress.reported is not None:
-            speed = jobs[record.id].speed.times(1.0 / paces[record.id].factor)
+            speed = jobs[record.id].speed.times(1.0 / paces[record.id])
             jobs[record.id] = replace(jobs[record.id], speed=speed)
     return replace(standing, jobs=jobs)
 

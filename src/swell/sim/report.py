@@ -10,12 +10,12 @@ import msgspec
 
 from swell.model.job import AfterRefusal
 from swell.model.quota import Quota
+from swell.model.share_mode import ShareMode
 from swell.sim.injected_faults import FaultRates
 from swell.sim.kind_nodes import KindNodes
 from swell.sim.metrics import Metrics
 from swell.sim.outcome import JobOutcome
 from swell.sim.segments import holdings, pauses, starts
-from swell.sim.shared_cores import CoreDivision
 
 
 class Shape(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -58,7 +58,7 @@ class Truth(msgspec.Struct, frozen=True, kw_only=True):
     pool: str | None = None  #: log of the nodes that were borrowed
     refused: AfterRefusal = AfterRefusal.END  #: what became of strict jobs that were refused
     cores: float | None = None  #: of each owned node, which jobs share; None: each device had its own
-    sharing: CoreDivision | None = None  #: how they did
+    cpu_shares: ShareMode | None = None  #: how they did
     quotas: dict[str, Quota] = {}  #: of devices, by tenant
 
 

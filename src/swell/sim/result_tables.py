@@ -95,8 +95,8 @@ def _faults(truth: Truth) -> str:
     """What a run has only if somebody asked for it."""
     text = f", profile error {truth.profile_error:g}" if truth.profile_error else ""
     text += ", refused jobs end" if truth.refused == "end" else ""
-    if (sharing := truth.sharing) is not None:
-        text += f", {truth.cores:g} cores a node by {sharing.cpu_shares}"
+    if truth.cpu_shares is not None:
+        text += f", {truth.cores:g} cores a node by {truth.cpu_shares}"
     if truth.node_mtbf_s is not None and truth.node_mttr_s is not None:
         text += f", a node fails every {span(truth.node_mtbf_s)} for {span(truth.node_mttr_s)}"
     rates = ((name, getattr(truth.fault_rates, name)) for name in truth.fault_rates.__struct_fields__)

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterable, Sequence
 from swell.model.command import AnyCommand, WakeAt
 from swell.model.job import Phase
 from swell.model.node import Node
+from swell.model.share_mode import ShareMode
 from swell.sim.change_cost import ChangeCost
 from swell.sim.gangs import GangTimings
 from swell.sim.job import SimJob
 from swell.sim.occurrence import Occurrence
 from swell.sim.platform_state import PlatformState, asked_s
-from swell.sim.shared_cores import BY_WEIGHT, CoreDivision
 from swell.sim.world import SimulatedWorld
 
 
@@ -23,7 +23,7 @@ class ResumedWorld(SimulatedWorld):
         under_way: `PlatformCore.under_way` of the head that goes on in this world.
         jobs: further ones, which the head does not know; `others` tells of their submissions.
         others: what else happens: (time, occurrence).
-        sharing: how gangs divide the cores of nodes.
+        cpu_shares: how gangs divide the cores of nodes.
     """
 
     def __init__(
@@ -35,13 +35,13 @@ class ResumedWorld(SimulatedWorld):
         others: Iterable[tuple[float, Occurrence]] = (),
         end_turn: Callable[[float], None] = lambda now_s: None,
         timings: GangTimings | None = None,
-        sharing: CoreDivision = BY_WEIGHT,
+        cpu_shares: ShareMode = ShareMode.WEIGHT,
     ) -> None:
         self._standing = standing
         self._under_way = under_way
         everybody = [*standing.jobs.values(), *jobs]
         nodes = standing.saved.cluster.nodes
-        super().__init__(nodes, everybody, cost, timings, others, end_turn, sharing=sharing)
+        super().__init__(nodes, everybody, cost, timings, others, end_turn, cpu_shares=cpu_shares)
 
     def _open(
         self, nodes: Sequence[Node], jobs: Iterable[SimJob], others: Iterable[tuple[float, Occurrence]]

@@ -2,42 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Annotated
-
-import msgspec
+from collections.abc import Iterator, Mapping, Sequence
 
 from swell.model.node import Node
-from swell.model.option import option
 from swell.model.share_mode import ShareMode
-from swell.sim.contention import ALONE, RULES, CorePace, slowdown
+from swell.sim.contention import RULES
 from swell.sim.gang import Training
-
-
-def _share_mode(text: str) -> ShareMode:
-    if text not in [*RULES]:
-        raise ValueError(f"{text!r} is not known; choose one of {', '.join(RULES)}")
-    return ShareMode(text)
-
-
-class CoreDivision(msgspec.Struct, frozen=True, kw_only=True):
-    """How the cores of a node are divided among the gangs that are busy on it."""
-
-    cpu_shares: Annotated[
-        ShareMode,
-        option(
-            "MODE",
-            "What a job's CPU share means: weight (others get what a job does not use) or quota (it gets no "
-            "more than its share of all cores). Default: weight.",
-            parse=_share_mode,
-            is_rare=True,
-        ),
-    ] = ShareMode.WEIGHT
-    #: Of a step's time alone, that each halving of a gang's part of the cores adds: see `slowdown`.
-    interference_share: float = 0.0
-
-
-BY_WEIGHT = CoreDivision()
 
 
 class SharedCores:
@@ -47,9 +17,8 @@ class SharedCores:
     that: what its other workers leave unused while they wait is not given away.
     """
 
-    def __init__(self, sharing: CoreDivision) -> None:
-        self._sharing = sharing
-        self._divide = RULES[sharing.cpu_shares]
+    def __init__(self, cpu_shares: ShareMode) -> None:
+        self._divide = RULES[cpu_shares]
         self._cores: dict[str, float] = {}  #: of a node
         self._node_of: dict[str, str] = {}  #: of a device
         self._gangs: dict[str, dict[str, Training]] = {}  #: node -> job id -> gang that is busy there
@@ -66,8 +35,8 @@ class SharedCores:
         """The gang is new, is no more, or trains otherwise than before."""
         self._noted[training.job.id] = training
 
-    def settle(self, now_s: float) -> Iterator[tuple[Training, CorePace]]:
-        """Gangs that go at another pace from now on."""
+    def settle(self, now_s: float) -> Iterator[tuple[Training, float]]:
+        """Gangs that go at another pace from now on: factors on their speed."""
         if not self._noted:
             return
         touched = dict.fromkeys(name for one in self._noted.values() for name in self._move(one, now_s))
@@ -77,7 +46,7 @@ class SharedCores:
         names = dict.fromkeys(name for job_id in busy for name in self._nodes.get(job_id, ()))
         divided = {name: self._divided(name) for name in names}
         for job_id, training in busy.items():
-            pace = _slowest(divided[name][job_id] for name in self._nodes.get(job_id, ()))
+            pace = min((divided[name][job_id] for name in self._nodes.get(job_id, ())), default=1.0)
             if pace != training.pace:
                 yield training, pace
 
@@ -95,15 +64,14 @@ class SharedCores:
             self._gangs[name][job_id] = training
         return (*left, *names)
 
-    def _divided(self, name: str) -> Mapping[str, CorePace]:
+    def _divided(self, name: str) -> Mapping[str, float]:
         """Return the pace of each gang on this node, by job id."""
         gangs = self._gangs[name]
         demands = [self._demand(one, name) for one in gangs.values()]
         shares = [one.configuration.share or 1.0 for one in gangs.values()]
         given = self._divide(self._cores[name], demands, shares)
-        used, interference_share = sum(given), self._sharing.interference_share
         return {
-            job_id: CorePace(1.0 if got == demand else got / demand, slowdown(got / used, interference_share))
+            job_id: 1.0 if got == demand else got / demand
             for job_id, got, demand in zip(gangs, given, demands, strict=True)
         }
 
@@ -115,7 +83,3 @@ class SharedCores:
 
 def _is_busy(training: Training, now_s: float) -> bool:
     return training.rate_per_s > 0.0 and training.resumes_s <= now_s
-
-
-def _slowest(paces: Iterable[CorePace]) -> CorePace:
-    return min(paces, key=lambda pace: pace.factor, default=ALONE)

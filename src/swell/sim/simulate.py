@@ -13,6 +13,7 @@ from swell.core.kinds import named_kinds
 from swell.core.platform_core import PlatformCore
 from swell.model.islands import Islands
 from swell.model.node import Node
+from swell.model.share_mode import ShareMode
 from swell.model.view import JobView
 from swell.sim.change_cost import ChangeCost
 from swell.sim.gangs import GangTimings
@@ -25,7 +26,6 @@ from swell.sim.outcome import SimOutcome
 from swell.sim.pool import KeptDevices, Pool
 from swell.sim.recorder import TurnRecorder
 from swell.sim.segments import UNLOGGED, SegmentLog, Unlogged
-from swell.sim.shared_cores import BY_WEIGHT, CoreDivision
 from swell.sim.world import SimulatedWorld
 
 #: Each is a thing that the head knows by name: ten times what decisions are measured on is as far as it goes.
@@ -43,7 +43,7 @@ class Scenario:
     others: Sequence[tuple[float, Occurrence]] = ()
     faults: InjectedFaults = NOTHING_FAILS
     pool: Pool | None = None  #: nodes that are borrowed while they are idle
-    sharing: CoreDivision = BY_WEIGHT  #: of the cores of nodes that say how many they have
+    cpu_shares: ShareMode = ShareMode.WEIGHT  #: of the cores of nodes that say how many they have
 
     @property
     def num_owned(self) -> int:
@@ -117,7 +117,7 @@ def simulate(
         end_turn,
         scenario.faults,
         log,
-        scenario.sharing,
+        scenario.cpu_shares,
     )
     begun_s = time.process_time()
     loop.run(world, recorder, core)

@@ -28,6 +28,7 @@ from swell.model.event import (
     Woke,
 )
 from swell.model.node import Node
+from swell.model.share_mode import ShareMode
 from swell.sim.agenda import Agenda
 from swell.sim.change_cost import ChangeCost
 from swell.sim.checkpoint_cycle import WastedTime
@@ -36,7 +37,6 @@ from swell.sim.injected_faults import MESSAGE, NOTHING_FAILS, InjectedFaults
 from swell.sim.job import SimJob
 from swell.sim.occurrence import EventArrives, NodeFails, NodeReturns, Occurrence
 from swell.sim.segments import UNLOGGED, TrainingLog
-from swell.sim.shared_cores import BY_WEIGHT, CoreDivision
 from swell.sim.usage_tally import UsageTally
 
 #: A head that does nothing but ask to be woken, with nothing else to come, is woken no more often.
@@ -56,7 +56,7 @@ class SimulatedWorld:
         end_turn: called after each turn, with its time.
         faults: which trial runs and changes of gangs fail, and which changes lose a worker.
         log: is told what gangs hold and do.
-        sharing: how gangs divide the cores of nodes that say how many they have.
+        cpu_shares: how gangs divide the cores of nodes that say how many they have.
     """
 
     def __init__(
@@ -69,9 +69,9 @@ class SimulatedWorld:
         end_turn: Callable[[float], None] = lambda now_s: None,
         faults: InjectedFaults = NOTHING_FAILS,
         log: TrainingLog = UNLOGGED,
-        sharing: CoreDivision = BY_WEIGHT,
+        cpu_shares: ShareMode = ShareMode.WEIGHT,
     ) -> None:
-        self._sharing = sharing
+        self._cpu_shares = cpu_shares
         self._faults = faults
         self.now_s = 0.0
         self._end_turn = end_turn
@@ -87,7 +87,7 @@ class SimulatedWorld:
         self._nodes = {node.name: node for node in nodes}
         self._failed_s: dict[str, float] = {}  #: node -> since when it is gone, of which no event has told
         for node in nodes:
-            self._gangs.join(node, sharing)
+            self._gangs.join(node, cpu_shares)
         self._wake_s = math.inf
         self._num_idle_wakes = 0
         self._open(nodes, jobs, others)
@@ -269,5 +269,5 @@ class SimulatedWorld:
         if node.name not in self._nodes:
             self._nodes[node.name] = node
             self._devices |= frozenset(node.devices)
-            self._gangs.join(node, self._sharing)
+            self._gangs.join(node, self._cpu_shares)
             self._told.append(NodeJoined(at_s=now_s, node=node))
