@@ -25,7 +25,6 @@ from swell.model.event import (
     Outcome,
     StepsReported,
     Woke,
-    WorkersLost,
 )
 from swell.model.options import Domain
 from swell.model.plan import Allocation
@@ -106,9 +105,6 @@ class Stand:
 
     def resized(self, generation: int, steps: int = 0) -> Sequence[AnyCommand]:
         return self.say(self._answer(GangResized, generation, steps=steps, pids=()))
-
-    def lost(self, generation: int) -> Sequence[AnyCommand]:
-        return self.say(self._answer(WorkersLost, generation, devices=("n0.0",), message="gone"))
 
     def _answer(self, kind: Callable[..., AnyEvent], generation: int, **fields: Any) -> AnyEvent:
         return kind(at_s=self.now_s, job_id="a", generation=generation, **fields)

@@ -13,7 +13,7 @@ from swell.model.lengths import span
 from swell.model.options import Domain, Sizes
 from swell.model.plan import Allocation
 from swell.model.snapshot import Snapshot
-from swell.policies.policy import Policy
+from swell.policies.policy import Policy, switch
 from swell.policies.unpromised import chosen_without_promises
 from swell.solvers.knapsack import best_options
 
@@ -45,10 +45,7 @@ EfficiencyShare = Annotated[
         "weigh the two.",
     ),
 ]
-Corrected = Annotated[
-    int,
-    Meta(ge=0, le=1, description="1: a change costs the work that is not done at the new size then."),
-]
+Corrected = Annotated[int, switch("1: a change costs the work that is not done at the new size then.")]
 
 
 #: Of a value: what a job of the highest priority gains in it, so that it wins ties.

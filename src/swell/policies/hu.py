@@ -13,7 +13,7 @@ from swell.model.lengths import span
 from swell.model.options import Options
 from swell.model.plan import Allocation
 from swell.model.snapshot import Memory, Snapshot
-from swell.policies.policy import Period, Policy
+from swell.policies.policy import Period, Policy, switch
 from swell.policies.unpromised import chosen_without_promises
 from swell.solvers.horizon import BestPlans, HorizonProblem, best_plans
 from swell.solvers.knapsack import NO_OPTION, best_options
@@ -31,12 +31,7 @@ OverdueShare = Annotated[
 ]
 
 HorizonEnd = Annotated[
-    int,
-    Meta(
-        ge=0,
-        le=1,
-        description="1: only what is done by the end of the last step counts; 0: by the end of each step.",
-    ),
+    int, switch("1: only what is done by the end of the last step counts; 0: by the end of each step.")
 ]
 #: Remembered: workers of each job that was given any, and 0 of those that lost theirs.
 WORKERS = "workers"

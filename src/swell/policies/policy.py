@@ -20,6 +20,11 @@ Period = Annotated[
 ]
 
 
+def switch(description: str) -> msgspec.Meta:
+    """Return the metadata of a parameter that is 0 or 1."""
+    return msgspec.Meta(ge=0, le=1, description=description)
+
+
 class Policy(Registered, kw_only=True):
     """A policy is a value: its fields are its parameters, its class variables what it declares.
 

@@ -14,15 +14,12 @@ from swell.model.options import NO_OPTION, Domain, FixedBatch, Sizes
 from swell.model.plan import Allocation, Refusal
 from swell.model.snapshot import Memory, Snapshot
 from swell.policies.levels import all_levels
-from swell.policies.policy import Period, Policy
+from swell.policies.policy import Period, Policy, switch
 from swell.policies.unpromised import without_promises
 from swell.solvers.knapsack import best_options
 
 MostDevices = Annotated[int, Meta(ge=1, description="Most devices of a job.")]
-Drops = Annotated[
-    int,
-    Meta(ge=0, le=1, description="1: jobs that do not fit at a decision are refused; 0: they wait."),
-]
+Drops = Annotated[int, switch("1: jobs that do not fit at a decision are refused; 0: they wait.")]
 EndedShare = Annotated[
     float,
     Meta(
@@ -34,11 +31,9 @@ EndedShare = Annotated[
 ]
 WeighsEfficiency = Annotated[
     int,
-    Meta(
-        ge=0,
-        le=1,
-        description="1: batches and sizes by goodput, which is throughput times the statistical efficiency "
-        "that the measured noise of gradients gives each batch; 0: by throughput.",
+    switch(
+        "1: batches and sizes by goodput, which is throughput times the statistical efficiency "
+        "that the measured noise of gradients gives each batch; 0: by throughput."
     ),
 ]
 FixedBatches = Annotated[

@@ -5,22 +5,18 @@ from __future__ import annotations
 from typing import Annotated
 
 import numpy as np
-from msgspec import Meta
 
 from swell.arrays import IntArray
 from swell.model.options import Domain, Sizes
 from swell.model.plan import Allocation
 from swell.model.snapshot import Snapshot
 from swell.policies.bftrainer import MaxTrainers, first_come
-from swell.policies.policy import Policy
+from swell.policies.policy import Policy, switch
 from swell.policies.unpromised import chosen_without_promises
 from swell_papers.policies.hu_greedy import size_within
 
 SpreadRemainder = Annotated[
-    int,
-    Meta(
-        ge=0, le=1, description="Remainder of the division: 0 for the first job, 1 for one job after another."
-    ),
+    int, switch("Remainder of the division: 0 for the first job, 1 for one job after another.")
 ]
 
 

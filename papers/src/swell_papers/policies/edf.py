@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Annotated
 
 import numpy as np
-from msgspec import Meta
 
 from swell.arrays import IntArray
 from swell.model.plan import Allocation
@@ -15,7 +14,7 @@ from swell.policies.elasticflow.promises import PromisePlanner, Promises, all_fr
 from swell.policies.elasticflow.shares import Queue, by_savings, share
 from swell.policies.elasticflow.standing import NONE, remembered, to_remember
 from swell.policies.levels import Levels, all_levels, useful_levels
-from swell.policies.policy import Policy
+from swell.policies.policy import Policy, switch
 from swell.policies.unpromised import without_promises
 from swell.solvers.filling import copy_of, no_plans
 from swell.solvers.marginal import raise_in_order
@@ -25,18 +24,12 @@ from swell.solvers.profile.plans import AS_PLANNED, MOMENT_S, Plans
 NUM_AT_ONCE = 16
 
 Largest = Annotated[
-    int,
-    Meta(
-        ge=0, le=1, description="1: a job gets the largest size that it may have, be it slower than another."
-    ),
+    int, switch("1: a job gets the largest size that it may have, be it slower than another.")
 ]
 Elastic = Annotated[
     int,
-    Meta(
-        ge=0,
-        le=1,
-        description="1: a job gets the least share that meets its deadline, and spare devices go where they "
-        "help most.",
+    switch(
+        "1: a job gets the least share that meets its deadline, and spare devices go where they help most."
     ),
 ]
 

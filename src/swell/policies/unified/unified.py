@@ -23,7 +23,7 @@ from swell.policies.elasticflow.shares import Queue, Ranking, Shares, by_savings
 from swell.policies.elasticflow.standing import NONE, remembered_soft, to_remember, written
 from swell.policies.flowcon_fit import FlowConFit
 from swell.policies.levels import Levels, useful_levels
-from swell.policies.policy import Policy
+from swell.policies.policy import Policy, switch
 from swell.policies.unified.changes import charge_changes
 from swell.policies.unified.gains import GAINS
 from swell.solvers.filling import copy_of
@@ -55,12 +55,8 @@ GainName = Annotated[
     str,
     Meta(description=f"What jobs without a deadline gain by: {', '.join(sorted([*GAINS, SAVINGS]))}."),
 ]
-OpenBatches = Annotated[
-    int, Meta(ge=0, le=1, description="1: jobs that leave their batch open have the best one of each size.")
-]
-ShareCores = Annotated[
-    int, Meta(ge=0, le=1, description="1: where devices share fewer cores, these are divided among the jobs.")
-]
+OpenBatches = Annotated[int, switch("1: jobs that leave their batch open have the best one of each size.")]
+ShareCores = Annotated[int, switch("1: where devices share fewer cores, these are divided among the jobs.")]
 
 
 class Unified(Policy):
