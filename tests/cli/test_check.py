@@ -22,8 +22,7 @@ from tests.train.fake_agent import fork_script
 
 from swell.cli import main
 from swell.executors.local import script_check
-from swell.model.findings import JobFinding
-from swell.model.job import Phase
+from swell.model.job import JobFinding, Phase
 from swell.model.view import JobView
 
 pytest.importorskip("torch")

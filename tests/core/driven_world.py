@@ -19,8 +19,7 @@ from swell.model.event import (
     NodeLost,
     NodeWarned,
 )
-from swell.model.findings import JobFinding
-from swell.model.job import JobSpec
+from swell.model.job import JobFinding, JobSpec
 from swell.model.node import Node
 from swell.sim.change_cost import AsMeasured
 from swell.sim.gang import Training

@@ -10,8 +10,7 @@ from tests.core.head import Head
 from tests.examples import share_of_examples
 
 from swell.model.event import DifferencesAccepted
-from swell.model.findings import JobFinding
-from swell.model.job import JobSpec
+from swell.model.job import JobFinding, JobSpec
 
 TOKENS = JobFinding(name="weighted-mean", text="the loss is a mean over tokens", place="train.py:7")
 CLIP = JobFinding(name="clip-in-loop", text="each worker clips its own")

@@ -17,10 +17,9 @@ from tests.core.fakes import Fixed, spec
 from swell.core.record import JobUsage
 from swell.model.command import AnyCommand, LaunchGang, Reconfigure
 from swell.model.event import GangStarted
-from swell.model.learning import Learning
 from swell.model.options import Domain
 from swell.model.plan import Allocation
-from swell.model.snapshot import Snapshot
+from swell.model.snapshot import Learning, Snapshot
 from swell.model.target import Configuration
 from swell.model.usage import GangUsage, total_usage
 

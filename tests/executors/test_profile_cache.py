@@ -10,8 +10,7 @@ from tests.executors.puppets import make_spec
 from swell.executors.controller.profile_cache import ProfileCache
 from swell.model.code import CodeFile, CodeTree, tree_path
 from swell.model.command import ProfileJob
-from swell.model.findings import JobFinding
-from swell.model.job import BetweenSteps, EndCondition, Profile
+from swell.model.job import BetweenSteps, EndCondition, JobFinding, Profile
 
 PROFILE = Profile(
     device_kind="cpu",

@@ -15,8 +15,7 @@ from tests.store.views import job_view
 
 from swell.api.role import Role
 from swell.api.user_list import OWNER, Caller
-from swell.model.findings import JobFinding
-from swell.model.job import Phase
+from swell.model.job import JobFinding, Phase
 from swell.model.view import JobView, Story
 from swell.store.curve import CurvePoint
 from swell.tally import tally_of

@@ -11,10 +11,9 @@ import numpy as np
 from hypothesis import strategies as st
 from tests.examples import pick
 
-from swell.model.learning import Learning
 from swell.model.options import Options
 from swell.model.plan import Allocation
-from swell.model.snapshot import BEST_EFFORT, SOFT, STRICT, Snapshot
+from swell.model.snapshot import BEST_EFFORT, SOFT, STRICT, Learning, Snapshot
 
 NOW_S = 1_000.0
 

@@ -25,7 +25,7 @@ from swell.wire.findings import is_unchecked
 
 if TYPE_CHECKING:
     from swell.model.event import JobSubmitted
-    from swell.model.findings import JobFinding
+    from swell.model.job import JobFinding
     from swell.model.throughput import EstimateSource, JobThroughput
 from swell.model.view import JobView
 

@@ -66,8 +66,7 @@ from swell.model.event import (
     WorkersLost,
 )
 from swell.model.failure import failure_sentence
-from swell.model.findings import JobFinding
-from swell.model.job import LOSS, Elasticity, Phase
+from swell.model.job import LOSS, Elasticity, JobFinding, Phase
 from swell.model.lengths import relative, span
 from swell.model.resize import Verdict
 from swell.model.sizes import format_bytes

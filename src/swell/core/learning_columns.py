@@ -10,7 +10,7 @@ import numpy as np
 from swell.arrays import FloatArray, read_only
 from swell.core.record import JobRecord
 from swell.model.cluster import Cluster
-from swell.model.learning import Learning
+from swell.model.snapshot import Learning
 
 
 def learning_of(records: Sequence[JobRecord], cluster: Cluster) -> Learning:

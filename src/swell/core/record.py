@@ -15,8 +15,7 @@ from swell.core.phases import check_transition
 from swell.core.resizes import ResizeLog
 from swell.core.setbacks import Promise
 from swell.core.size_history import HoldTime, SizeHistory
-from swell.model.findings import JobFinding
-from swell.model.job import Elasticity, JobClass, JobSpec, Phase, Profile
+from swell.model.job import Elasticity, JobClass, JobFinding, JobSpec, Phase, Profile
 from swell.model.usage import NO_USAGE, GangUsage, total_usage
 from swell.model.view import JobView
 

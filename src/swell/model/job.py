@@ -8,7 +8,6 @@ from typing import TypeVar
 
 import msgspec
 
-from swell.model.findings import JobFinding
 from swell.model.throughput import DividedState
 from swell.model.webhook import Webhook
 
@@ -296,6 +295,15 @@ class BetweenSteps(msgspec.Struct, frozen=True, kw_only=True):
             num_steps=self.num_steps + other.num_steps,
             num_epochs=self.num_epochs + other.num_epochs,
         )
+
+
+class JobFinding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A way in which the job's result depends on its number of workers, or on being resumed."""
+
+    name: str  #: short and stable, by which its owner accepts it
+    text: str  #: what differs, and the change that mends it
+    place: str = ""  #: FILE:LINE
+    holds: bool = True  #: the job keeps its smallest number of workers until its owner accepts it
 
 
 class Profile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, weakref=True):

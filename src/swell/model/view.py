@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from swell.model.findings import JobFinding
-from swell.model.job import LOSS, Elasticity, JobClass, Phase
+from swell.model.job import LOSS, Elasticity, JobClass, JobFinding, Phase
 from swell.model.resize import Resize
 
 

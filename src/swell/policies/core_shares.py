@@ -10,9 +10,8 @@ from typing import Protocol
 import numpy as np
 
 from swell.arrays import FloatArray, IntArray
-from swell.model.learning import Learning
 from swell.model.plan import Allocation
-from swell.model.snapshot import Memory, Snapshot
+from swell.model.snapshot import Learning, Memory, Snapshot
 from swell.policies.levels import Levels
 from swell.policies.requested import requested_levels
 from swell.policies.unpromised import without_promises

@@ -8,10 +8,9 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from swell.model.learning import Learning
 from swell.model.options import Domain
 from swell.model.plan import Allocation
-from swell.model.snapshot import Snapshot
+from swell.model.snapshot import Learning, Snapshot
 from swell.policies.core_shares import FLAT_RUNS, divided, equal_part, first_come, why_blind, why_flat
 from swell.policies.policy import Policy
 

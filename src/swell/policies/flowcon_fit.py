@@ -9,10 +9,9 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
-from swell.model.learning import Learning
 from swell.model.options import Domain
 from swell.model.plan import Allocation
-from swell.model.snapshot import Snapshot
+from swell.model.snapshot import Learning, Snapshot
 from swell.policies.core_shares import RunningSlots, divided, equal_part, first_come, why_blind, why_flat
 from swell.policies.learners import Learner, SharedNode, advance, arrive, is_first, leave, observe
 from swell.policies.policy import Policy

@@ -7,8 +7,7 @@ import math
 import msgspec
 import numpy as np
 
-from swell.model.learning import Learning
-from swell.model.snapshot import Snapshot
+from swell.model.snapshot import Learning, Snapshot
 from swell.policies.core_shares import FLAT_RUNS
 from swell.solvers import fair_clock, loss_curve
 

@@ -19,8 +19,7 @@ from swell.executors.gang.allreduce import GroupTimes, allreduce_s
 from swell.executors.gang.gang_settings import GangSettings
 from swell.executors.gang.script_conditions import ScriptConditions
 from swell.model.command import ProfileJob
-from swell.model.findings import JobFinding
-from swell.model.job import BetweenSteps, Profile
+from swell.model.job import BetweenSteps, JobFinding, Profile
 from swell.wire.findings import ScriptFinding
 from swell.wire.messages import CALIBRATED_BYTES, Calibrated, Profiled
 
