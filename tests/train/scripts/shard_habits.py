@@ -51,7 +51,7 @@ class Stack(nn.Module):
 
 
 model = Stack()
-_, second, *_ = [block for block in model.blocks if isinstance(block, nn.Linear)]
+second = [block for block in model.blocks if isinstance(block, nn.Linear)][1]
 initial = {name: value.clone() for name, value in model.state_dict().items()}
 averaged = torch.optim.swa_utils.AveragedModel(model)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
