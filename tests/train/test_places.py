@@ -15,7 +15,7 @@ from torch.utils.data import DataLoader, IterableDataset
 
 from swell.train.data.epoch_order import EpochOrder
 from swell.train.data.loader import Feed
-from swell.train.data.place import UNBOUNDED, num_steps_in, place_after, step_size
+from swell.train.data.place import UNBOUNDED
 from swell.train.data.sample_schedule import SampleSchedule, Share
 
 MAX_SAMPLES = 60
@@ -37,21 +37,6 @@ def counted(course: SampleSchedule, step: int, num_workers: int) -> list[int]:
     return [index for share in shares for part in share.passes for index in part.indices[: part.num_local]]
 
 
-# ---------------------------------------------------------------- the size of a step
-@given(st.integers(0, 200), st.integers(1, 70), st.booleans())
-def test_steps_take_all_that_is_left_in_as_few_as_it_needs(rest: int, batch: int, halves_last: bool) -> None:
-    sizes: list[int] = []
-    while left := rest - sum(sizes):
-        sizes.append(step_size(left, batch, halves_last))
-    assert len(sizes) == num_steps_in(rest, batch)
-    assert all(0 < size <= batch for size in sizes)
-    for number in range(len(sizes) + 2):
-        assert place_after(rest, batch, halves_last, number) == sum(sizes[:number])
-    if halves_last and rest >= batch:
-        assert min(sizes) >= batch / 2
-
-
-# ---------------------------------------------------------------- a course under way
 @settings(deadline=None)
 @given(courses(), st.data())
 def test_a_run_has_each_sample_of_each_epoch_once_through_any_batches_and_sizes(

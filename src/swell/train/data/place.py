@@ -35,25 +35,6 @@ class Place:
             setattr(self, name, value)
 
 
-def step_size(rest: int, batch: int, halves_last: bool) -> int:
-    """Samples of the next step, of `rest` that are left in an epoch; 0 if none are.
-
-    `halves_last`: the last two steps are equal where the last one would be short.
-    """
-    if halves_last and batch < rest < 2 * batch:
-        return -(-rest // 2)
-    return min(rest, batch)
-
-
-def place_after(rest: int, batch: int, halves_last: bool, num_steps: int) -> int:
-    """How many of `rest` samples so many steps take, at most as many as there are."""
-    num_whole = max(0, rest // batch - 1)  # from there on the rule may divide otherwise
-    taken = min(num_steps, num_whole) * batch
-    for _ in range(min(num_steps, num_steps_in(rest, batch)) - num_whole):
-        taken += step_size(rest - taken, batch, halves_last)
-    return taken
-
-
 def num_steps_in(rest: int, batch: int) -> int:
     """Steps that so many samples of an epoch make."""
     return -(-rest // batch)

@@ -20,7 +20,7 @@ from typing import Any
 import torch
 
 from swell.train.data.epoch_order import EpochOrder, EpochSampler
-from swell.train.data.place import UNBOUNDED, Place, num_steps_in, place_after, step_size
+from swell.train.data.place import UNBOUNDED, Place, num_steps_in
 from swell.train.data.seeds import mix
 
 
@@ -209,7 +209,7 @@ class SampleSchedule:
         if self.is_stream:
             size, is_over = share.num_global, self._is_short(place.start)
         else:  # a batch of a batch sampler counts as the own batch
-            size = step_size(self._end_of(place.epoch) - place.start, self.batch, self.drops_last)
+            size = min(self._end_of(place.epoch) - place.start, self.batch)
             is_over = place.start + size >= self.samples_per_epoch
         place.step, place.start, place.order = place.step + 1, place.start + size, share.order or None
         place.origin = share.origin or place.origin
@@ -347,17 +347,16 @@ class SampleSchedule:
     def _reach(self, step: int) -> tuple[int, int, int]:
         """Return the epoch of a step at the current batch, the epoch's samples before it, and its own."""
         epoch, start, ahead = self.place.epoch, self.place.start, step - self.place.step
-        end, halves_last = self._end_of(epoch), self.drops_last and not self.is_stream
+        end = self._end_of(epoch)
         num_steps = num_steps_in(end - start, self.batch)
         if ahead >= num_steps:
             whole, ahead = divmod(ahead - num_steps, num_steps_in(self.samples_per_epoch, self.batch))
             epoch, start = epoch + 1 + whole, 0
             end = self._end_of(epoch)
-        if ahead:
-            start += place_after(end - start, self.batch, halves_last, ahead)
+        start = min(end, start + ahead * self.batch)
         if self._short_step is not None and self._is_short(start):
             return epoch, start, self._short_step[-1]
-        return epoch, start, step_size(end - start, self.batch, halves_last)
+        return epoch, start, min(end - start, self.batch)
 
     def _is_short(self, start: int) -> bool:
         """Whether a stream's step that begins there lacks samples, as far as that was found."""
