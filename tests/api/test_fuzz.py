@@ -3,12 +3,7 @@
 from __future__ import annotations
 
 import json
-import re
-import socket
-import threading
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -131,85 +126,6 @@ def server(app: Starlette, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         api.start()
         yield path
         api.stop()
-
-
-def request(method: str, path: str, body: bytes) -> bytes:
-    head = f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TOKEN}\r\n"
-    return head.encode() + b"Content-Length: %d\r\n\r\n%s" % (len(body), body)
-
-
-def changed(whole: bytes, begin: int, length: int, put: bytes) -> bytes:
-    begin %= len(whole) + 1
-    return whole[:begin] + put + whole[begin + length :]
-
-
-WHOLE = st.builds(
-    request,
-    st.sampled_from(["GET", "POST", "PUT", "HEAD", "BREW"]),
-    st.sampled_from(
-        [operation.path.format(job_id=KNOWN, name="node0") for operation in VERBS] + ["/", "//", "*"]
-    ),
-    st.sampled_from([b"", b"{}", b"[" * 3000, b'{"a":' * 2000, b"\xff", b'{"steps": 1e999}'])
-    | st.binary(max_size=50),
-)
-PUT = st.sampled_from([b"", b"\r\n", b"\0", b"\xff", b":", b"%00", b"9" * 5000, b"Expect: 100-continue\r\n"])
-ODD = st.builds(changed, WHOLE, st.integers(0, 300), st.integers(0, 20), PUT | st.binary(max_size=20))
-RAW = (
-    WHOLE
-    | ODD
-    | st.builds(changed, ODD, st.integers(0, 300), st.integers(0, 20), PUT)
-    | st.binary(max_size=300)
-)
-
-
-def answers_to(server: Path, many: list[bytes]) -> list[bytes]:
-    """All are sent before any is listened to. Ends when the server has closed every connection."""
-    with ExitStack() as stack:
-        opened = []
-        for sent in many:
-            connection = stack.enter_context(socket.socket(socket.AF_UNIX))
-            connection.settimeout(PATIENCE_S)
-            connection.connect(str(server))
-            connection.sendall(sent)
-            opened.append(connection)
-        return [stack.enter_context(connection.makefile("rb")).read() for connection in opened]
-
-
-def check_bytes(server: Path, num_examples: int) -> None:
-    @settings(
-        max_examples=num_examples, deadline=None, suppress_health_check=list(HealthCheck), database=None
-    )
-    @given(st.lists(RAW, min_size=20, max_size=60))
-    def check(many: list[bytes]) -> None:
-        for sent, answer in zip(many, answers_to(server, many), strict=True):
-            statuses = re.findall(rb"HTTP/1\.1 (\d+) ", answer)
-            assert all(int(status) < 500 for status in statuses), (sent, answer)
-
-    check()
-    check_no_thread_is_held(server)
-
-
-def check_no_thread_is_held(server: Path) -> None:
-    """As many requests as the pool has threads, and more, are answered at once."""
-    transport = httpx.HTTPTransport(uds=str(server), limits=httpx.Limits(max_connections=100))
-    with (
-        httpx.Client(
-            transport=transport, base_url="http://localhost", headers=HEADERS, timeout=PATIENCE_S
-        ) as http,
-        ThreadPoolExecutor(60) as pool,
-    ):
-        together = threading.Barrier(60)
-
-        def ask(_: int) -> int:
-            together.wait(PATIENCE_S)
-            return http.get("/v1/cluster").status_code
-
-        assert set(pool.map(ask, range(60))) == {200}
-
-
-@pytest.mark.slow
-def test_bytes_that_are_nearly_requests_fail_nothing(server: Path) -> None:
-    check_bytes(server, 10)
 
 
 def test_every_route_is_described(app: Starlette) -> None:

@@ -18,7 +18,6 @@ from swell.live.clock import HeadClock, SystemClocks
 from swell.live.head_thread import LOOK_EVERY_S, Inbox, Site
 from swell.live.platform import Platform
 from swell.live.recovery import Replay, compare, replay
-from swell.live.watches import UnknownQuotas
 from swell.model.command import AnyCommand, LaunchGang, ProfileJob, Reconfigure, StopGang, SuspendGang
 from swell.model.event import (
     AnyEvent,
@@ -33,7 +32,6 @@ from swell.model.event import (
     StepsReported,
 )
 from swell.model.job import JobSpec
-from swell.model.quota import Quotas
 from swell.model.running import RunningWork
 from swell.model.view import JobView, Story
 from swell.scheduler import new_core
@@ -252,7 +250,6 @@ class DrivenPlatform:
         self.executor = TimedExecutor(self.machine, total_steps)
         self.journal = fresh_journal()
         self.begun_s = self.machine.boot_s
-        self.quotas: Quotas | None = {}  #: that the operator has set; None: what says so is damaged
         self._folder = folder
         monkeypatch.setattr(head_thread, "Inbox", lambda clock: DrivenInbox(clock, self.executor))
         self.platform = self.open()
@@ -267,15 +264,9 @@ class DrivenPlatform:
             self.journal,
             self.executor,
             system_clocks=clocks,
-            read_quotas=self._read_quotas,
         )
         platform.recover(self.journal.history())
         return platform
-
-    def _read_quotas(self) -> Quotas:
-        if self.quotas is None:
-            raise UnknownQuotas("quotas of tenants stay as they were: the list is damaged")
-        return self.quotas
 
     def after(self, passed_s: float, happen: Callable[[], None]) -> None:
         """So many seconds after the beginning of this boot's part of the test."""

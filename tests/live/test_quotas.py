@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -14,16 +13,13 @@ from tests.core.reports import QUOTAS
 from tests.examples import fewer_if_quick
 from tests.store.views import job_view
 
-from swell.live.head_thread import LOOK_EVERY_S
 from swell.live.platform import Platform
-from swell.live.watches import ABOUT_QUOTAS, QuotaWatch, UnknownQuotas
+from swell.live.watches import QuotaWatch, UnknownQuotas
 from swell.model.errors import TooManyOpenJobs
-from swell.model.event import Opened, QuotasSet
 from swell.model.job import Origin
 from swell.model.quota import Quota, Quotas, TenantDevices, devices_of_tenants
 from swell.model.view import NodeLeaving, NodeView
 
-from .machine import DrivenPlatform
 from .parts import Hands, spec
 from .test_platform import running
 
@@ -64,40 +60,6 @@ def test_a_repeated_request_is_answered_with_its_job_at_a_full_quota(tmp_path: P
 
 #: Of devices, that `vision` may hold.
 ONE, HALF = {"vision": Quota(devices=1)}, {"vision": Quota(share=0.5)}
-
-
-@pytest.fixture
-def stage(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> DrivenPlatform:
-    return DrivenPlatform(monkeypatch, tmp_path, total_steps=100)
-
-
-def told(stage: DrivenPlatform) -> list[tuple[float, Mapping[str, Quota]]]:
-    """Seconds after the start of this boot, and what the head was told then."""
-    events = [event for entry in stage.journal.history().entries for event in entry.batch]
-    begun_s = next(event.at_s for event in events if isinstance(event, Opened))
-    return [(event.at_s - begun_s, event.quotas) for event in events if isinstance(event, QuotasSet)]
-
-
-def test_an_idle_platform_hears_of_a_change_within_two_seconds_and_once(stage: DrivenPlatform) -> None:
-    stage.after(10.0, lambda: setattr(stage, "quotas", ONE))
-    stage.after(20.0, lambda: setattr(stage, "quotas", dict(ONE)))
-    stage.after(30.0, lambda: setattr(stage, "quotas", {}))
-    stage.run_until(40.0)
-    (first_s, first), (second_s, second) = told(stage)
-    assert (first, second) == (ONE, {})
-    assert 10.0 <= first_s <= 10.0 + LOOK_EVERY_S and 30.0 <= second_s <= 30.0 + LOOK_EVERY_S
-    assert stage.replayed().is_equal
-
-
-def test_of_a_damaged_list_the_head_hears_nothing_and_the_operator_is_warned(stage: DrivenPlatform) -> None:
-    stage.quotas = ONE
-    warned: list[str] = []
-    stage.after(5.0, lambda: setattr(stage, "quotas", None))
-    stage.after(9.0, lambda: warned.append(stage.platform.cluster().warnings[ABOUT_QUOTAS]))
-    stage.after(10.0, lambda: setattr(stage, "quotas", ONE))
-    stage.run_until(15.0)
-    assert [quotas for _, quotas in told(stage)] == [ONE]
-    assert "stay as they were" in warned[0] and ABOUT_QUOTAS not in stage.platform.cluster().warnings
 
 
 @given(st.lists(QUOTAS | st.none(), max_size=10))

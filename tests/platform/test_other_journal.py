@@ -17,48 +17,6 @@ from tests.platform.program import (
     read_diary,
 )
 
-from swell.store.folder import StateFolder
-
-
-def kill_daemon_and_replace_journal(swell: Program, journal: Path | None) -> None:
-    """None: it is lost."""
-    assert swell.daemon_pid is not None
-    kill(swell.daemon_pid)
-    for file in swell.state.glob("journal.db*"):
-        file.unlink()
-    if journal is not None:
-        journal.rename(StateFolder(swell.state).journal)
-
-
-def up_without_jobs(swell: Program, aside: Path) -> None:
-    """As the refusal of `up` advises. Workers that still run may save, and so make their folder again."""
-    for attempt in range(3):
-        (swell.state / "jobs").rename(aside / f"jobs-{attempt}")
-        done = swell("up", "--devices", DEVICES)
-        if done.returncode == 0:
-            return
-        assert "the journal is lost" in done.stderr, done
-    raise AssertionError(done)
-
-
-@pytest.mark.slow
-def test_with_an_empty_journal_the_devices_are_given_once_they_are_free(
-    swell: Program, tmp_path: Path
-) -> None:
-    folders = [tmp_path / name for name in ("lost", "new")]
-    for folder in folders:
-        folder.mkdir()
-    lost = swell.submit(folders[0], "--epochs", ENDLESS, "--workers", "4")
-    pids = swell.await_training(lost, 4, folders[0]).live_pids
-    assert len(pids) == 4
-    kill_daemon_and_replace_journal(swell, None)
-    up_without_jobs(swell, tmp_path)
-    job = swell.submit(folders[1], "--steps", 8, "--workers", "4")
-    eventually(lambda: read_diary(folders[1]), "the first step on these devices")
-    assert not any(map(is_alive, pids))
-    swell.await_end(job)
-    assert [view["id"] for view in swell.json("jobs")] == [job]
-
 
 @pytest.mark.slow
 def test_a_copy_goes_back_while_the_workers_of_a_killed_daemon_train(

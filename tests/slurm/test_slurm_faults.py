@@ -16,16 +16,12 @@ from pathlib import Path
 
 import pytest
 from tests.platform.conftest import check_learned as check_learned
-from tests.platform.program import CheckLearned, Program, eventually, is_alive, read_diary
-from tests.platform.starts import begin, hosts
-from tests.slurm.cluster import GRACE_S, SlurmCluster, await_this
+from tests.platform.program import CheckLearned, Program, eventually, read_diary
+from tests.platform.starts import begin
+from tests.slurm.cluster import SlurmCluster
 from tests.slurm.test_slurm_platform import (
     UP,
     await_workers,
-    is_running,
-    node_of,
-    run_for_others,
-    steps,
 )
 
 from swell.executors.local.processes.strays import HOST_MODULE
@@ -124,40 +120,3 @@ def test_no_job_and_no_sample_is_lost_by_kills_and_restarts(
     print(f"\nseed {SEED}: {num} steps, generation {view.generation}; until ten more steps after a fault:")
     for name, times_s in sorted(took.items()):
         print(f"{name}: {len(times_s)}, median {statistics.median(times_s):.1f} s, most {max(times_s):.1f} s")
-
-
-def test_a_preempting_job_starts_within_the_grace_time_and_no_step_is_lost(
-    slurm: SlurmCluster, program: Program, tmp_path: Path
-) -> None:
-    folder = tmp_path / "job"
-    program.ok(*UP)
-    job = begin(program, folder)
-    waits_s = list[float]()
-    chosen = random.Random(SEED)
-    for _ in range(PREEMPTIONS):
-        await_workers(slurm, program, job, 4)
-        host = chosen.choice(hosts(program))
-        ours = [pid for pid in processes(slurm, HOST_MODULE) if _is_named(pid, host)]
-        assert ours
-        began_s = time.monotonic()
-        others = run_for_others(slurm, node_of(host))
-        await_this(lambda job=others: is_running(slurm, job), LIMIT_S)  # type: ignore[misc]
-        waits_s.append(time.monotonic() - began_s)
-        assert not any(map(is_alive, ours)), "nothing of ours lives on beside the job of others"
-        await_workers(slurm, program, job, 2)
-        slurm.run("scancel", others)
-    program.finish(job, folder)
-    done = steps(folder)
-    assert done == list(range(1, len(done) + 1))
-    print(
-        f"\nseed {SEED}: {PREEMPTIONS} preemptions, GraceTime {GRACE_S} s, {len(done)} steps, none lost; the "
-        f"job of others waited {statistics.median(waits_s):.1f} s (median), {max(waits_s):.1f} s (most)"
-    )
-
-
-def _is_named(pid: int, host: str) -> bool:
-    try:
-        words = Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:
-        return False
-    return f'"name":"{host}"'.encode() in words
