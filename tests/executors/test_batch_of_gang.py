@@ -81,15 +81,6 @@ def test_what_is_as_it_should_be_takes_no_group_and_is_answered() -> None:
     assert made.newest_round == newest
 
 
-def test_batch_and_size_change_in_one_group() -> None:
-    made = running(None, 0, 1)
-    newest = made.newest_round
-    made.command(change(2, 512, 1, 2, 3))
-    made.settle()
-    assert isinstance(last(made), GangResized)
-    assert (batches(made), made.newest_round, len(made.puppets)) == ({512}, newest + 1, 3)
-
-
 def test_the_old_batch_is_kept_until_joiners_are_ready_and_if_one_of_them_dies() -> None:
     made = running(128, 0, 1)
     made.command(change(2, 256, 0, 1, 2))
@@ -100,37 +91,8 @@ def test_the_old_batch_is_kept_until_joiners_are_ready_and_if_one_of_them_dies()
     assert isinstance(last(made), ResizeFailed) and batches(made) == {128}
 
 
-def test_a_joiner_that_dies_while_the_group_forms_leaves_the_old_batch() -> None:
-    made = running(128, 0, 1)
-    made.command(change(2, 256, 0, 1, 2))
-    for number in (2, 2, 2, 2):
-        made.advance(number)
-        while made.puppets[number].outbox:
-            made.hear(number)
-    assert made.puppets[2].next is not None
-    made.kill(2)
-    made.settle()
-    assert isinstance(last(made), ResizeFailed) and batches(made) == {128}
-
-
 def batches_of(made: PuppetWorld, *numbers: int) -> set[int | None]:
     return {order.global_batch for number in numbers if (order := made.puppets[number].regroup)}
-
-
-@pytest.mark.parametrize("num_moves", range(8))
-def test_a_member_that_dies_in_the_change_is_a_loss_and_the_rest_has_the_old_batch(num_moves: int) -> None:
-    made = running(128, 0, 1, 2)
-    made.command(change(2, 256, 0, 1, 2))
-    for move in range(num_moves):
-        made.advance(move % 3)
-    made.kill(1)
-    made.settle()
-    lost = last(made)
-    assert isinstance(lost, WorkersLost) and lost.devices == devices(1)
-    assert batches(made) == {128} and len(made.puppets) == 2
-    made.command(change(3, 256, 0, 2))
-    made.settle()
-    assert isinstance(last(made), GangResized) and batches(made) == {256}
 
 
 def test_a_group_that_breaks_in_the_change_forms_again_with_the_new_batch() -> None:
@@ -219,12 +181,3 @@ def test_a_batch_for_each_worker_follows_from_their_number(told: int | None) -> 
     made.settle()
     failed = last(made)
     assert isinstance(failed, ResizeFailed) and "32 samples each, which 100 are not" in failed.message
-
-
-def test_progress_says_of_which_batch_it_is() -> None:
-    made = running(128, 0)
-    said = m.Progress(generation=1, steps=7, num_workers=1, global_batch=128, step_s=0.1)
-    made.now_s += 10.0
-    made._apply(made.gang.said(0, said, made.now_s))
-    report = made.events[-1]
-    assert isinstance(report, StepsReported) and (report.steps, report.global_batch) == (7, 128)

@@ -156,15 +156,6 @@ def test_it_grows_onto_a_host_and_leaves_one(fleet: Fleet) -> None:
     assert not any(host.runs for host in fleet.hosts.values())
 
 
-def test_hosts_number_workers_where_any_of_them_has_left_off(fleet: Fleet) -> None:
-    fleet.hosts["b"].first_worker = 7
-    fleet.perform(launch("a/0", "b/0"))
-    assert [worker.number for worker in fleet.workers(JOB)] == [7, 8]
-    fleet.perform(StopGang(job_id=JOB, generation=1))
-    fleet.perform(launch("c/0", generation=2))
-    assert [worker.number for worker in fleet.workers(JOB)] == [9], "though host c has seen none of the job"
-
-
 @pytest.mark.parametrize("elasticity", [Elasticity.LIVE, Elasticity.RESTART])
 def test_a_host_that_joins_has_seen_no_worker_of_the_same_number(
     fleet: Fleet, elasticity: Elasticity
@@ -198,15 +189,6 @@ def test_a_pid_that_two_hosts_have_is_of_two_workers(fleet: Fleet) -> None:
 
 
 # ---------------------------------------------------------------- hosts that a gang has left
-def test_a_host_that_a_gang_has_left_is_closed_and_opened_again_when_it_comes_back(fleet: Fleet) -> None:
-    fleet.perform(launch("a/0", "b/0"))
-    fleet.perform(change(2, "a/0"))
-    assert not fleet.hosts["b"].runs and fleet.hosts["a"].runs
-    fleet.perform(change(3, "a/0", "b/1"))
-    assert [event.generation for event in of_kind(fleet, GangResized)] == [2, 3]
-    assert sorted(worker.number for worker in fleet.workers(JOB)) == [0, 2]
-    fleet.lose("b")
-    assert of_kind(fleet, WorkersLost)[-1].devices == ("b/1",)
 
 
 def test_a_script_leaves_a_host_between_its_stop_and_its_start(fleet: Fleet) -> None:
@@ -229,20 +211,6 @@ def test_a_host_to_which_a_change_is_to_bring_workers_stays_open(fleet: Fleet) -
     fleet.hosts["c"].let_through()
     fleet.perform(change(3, "a/0"))
     assert [name for name in "abc" if fleet.hosts[name].runs] == ["a"]
-
-
-def test_a_host_that_is_cut_off_hinders_no_gang_that_has_left_it(fleet: Fleet) -> None:
-    fleet.perform(launch("a/0", "b/0", "c/0"))
-    fleet.perform(change(2, "a/0", "b/0"))
-    fleet.hosts["c"].is_deaf = True
-    fleet.pass_time(5.0)
-    num = len(of_kind(fleet, StepsReported))
-    fleet.step(JOB)
-    assert len(of_kind(fleet, StepsReported)) == num + 1
-    fleet.perform(change(3, "a/0", "b/0", share=0.5))
-    assert of_kind(fleet, GangResized)[-1].generation == 3
-    fleet.perform(SuspendGang(job_id=JOB, generation=4))
-    assert of_kind(fleet, GangSuspended)
 
 
 # ---------------------------------------------------------------- a host that does not answer
@@ -278,13 +246,6 @@ def test_what_was_used_on_a_host_that_a_gang_has_left_stays_used(fleet: Fleet) -
     fleet.step(JOB)
     usage = of_kind(fleet, StepsReported)[-1].usage
     assert usage is not None and usage.cpu_s == 3.0
-
-
-def test_a_change_of_devices_does_not_wait_for_a_share(fleet: Fleet) -> None:
-    fleet.perform(launch("a/0", "b/0"))
-    fleet.hosts["b"].is_deaf = True
-    fleet.perform(change(2, "a/0", "c/0"))
-    assert len(fleet.workers(JOB)) == 3, "its new worker is started"
 
 
 def test_a_stop_does_not_wait_for_a_host_that_makes_ready_for_the_launch(fleet: Fleet) -> None:
@@ -344,18 +305,6 @@ def test_a_lost_host_is_one_loss_of_all_its_workers(fleet: Fleet) -> None:
     assert [w.host.name for w in fleet.workers(JOB)] == ["a", "c"]
     fleet.perform(change(2, "a/0", "c/0"))
     assert of_kind(fleet, GangResized)
-
-
-def test_a_gang_whose_only_host_is_lost_goes_on_elsewhere(fleet: Fleet) -> None:
-    fleet.perform(launch("b/0", "b/1"))
-    fleet.lose("b")
-    (ended,) = of_kind(fleet, GangEnded)
-    assert ended.outcome is Outcome.LOST
-    fleet.perform(launch("b/0", generation=2))
-    *_, refused = of_kind(fleet, GangEnded)
-    assert "'b/0' is not one of this" in refused.message
-    fleet.perform(launch("a/0", generation=3))
-    assert [event.generation for event in of_kind(fleet, GangStarted)] == [1, 3]
 
 
 def test_a_host_that_goes_while_it_makes_ready_takes_the_launch_with_it(fleet: Fleet) -> None:
@@ -419,17 +368,6 @@ def test_one_slow_opening_does_not_hold_up_other_trials(fleet: Fleet) -> None:
     assert fleet.workers("trial:one")
 
 
-def test_trials_go_to_other_hosts_while_one_is_slow(fleet: Fleet) -> None:
-    num = len(fleet.hosts["a"].offered)
-    jobs = [f"job-{number}" for number in range(num + 1)]
-    fleet.hosts["a"].is_held = True
-    try_out(fleet, *jobs)
-    assert len(fleet.hosts["a"].runs) == num, "each has a device there"
-    assert set(fleet.hosts["b"].runs) == {f"trial:{jobs[-1]}"}
-    fleet.hosts["a"].let_through()
-    assert fleet.workers(f"trial:{jobs[0]}"), "they come when the host is ready"
-
-
 def test_a_trial_that_was_called_off_while_its_host_made_ready_can_be_asked_for_again(fleet: Fleet) -> None:
     fleet.hosts["a"].is_held = True
     try_out(fleet, "one")
@@ -459,27 +397,6 @@ def test_a_trial_that_a_host_cannot_run_now_takes_place_on_another_one(fleet: Fl
     fleet.perform(ProfileJob(job_id="four", spec=spec, sizes=(1,), device_kind="cpu"))
     (failed,) = of_kind(fleet, ProfilingFailed)
     assert (failed.job_id, failed.outcome) == ("four", Outcome.LOST) and "it is full, too" in failed.message
-
-
-def test_what_a_lost_host_still_says_is_not_heard(fleet: Fleet) -> None:
-    fleet.perform(launch("a/0", "b/0"))
-    (gone,) = fleet.hosts["b"].workers.values()
-    fleet.lose("b")
-    num = len(fleet.events)
-    gone.say(m.Failed(message="ZeroDivisionError"))
-    gone.host.answer(h.WorkerExited(run=JOB, worker=gone.number, status=1, log_tail=""))
-    assert len(fleet.events) == num
-
-
-def test_a_lost_host_that_still_offers_its_devices_has_none(fleet: Fleet) -> None:
-    gone = fleet.hosts["b"]
-    fleet.lose("b")
-    gone.offer()
-    fleet.perform(launch("b/0"))
-    (ended,) = of_kind(fleet, GangEnded)
-    assert "'b/0' is not one of this" in ended.message
-    fleet.perform(launch("a/0", generation=2))
-    assert of_kind(fleet, GangStarted)
 
 
 def test_what_a_host_said_before_its_loss_was_handled_is_not_heard_after_it(fleet: Fleet) -> None:
@@ -512,17 +429,6 @@ def test_a_host_that_was_not_asked_neither_refuses_nor_opens(fleet: Fleet) -> No
     assert of_kind(fleet, GangStarted)
     (worker,) = fleet.workers(JOB)
     assert worker.number == 0 and not told(fleet, "b", h.CloseRun)
-
-
-def test_a_host_that_was_not_asked_refuses_no_trial_run_of_another_one(fleet: Fleet) -> None:
-    for host in fleet.hosts.values():
-        host.is_held = True
-    fleet.perform(ProfileJob(job_id=JOB, spec=make_spec(), sizes=(1,), device_kind="cpu"))
-    (asked,) = (name for name in fleet.hosts if told(fleet, name, h.OpenRun))
-    other = next(host for name, host in fleet.hosts.items() if name != asked)
-    other.is_held = False
-    other.answer(h.RunRefused(run=f"trial:{JOB}", outcome=Outcome.FAILED, why="a lie"))
-    assert not of_kind(fleet, ProfilingFailed)
 
 
 # ---------------------------------------------------------------- hosts that refuse, and hosts that lag
@@ -580,16 +486,6 @@ def test_commands_wait_in_line_until_hosts_are_ready(fleet: Fleet) -> None:
     assert [event.generation for event in of_kind(fleet, GangResized)] == [2]
 
 
-def test_a_stop_that_waits_behind_a_launch_is_obeyed(fleet: Fleet) -> None:
-    fleet.hosts["a"].is_held = True
-    fleet.perform(launch("a/0"))
-    fleet.perform(StopGang(job_id=JOB, generation=1))
-    fleet.hosts["a"].let_through()
-    (ended,) = of_kind(fleet, GangEnded)
-    assert ended.outcome is Outcome.STOPPED
-    assert not fleet.hosts["a"].runs
-
-
 def test_a_device_is_not_given_to_two_gangs_that_wait_for_their_hosts(fleet: Fleet) -> None:
     fleet.hosts["b"].is_held = True
     fleet.perform(launch("a/0", "b/0"))
@@ -636,13 +532,6 @@ def test_a_script_that_is_restarted_meets_at_the_host_of_rank_0(fleet: Fleet) ->
     assert of_kind(fleet, GangStarted)
 
 
-def test_a_share_is_set_on_all_hosts(fleet: Fleet) -> None:
-    fleet.perform(launch("a/0", "b/0", share=0.5))
-    assert [fleet.hosts[name].shares[JOB] for name in "ab"] == [0.5, 0.5]
-    fleet.perform(change(2, "a/0", "b/0", share=0.25))
-    assert [fleet.hosts[name].shares[JOB] for name in "ab"] == [0.25, 0.25]
-
-
 def test_a_share_comes_with_the_change_and_a_change_that_is_off_brings_none(fleet: Fleet) -> None:
     fleet.perform(launch("a/0", share=0.5))
     fleet.hosts["b"].is_held = True
@@ -680,18 +569,3 @@ def test_a_script_that_tells_nothing_has_its_usage_told_now_and_then(fleet: Flee
     num = len(fleet.events)
     fleet.pass_time(3.0 * TELL_EVERY_S)
     assert not [event for event in fleet.events[num:] if isinstance(event, StepsReported)]
-
-
-def test_where_usage_is_not_measured_a_silent_script_tells_nothing(fleet: Fleet) -> None:
-    spec = make_spec(elasticity=Elasticity.RESTART)
-    fleet.hosts["a"].is_measured = False
-    fleet.perform(msgspec.structs.replace(launch("a/0"), spec=spec))
-    fleet.pass_time(3.0 * TELL_EVERY_S)
-    assert fleet.workers(JOB) and not of_kind(fleet, StepsReported)
-
-
-def test_a_host_that_joins_is_used_by_what_is_there(fleet: Fleet) -> None:
-    fleet.perform(launch("a/0"))
-    fleet.join("d")
-    fleet.perform(change(2, "a/0", "d/0"))
-    assert [worker.host.name for worker in fleet.workers(JOB)] == ["a", "d"]

@@ -104,26 +104,6 @@ def test_it_is_measured_once_for_a_kind_of_device_and_known_to_all_later_jobs(
     assert again.profiles()[0].crossing_s == CROSSING
 
 
-def test_a_job_of_one_worker_needs_no_such_measurement(fleet: MeasuringFleet) -> None:
-    fleet.add("a", sizes=(1,))
-    fleet.run_scripts()
-    assert fleet.profiles()[0].crossing_s == {}
-
-
-def test_one_host_alone_measures_nothing_of_the_kind(tmp_path: Path) -> None:
-    fleet = MeasuringFleet(tmp_path, "a")
-    fleet.add("a")
-    fleet.run_scripts()
-    assert fleet.profiles()[0].crossing_s == {}
-
-
-def test_two_of_many_hosts_are_measured_with_one_worker_on_each(tmp_path: Path) -> None:
-    fleet = MeasuringFleet(tmp_path, "abcd")
-    fleet.add("a")
-    fleet.run_scripts()
-    assert fleet.profiles()[0].crossing_s == CROSSING
-
-
 def test_hosts_that_do_not_reach_each_other_are_done_without_and_not_tried_again(
     fleet: MeasuringFleet,
 ) -> None:
@@ -176,15 +156,6 @@ def test_a_host_that_cannot_take_part_costs_nothing(fleet: MeasuringFleet, what:
     assert fleet.profiles()[0].crossing_s == {}
 
 
-def test_a_job_that_is_cancelled_meanwhile_leaves_no_run_open(fleet: MeasuringFleet) -> None:
-    others(fleet).is_held = True
-    fleet.add("a")
-    fleet.perform(StopGang(job_id="a", generation=1))
-    others(fleet).let_through()
-    fleet.pass_time(0.2)
-    assert not fleet.open_runs()
-
-
 def test_busy_hosts_are_not_measured(fleet: MeasuringFleet) -> None:
     """A measurement among gangs would be wrong, and no job waits for one."""
     others(fleet).offer(0)
@@ -206,21 +177,6 @@ def test_a_trial_waits_where_another_one_measures_devices_of_its_host_and_of_oth
     worker = fleet.workers("trial:a")[0]
     worker.host.exit(worker, NOT_STARTED)
     assert [worker.host.name for worker in fleet.workers("trial:b")] == ["b"]
-
-
-def test_a_job_that_is_tried_again_waits_for_a_host_that_makes_ready_for_its_last_trial(
-    fleet: MeasuringFleet,
-) -> None:
-    others(fleet).is_held = True
-    fleet.add("a")
-    fleet.lose("a")
-    fleet.add("a")
-    assert len(fleet.hosts["b"].runs) == 1
-    others(fleet).let_through()
-    fleet.pass_time(0.2)
-    assert [type(message) for message in fleet.hosts["b"].told[:3]] == [h.OpenRun, h.CloseRun, h.OpenRun]
-    fleet.run_scripts()
-    assert fleet.profiles()
 
 
 def test_a_job_that_is_cancelled_after_the_loss_of_its_host_is_tried_again_once_its_workers_are_gone(

@@ -80,19 +80,6 @@ def test_a_host_that_is_lost_is_one_loss_and_one_regroup() -> None:
     assert isinstance([e for e in world.events if not isinstance(e, StepsReported)][-1], GangResized)
 
 
-def test_a_gang_whose_hosts_are_all_lost_is_lost() -> None:
-    stage = two_hosts()
-    world = PuppetWorld(GangController(stage, GangRecord()))
-    world.command(launch(stage, 0, 4))
-    world.settle()
-    exits = [WorkerExit(number, HOST_LOST, "the network is gone") for number in world.puppets]
-    world.puppets.clear()
-    world._apply(world.gang.exited_together(exits, world.now_s))
-    ended = world.events[-1]
-    assert isinstance(ended, GangEnded)
-    assert ended.outcome is Outcome.LOST
-
-
 # ---------------------------------------------------------------- scripts that are stopped and started
 def restart_gang() -> RestartController:
     return RestartController(two_hosts(elasticity=Elasticity.RESTART), GangRecord(restarts=Restarts()))

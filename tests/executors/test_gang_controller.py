@@ -9,8 +9,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from tests.executors.puppets import JOB, PuppetWorld, devices, make_spec, make_stage, target
 
 from swell.executors.exit_status import OVER_MEMORY
@@ -18,7 +16,6 @@ from swell.executors.gang.effects import Effect, Kill, Report, Send
 from swell.executors.gang.gang_controller import GangController
 from swell.executors.gang.gang_record import GangRecord, SettledGang
 from swell.executors.gang.member import cut_slots
-from swell.executors.gang.timeouts import Timeouts, half
 from swell.executors.gang.worker_facts import WorkerFacts
 from swell.model.coding import decoder, encode
 from swell.model.command import LaunchGang, Reconfigure, StopGang, SuspendGang
@@ -35,7 +32,7 @@ from swell.model.event import (
     SuspendFailed,
     WorkersLost,
 )
-from swell.model.job import DriftAction, EndCondition, MetricTarget
+from swell.model.job import EndCondition, MetricTarget
 from swell.model.target import Target
 from swell.tally import Tally, tally_of
 from swell.wire import messages as m
@@ -205,14 +202,6 @@ def test_a_gang_that_is_lost_to_its_memory_limit_says_so(num_workers: int, statu
     assert ended.is_over_memory == (status == OVER_MEMORY)
 
 
-def test_a_launch_that_its_memory_limit_ends_says_so() -> None:
-    made = world(1)
-    made.kill(0, OVER_MEMORY)
-    made.settle()
-    ended = last(made)
-    assert isinstance(ended, GangEnded) and ended.is_over_memory
-
-
 def test_an_earlier_loss_by_the_memory_limit_is_not_the_later_ones_cause() -> None:
     made = running(2)
     made.kill(1, OVER_MEMORY)
@@ -223,16 +212,6 @@ def test_an_earlier_loss_by_the_memory_limit_is_not_the_later_ones_cause() -> No
     made.settle()
     ended = last(made)
     assert isinstance(ended, GangEnded) and not ended.is_over_memory
-
-
-def test_a_loss_is_told_at_once_and_those_who_may_wait_for_the_dead_are_told_not_to() -> None:
-    made = running(3)
-    made.kill(0)
-    effects = made.gang.exited(0, -signal.SIGKILL, "", made.now_s)
-    aborts = [(e.worker, e.message) for e in effects if isinstance(e, Send)]
-    assert aborts == [(1, m.Abort(generation=1)), (2, m.Abort(generation=1))]
-    (lost,) = [e.event for e in effects if isinstance(e, Report) and isinstance(e.event, WorkersLost)]
-    assert lost.devices == devices(0)
 
 
 @pytest.mark.parametrize("num_moves", range(0, 24, 3))
@@ -248,38 +227,6 @@ def test_one_that_dies_instead_of_leaving_has_left(num_moves: int) -> None:
     resized = last(made)
     assert isinstance(resized, GangResized) and sorted(made.puppets) == [0, 1]
     assert made.gang.gang.formation.round == 2, "no group but the one that was wanted"
-    assert not any(isinstance(event, WorkersLost) for event in made.events)
-
-
-def test_a_group_that_trains_hears_nothing_of_a_leaver_that_dies_late() -> None:
-    made = running(3)
-    made.command(resize(2, 0, 1))
-    made.advance(2)
-    while not made.puppets[2].is_agreed:
-        for number in (0, 1):
-            made.advance(number)
-            while made.puppets[number].outbox:
-                made.hear(number)
-    while made.puppets[0].taken_up != 2 or made.puppets[0].phase != "training":
-        made.advance(0)
-        made.advance(1)
-    made.kill(2)
-    effects = made.gang.exited(2, -signal.SIGKILL, "", made.now_s)
-    assert {effect.message for effect in effects if isinstance(effect, Send)} == {m.Abort(generation=1)}
-
-
-def test_those_that_were_to_leave_together_leave_though_one_dies() -> None:
-    made = running(3)
-    made.command(resize(2, 2))
-    made.advance(0)
-    made.advance(2)  # both have read their orders
-    made.puppets[0].outbox.append(m.Left(generation=2))
-    made.puppets[0].status = 143
-    made.hear(0)
-    made.kill(1)
-    made.hear(1)
-    made.settle()
-    assert isinstance(last(made), GangResized) and sorted(made.puppets) == [2]
     assert not any(isinstance(event, WorkersLost) for event in made.events)
 
 
@@ -329,19 +276,6 @@ def test_a_joiner_that_fails_leaves_the_others_alone() -> None:
     assert made.puppets[0].phase == "training"
 
 
-def test_a_joiner_that_dies_while_the_group_forms_undoes_the_resize() -> None:
-    made = running(2)
-    made.command(resize(2, 0, 1, 2))
-    while made.gang.gang.formation.round == 1:
-        made.advance(2)
-        made.hear(2)
-    made.kill(2)
-    made.settle()
-    assert isinstance(last(made), ResizeFailed)
-    assert {puppet.phase for puppet in made.puppets.values()} == {"training"}
-    assert ranks(made) == [0, 1]
-
-
 @pytest.mark.parametrize("num_joiners", [1, 2])
 def test_a_joiner_that_is_sent_away_is_not_the_reason_why_it_was(num_joiners: int) -> None:
     """The state cannot be sent: that is what the head is to hear, and not how the newcomers ended."""
@@ -357,36 +291,6 @@ def test_a_joiner_that_is_sent_away_is_not_the_reason_why_it_was(num_joiners: in
     assert isinstance(failed, ResizeFailed)
     assert failed.message == "model is an object"
     assert {number: puppet.phase for number, puppet in made.puppets.items()} == {0: "training", 1: "training"}
-
-
-def test_a_member_that_dies_while_newcomers_are_sent_away_is_the_reason_for_the_loss() -> None:
-    made = running(3)
-    made.command(resize(2, 0, 1, 2, 3))
-    made.meet()
-    made.puppets[0].phase = "broken"
-    told = m.Broken(generation=2, steps=made.puppets[0].steps, message="model is an object")
-    made.puppets[0].outbox = deque([told])
-    made.hear(0)
-    made.hear(3)  # it is gone
-    assert 3 not in made.puppets
-    made.kill(1)
-    made.settle()
-    lost = [event for event in made.events if isinstance(event, WorkersLost)]
-    assert [event.message for event in lost] == ["worker 1 was killed by SIGKILL"]
-
-
-def test_a_member_that_dies_while_joiners_start_ends_the_resize_and_the_joiners() -> None:
-    made = running(2)
-    made.command(resize(2, 0, 1, 2, 3))
-    made.kill(0)
-    made.settle()
-    lost = last(made)
-    assert isinstance(lost, WorkersLost)
-    assert (lost.generation, lost.devices) == (2, devices(0))
-    assert list(made.puppets) == [1]
-    made.command(resize(3, 1))
-    made.settle()
-    assert isinstance(last(made), GangResized)
 
 
 def first_orders(made: PuppetWorld) -> None:
@@ -440,28 +344,6 @@ def test_the_group_that_trains_goes_on_when_a_member_cannot_connect_to_a_joiner(
     made.command(resize(3, 0, 1, 2))
     made.settle()
     assert isinstance(last(made), GangResized)
-
-
-def test_who_leaves_stays_in_its_group_until_the_next_one_is_formed() -> None:
-    made = running(3)
-    made.command(resize(2, 0, 1))
-    made.advance(2)  # reads that it is to leave
-    for _ in range(3):
-        made.advance(2)
-        made.advance(0)
-    assert {puppet.phase for puppet in made.puppets.values()} == {"training"}
-    assert not any(isinstance(message, m.Left) for message in made.puppets[2].outbox)
-    made.settle()
-    assert isinstance(last(made), GangResized) and sorted(made.puppets) == [0, 1]
-
-
-def test_a_second_order_takes_effect_after_the_first() -> None:
-    made = running(2)
-    made.command(resize(2, 0, 1, 2))
-    first_orders(made)
-    made.command(resize(3, 0))
-    made.settle()
-    assert isinstance(last(made), GangResized) and list(made.puppets) == [0]
 
 
 def test_a_group_that_breaks_without_a_death_forms_again_by_itself() -> None:
@@ -521,22 +403,6 @@ def test_a_worker_whose_process_was_stopped_is_killed_within_seconds() -> None:
     assert_lost(made, 1, "worker 1 was stopped by a signal")
 
 
-def test_last_lines_of_a_process_that_was_stopped_are_cut_off() -> None:
-    made = PuppetWorld(GangController(make_stage(), GangRecord()), 1000)
-    spec = make_spec()
-    made.command(LaunchGang(job_id=JOB, generation=1, target=target(0), spec=spec, total_steps=1000))
-    made.settle()
-    made.gang.said(0, m.Finished(steps=1000), made.now_s)
-    for worker in made.puppets:
-        made.gang.halted(worker, True)
-    made.now_s += 6.0
-    made._apply(made.gang.tick(made.now_s))
-    made.hear(0)
-    ended = last(made)
-    assert isinstance(ended, GangEnded)
-    assert ended.message == "succeeded, but its last lines were cut off after 6 s"
-
-
 def assert_lost(made: PuppetWorld, number: int, why: str) -> None:
     """Once it is gone."""
     made.kill(number)
@@ -570,16 +436,6 @@ def test_a_failed_suspend_leaves_the_gang_training_and_can_be_asked_for_again() 
     suspended = last(made)
     assert isinstance(suspended, GangSuspended)
     assert suspended.steps == made.checkpoint > 0
-
-
-def test_a_broken_gang_forms_once_more_to_be_saved() -> None:
-    made = running(3)
-    made.kill(1)
-    made.settle()
-    assert isinstance(last(made), WorkersLost)
-    made.command(SuspendGang(job_id=JOB, generation=1))
-    made.settle()
-    assert isinstance(last(made), GangSuspended)
 
 
 def test_a_save_behind_training_that_fails_meanwhile_does_not_take_a_suspend_back() -> None:
@@ -662,13 +518,6 @@ def test_what_is_measured_between_two_steps_is_told_without_a_word_about_speed()
     assert warned == "the script reports scale as nan after step 10"
 
 
-def test_of_a_job_that_stops_at_such_a_loss_its_failure_tells() -> None:
-    made = running(1, stop_on_nan=True)
-    made.events.clear()
-    progress(made, 20, "nan", 21)
-    assert not [event for event in made.events if isinstance(event, JobWarned)]
-
-
 def test_checkpoints_that_were_damaged_are_a_standing_warning_and_no_longer_counted_on() -> None:
     made = running(2)
     made._apply(made.gang.said(0, m.CheckpointSaved(steps=80, path="/checkpoints/x"), made.now_s))
@@ -704,11 +553,6 @@ def test_replicas_that_differ_are_a_standing_warning() -> None:
     ]
 
 
-def test_workers_are_told_what_to_do_where_they_differ() -> None:
-    assert make_stage(on_drift=DriftAction.FAIL).welcome(devices(0)).on_drift == "fail"
-    assert make_stage().welcome(devices(0)).on_drift == "heal"
-
-
 def test_the_last_loss_is_told_before_the_end() -> None:
     made = world(2, total_steps=7)
     while not made.gang.is_over:
@@ -718,21 +562,6 @@ def test_the_last_loss_is_told_before_the_end() -> None:
     assert (before.loss, report.steps) == (0.5, 7)
     assert isinstance(ended, GangEnded)
     assert (ended.outcome, ended.steps) == (Outcome.SUCCEEDED, 7)
-
-
-def test_a_job_that_ends_during_its_resize_does_not_wait_for_the_joiners() -> None:
-    made = running(1)
-    made.command(resize(2, 0, 1))
-    while made.gang.gang.formation.round == 1:
-        made.advance(1)
-        made.hear(1)
-    # The order to regroup is out, and the joiner waits for the others; they have just made their last step.
-    killed = [
-        effect.worker
-        for effect in made.gang.said(0, m.Finished(steps=1000), made.now_s)
-        if isinstance(effect, Kill)
-    ]
-    assert killed == [1]
 
 
 def test_at_the_end_nobody_waits_for_a_group_that_will_not_form_though_its_device_was_in_use_before() -> None:
@@ -805,23 +634,6 @@ def test_last_lines_have_minutes_and_if_they_are_cut_off_that_is_told() -> None:
     assert ended.message == "succeeded, but its last lines were cut off after 10 min"
 
 
-def test_the_patience_with_last_lines_can_be_set_and_what_was_told_before_stays() -> None:
-    gang = GangController(make_stage(), GangRecord(), Timeouts(finish_s=2.0))
-    made = PuppetWorld(gang, 1000)
-    made.command(LaunchGang(job_id=JOB, generation=1, target=target(0), spec=make_spec(), total_steps=1000))
-    made.settle()
-    made.gang.said(0, m.Finished(steps=5), made.now_s)
-    made.now_s += 2.0
-    made._apply(made.gang.tick(made.now_s))
-    made.hear(0)
-    ended = last(made)
-    assert isinstance(ended, GangEnded)
-    assert ended.message == (
-        "the script ended by itself after 5 of 1000 steps; "
-        "succeeded, but its last lines were cut off after 2 s"
-    )
-
-
 def test_stop_is_sigterm_and_then_sigkill() -> None:
     made = running(2)
     effects = made.gang.command(StopGang(job_id=JOB, generation=1), made.now_s)
@@ -875,19 +687,6 @@ def test_a_worker_that_leaves_alone_fails_the_job(number: int, is_heard_first: b
     assert (
         f"worker {number} ({rank}) left its training loop after 5 steps, and the others went on"
         in ended.message
-    )
-
-
-def test_a_worker_that_exits_alone_without_a_word_fails_the_job() -> None:
-    made = running(2)
-    made.kill(1, status=0)
-    made.hear(1)
-    made._apply(made.gang.said(0, m.Broken(generation=1, steps=5, message="a peer is gone"), made.now_s))
-    made.settle()
-    ended = last(made)
-    assert isinstance(ended, GangEnded)
-    assert (
-        ended.outcome is Outcome.FAILED and "worker 1 (rank 1 of 2) left its training loop" in ended.message
     )
 
 
@@ -999,16 +798,6 @@ def test_a_gang_of_which_nobody_had_room_is_lost_and_not_failed() -> None:
     assert isinstance(ended, GangEnded)
     assert (ended.outcome, ended.steps) == (Outcome.LOST, 7)
     assert "ran out of memory with 32 samples at once (no room)" in ended.message
-
-
-@given(st.lists(st.integers(2, 500), min_size=1), st.none() | st.integers(1, 500))
-def test_a_bound_on_passes_only_ever_falls_and_never_to_nothing(
-    samples: list[int], bound: int | None
-) -> None:
-    for num_samples in samples:
-        before, bound = bound, half(num_samples, bound)
-        assert 1 <= bound <= num_samples // 2
-        assert before is None or bound <= before
 
 
 # ---------------------------------------------------------------- curves

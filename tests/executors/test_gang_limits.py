@@ -25,8 +25,7 @@ from tests.executors.puppets import (
 from swell.executors.exit_status import OUT_OF_MEMORY, OVER_MEMORY
 from swell.executors.gang.effects import Effect, Report
 from swell.executors.gang.gang_controller import GangController
-from swell.executors.gang.gang_record import GangRecord, Restarts
-from swell.executors.gang.restarts import RestartController
+from swell.executors.gang.gang_record import GangRecord
 from swell.executors.local.agent.address import read_address
 from swell.executors.local.agent.gang_limits import FORGET_EVERY_S, READ_EVERY_S, GangLimits
 from swell.executors.local.agent.options import AgentOptions
@@ -263,15 +262,6 @@ def test_the_kernel_counts_its_kills(tmp_path: Path) -> None:
     assert num_kills_for_memory(tmp_path / "not there") == 0, "a sandbox hides it"
 
 
-def test_a_group_that_cannot_be_closed_is_left() -> None:
-    scene = Scene()
-    scene.limiter.broken.add("close")
-    scene.limits.ended(JOB)
-    scene.limits.ended(JOB)
-    scene.limits.forked(JOB, 0, 7)
-    assert scene.warnings == []
-
-
 # ------------------------------------------------------------ what choreographies make of it
 def answers(effects: Iterable[Effect]) -> list[AnyEvent]:
     """All effects must be reports: no worker is told anything."""
@@ -290,16 +280,6 @@ def test_no_worker_of_a_live_gang_hears_of_a_share() -> None:
     assert isinstance(event, GangResized)
     assert event.generation == 2
     assert len(event.pids) == 2
-
-
-def test_no_worker_of_a_restart_gang_hears_of_a_share() -> None:
-    gang = RestartController(make_stage(job_id=JOB), GangRecord(restarts=Restarts()))
-    gang.command(launch(lambda **_: make_spec(), devices(0, 1)), 0.0)
-    for worker in (0, 1):
-        gang.forked(worker, 100 + worker, 0.0)
-    (event,) = answers(gang.command(reconfigure(2, 0.25, 0, 1), 1.0))
-    assert isinstance(event, GangResized)
-    assert (event.generation, event.pids) == (2, (100, 101))
 
 
 # ------------------------------------------------------------ real gangs

@@ -297,19 +297,6 @@ def test_a_lease_counts_from_when_it_was_asked_for() -> None:
     assert (lease.phase(109.9), lease.phase(110.0)) == (TermPhase.HELD, TermPhase.OVER)
 
 
-def test_an_answer_that_is_later_than_its_lease_is_of_no_use() -> None:
-    lease = HeldLease(1)
-    granted_at(lease, asked_s=100.0, now_s=110.0)
-    assert lease.phase(110.0) is TermPhase.ASKED, "no worker was started: nothing is over"
-
-
-def test_a_shorter_lease_does_not_take_back_a_longer_one() -> None:
-    lease = HeldLease(1)
-    granted_at(lease, asked_s=100.0, now_s=100.0)
-    granted_at(lease, asked_s=102.0, now_s=102.0, lease_s=1.0)
-    assert lease.end_s == 110.0
-
-
 def test_a_term_that_is_over_stays_so() -> None:
     lease = HeldLease(4)
     asked = lease.ask(0.0)
@@ -346,14 +333,6 @@ class Controller:
     def is_free(self, now_s: float) -> bool:
         self.now_s = now_s
         return self.leases.is_free(HOST)
-
-
-def test_a_question_of_an_earlier_term_gets_no_lease() -> None:
-    controller = Controller(LeaseTimes())
-    controller.answer(0.0, term=2)
-    assert controller.answer(1.0, term=1) == TermOver(term=1)
-    controller.answer(2.0, term=3)
-    assert controller.leases.take_ended() == [(HOST, 2)], "the host says that nothing of it is left"
 
 
 def test_a_host_that_is_refused_is_free_only_after_its_lease() -> None:

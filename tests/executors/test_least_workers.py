@@ -83,13 +83,6 @@ class Tries:
         self.end(Profiled(compute_s=compute_s, grad_bytes=4, state_bytes=8, samples_per_epoch=512), 0)
 
 
-def test_memory_that_suffices_says_nothing_of_fewer_workers() -> None:
-    tries = Tries(min_workers=2, sizes=(2, 4))
-    assert tries.welcome.least_workers == 2
-    tries.measure()
-    assert tries.profile.least_workers == 1
-
-
 def test_a_worker_without_memory_comes_again_as_one_of_twice_as_many() -> None:
     tries = Tries()
     assert (tries.welcome.least_workers, tries.welcome.local_batches) == (1, (64, 32, 16, 8))
@@ -150,18 +143,6 @@ def test_a_job_that_is_not_divided_or_has_one_size_fails_as_it_did(
     tries = Tries(sizes, holders, **changes)
     tries.end(LACK, 1)
     assert (tries.failure.outcome, tries.failure.message) == (Outcome.FAILED, LACK.message)
-
-
-def test_another_error_is_no_lack_of_memory() -> None:
-    tries = Tries()
-    tries.end(Failed(message="ValueError: no"), 1)
-    assert tries.failure.message == "ValueError: no"
-
-
-def test_a_kill_may_have_any_cause() -> None:
-    tries = Tries()
-    tries.end(None, -9)
-    assert tries.failure.outcome is Outcome.LOST
 
 
 @pytest.mark.parametrize("status", [OUT_OF_MEMORY, OVER_MEMORY])

@@ -43,30 +43,6 @@ def test_a_worker_that_says_nothing_is_left_out_once_it_has_gone_on() -> None:
     assert taken(reductions, 2, is_last=True) == [], "it comes too late"
 
 
-def test_a_worker_that_dies_leaves_the_value_of_the_others() -> None:
-    reductions = Reductions()
-    reductions.note(0, share(7, 3.0), 7)
-    reductions.note(1, share(7, 5.0), 7)
-    assert taken(reductions, 3) == []
-    assert reductions.take([0, 1], 7, 0.0)["samples"][1] == [(7, 8.0)]
-
-
-def test_a_step_that_all_have_told_settles_those_before() -> None:
-    reductions = Reductions()
-    reductions.note(0, share(7, 3.0), 7)
-    for worker in (0, 1):
-        reductions.note(worker, share(8, 1.0), 8)
-    assert taken(reductions, 2) == [(7, 3.0), (8, 2.0)]
-
-
-def test_steps_that_are_made_again_count_again() -> None:
-    reductions = Reductions()
-    for round, value in enumerate((1.0, 2.0)):
-        reductions.begin(round, 6)
-        reductions.note(0, share(7, value), 7)
-        assert taken(reductions, 1) == [(7, value)]
-
-
 def test_of_a_worker_that_is_gone_nothing_is_left_in_steps_that_are_made_again() -> None:
     reductions = Reductions()
     reductions.begin(1, 0)

@@ -250,36 +250,6 @@ def test_a_stop_asks_for_no_step() -> None:
     assert (ended.outcome, ended.steps) == (Outcome.STOPPED, 7)
 
 
-def test_steps_are_reported_under_the_generation_that_made_them() -> None:
-    processes = Processes()
-    processes.command(launch(0))
-    processes.say(0, Stepped(num_workers=1, steps=1, own_steps=1))
-    processes.command(Reconfigure(job_id=JOB, generation=2, target=target(0, 1)))
-    processes.say(0, Stepped(num_workers=1, steps=30, own_steps=30, step_s=0.1, is_last=True))
-    processes.end(0, 143)
-    processes.now_s = 2.0
-    processes.say(1, Stepped(num_workers=2, steps=1, own_steps=31))
-    reports = [event for event in processes.events if isinstance(event, StepsReported)]
-    told = [(report.generation, report.num_workers, report.steps, report.pause_s) for report in reports]
-    assert told == [(1, 1, 1, None), (1, 1, 30, None), (2, 2, 31, 1.9)]
-    resized = next(event for event in processes.events if isinstance(event, GangResized))
-    assert resized.steps == 30
-    assert not any(isinstance(event, JobWarned) for event in processes.events)
-
-
-def test_a_gang_that_keeps_its_devices_goes_on_under_the_new_generation() -> None:
-    processes = Processes()
-    processes.command(launch(0))
-    processes.say(0, Reported(values={"loss": 0.5}))
-    processes.command(Reconfigure(job_id=JOB, generation=2, target=target(0)))
-    processes.say(0, Stepped(num_workers=1, steps=1, own_steps=1))
-    processes.tick(1.0)
-    assert processes.signals == [] and list(processes.alive) == [0]
-    told = [type(event) for event in processes.events]
-    assert told == [GangStarted, StepsReported, GangResized, StepsReported]
-    assert [report.generation for report in reports_of(processes)] == [1, 2]
-
-
 def reports_of(processes: Processes) -> list[StepsReported]:
     return [event for event in processes.events if isinstance(event, StepsReported)]
 
@@ -295,19 +265,6 @@ def test_what_a_script_measures_is_told_with_its_steps() -> None:
     _, steps, report = reports_of(processes)
     assert (steps.steps, steps.num_workers) == (7, 1)
     assert (report.steps, report.loss, report.metrics) == (7, 0.4, {"accuracy": 0.9})
-
-
-def test_what_a_script_measures_at_its_end_is_told_before_that() -> None:
-    processes = Processes()
-    processes.command(launch(0))
-    processes.say(0, Reported(values={"accuracy": 0.8}))
-    processes.say(0, Reported(values={"loss": 0.3}))
-    processes.end(0, 0)
-    first, second = reports_of(processes)
-    assert (first.loss, first.metrics, first.brings_steps) == (None, {"accuracy": 0.8}, False)
-    assert (second.loss, second.metrics, second.brings_steps) == (0.3, {}, False)
-    assert processes.events.index(second) < len(processes.events) - 1
-    assert isinstance(processes.events[-1], GangEnded)
 
 
 def test_values_that_are_no_numbers_are_told_as_they_are_and_warned_of_once() -> None:
@@ -395,13 +352,6 @@ def test_of_ends_that_no_controller_heard_the_one_that_others_may_echo_decides(s
     assert processes.ended.is_over_memory == (OVER_MEMORY in statuses)
 
 
-@given(st.lists(st.sampled_from([0, 1, -9, OVER_MEMORY]), min_size=1, max_size=4))
-def test_a_loss_by_the_memory_limit_is_told_as_one(statuses: list[int]) -> None:
-    ended, bad = ended_by(statuses)
-    assert ended.is_over_memory == (bad == OVER_MEMORY)
-    assert ended.outcome is Outcome.LOST or not ended.is_over_memory
-
-
 @pytest.mark.parametrize("is_heard", [True, False])
 def test_a_loss_by_the_memory_limit_outlives_the_controller(is_heard: bool) -> None:
     """`is_heard`: by the former one."""
@@ -433,13 +383,6 @@ def test_real_processes_keep_their_own_checkpoint(
     environment, _, count = log[1].rpartition(" ")
     assert ast.literal_eval(environment)["WORLD_SIZE"] == "1"
     assert count == "1"
-
-
-def test_another_port_of_a_script_that_is_taken_is_its_own_fault() -> None:
-    processes = Processes()
-    processes.command(launch(0))
-    processes.end(0, 1, "OSError: [Errno 98] Address already in use: ('0.0.0.0', 6006)")
-    assert processes.ended.outcome is Outcome.FAILED
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ import tempfile
 from pathlib import Path
 from typing import TypeVar
 
-import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -17,7 +16,6 @@ from tests.executors.test_controller_laws import HOSTS, Hosts, Jobs, Scene, Some
 from tests.store.views import with_all
 
 from swell.executors.hosts import messages as h
-from swell.live.head_thread import fold_reports
 from swell.model.command import LaunchGang, ProfileJob, Reconfigure, StopGang, SuspendGang
 from swell.model.event import (
     AnyEvent,
@@ -85,28 +83,6 @@ def test_a_gang_that_trains_is_told_nothing(fleet: Fleet) -> None:
     assert not [event for event in fleet.events[num_events:] if isinstance(event, GangEnded)]
 
 
-def test_it_goes_on_under_the_new_one(fleet: Fleet) -> None:
-    fleet.perform(launch("a/0", "b/0"))
-    fleet.replace_controller()
-    fleet.perform(change(2, "a/0", "b/0", "c/0"))
-    assert of_kind(fleet, GangResized)[-1].generation == 2
-    numbers = [worker.number for worker in fleet.workers(JOB)]
-    assert sorted(numbers) == [0, 1, 2], "no number is used twice"
-    fleet.perform(StopGang(job_id=JOB, generation=3))
-    assert of_kind(fleet, GangEnded)[-1].outcome is Outcome.STOPPED
-    assert not any(host.runs for host in fleet.hosts.values())
-
-
-def test_nobody_else_has_its_devices_under_the_new_one(fleet: Fleet) -> None:
-    fleet.perform(launch("a/0", "b/0"))
-    fleet.replace_controller()
-    other = msgspec.structs.replace(launch("b/0", "c/0"), job_id="other")
-    fleet.perform(other)
-    (ended,) = [event for event in of_kind(fleet, GangEnded) if event.job_id == "other"]
-    assert "device 'b/0' is still held by workers" in ended.message
-    fleet.check_claims()
-
-
 def test_what_a_worker_does_while_nobody_listens_is_heard(fleet: Fleet) -> None:
     fleet.perform(launch("a/0", "b/0", "c/0"))
     for host in fleet.hosts.values():
@@ -154,57 +130,6 @@ def test_a_host_that_died_with_the_controller_is_one_loss(fleet: Fleet) -> None:
     assert loss.devices == ("c/0",)
     fleet.perform(change(2, "a/0", "b/0"))
     assert of_kind(fleet, GangResized)[-1].generation == 2
-
-
-def test_a_gang_does_not_wait_for_a_host_that_it_has_left(fleet: Fleet) -> None:
-    fleet.perform(launch("a/0", "b/0", "c/0"))
-    fleet.perform(change(2, "a/0", "b/0"))
-    fleet.replace_controller(come=("a", "b"))
-    victim = fleet.workers(JOB)[0]
-    victim.host.exit(victim, -signal.SIGKILL)
-    assert {worker.number for worker in fleet.workers(JOB)} == {1}
-    assert len(fleet.rounds(JOB)) == 1, "it is directed, though c has not come"
-
-
-def test_what_was_not_closed_on_a_host_that_its_gang_has_left_is_closed(fleet: Fleet) -> None:
-    fleet.perform(launch("a/0", "b/0"))
-    victim = fleet.hosts["b"].workers[JOB, 1]
-    fleet.hosts["b"].is_deaf = True
-    fleet.hosts["b"].exit(victim, -signal.SIGKILL)
-    fleet.perform(change(2, "a/0"))
-    assert fleet.hosts["b"].runs, "it has not heard"
-    before = orders(fleet)
-    fleet.replace_controller()
-    assert not fleet.hosts["b"].runs
-    assert [m for m in orders(fleet) if m not in before] == [h.CloseRun(run=JOB)]
-
-
-def test_a_host_closed_while_the_others_have_yet_to_hear_is_no_loss(fleet: Fleet) -> None:
-    fleet.perform(launch("a/0", "b/0"))
-    fleet.hosts["b"].is_held = True
-    fleet.perform(change(2, "a/0"))
-    fleet.hosts["a"].is_deaf = True
-    fleet.hosts["b"].let_through()
-    assert not fleet.hosts["b"].runs
-    fleet.replace_controller()
-    fleet.perform(change(3, "a/0", "b/0"))
-    assert generations(fleet, GangResized) == {2, 3}
-    assert all(loss.generation < 2 for loss in of_kind(fleet, WorkersLost)), "else the head would heed it"
-
-
-def test_a_gang_of_which_a_host_tells_that_has_not_heard_of_the_others_is_taken_over_once(
-    fleet: Fleet,
-) -> None:
-    """The record of that host is older, and names no other host."""
-    fleet.perform(launch("c/0"))
-    fleet.hosts["c"].is_deaf = True
-    fleet.perform(change(2, "a/0", "c/0"))
-    assert len(fleet.workers(JOB)) == 2
-    fleet.replace_controller(come=("c", "a", "b"))
-    assert generations(fleet, GangResized) == {2}
-    assert sorted(worker.host.name for worker in fleet.workers(JOB)) == ["a", "c"]
-    fleet.perform(StopGang(job_id=JOB, generation=3))
-    assert not any(host.runs or host.workers for host in fleet.hosts.values())
 
 
 def test_a_gang_none_of_whose_hosts_is_left_is_lost(fleet: Fleet) -> None:
@@ -272,42 +197,6 @@ def test_a_gang_that_is_lost_before_it_has_saved_has_what_it_began_with(fleet: F
 
 
 # ---------------------------------------------------------------- a change that was under way
-def test_a_change_that_was_under_way_is_finished(fleet: Fleet) -> None:
-    fleet.perform(launch("a/0", "b/0"))
-    fleet.hosts["c"].is_held = True
-    fleet.perform(change(2, "a/0", "b/0", "c/0"))
-    fleet.replace_controller()
-    assert generations(fleet, GangResized) == {2}
-    assert len(fleet.workers(JOB)) == 3
-
-
-def test_an_order_that_reached_one_host_reaches_the_others(fleet: Fleet) -> None:
-    fleet.perform(launch("a/0", "b/0"))
-    fleet.hosts["c"].is_held = True
-    fleet.perform(change(2, "a/0", "b/0", "c/0"))
-    fleet.hosts["b"].is_deaf = True
-    fleet.hosts["c"].let_through()
-    assert fleet.rounds(JOB) == {1, 2}
-    fleet.replace_controller()
-    assert len(fleet.rounds(JOB)) == 1
-    assert generations(fleet, GangResized) == {2}
-
-
-def test_a_suspend_that_reached_one_host_reaches_the_others(fleet: Fleet) -> None:
-    fleet.perform(launch("a/0", "b/0"))
-    fleet.hosts["b"].is_deaf = True
-    fleet.perform(SuspendGang(job_id=JOB, generation=2))
-    fleet.replace_controller()
-    assert generations(fleet, GangSuspended) == {2}
-
-
-def test_a_command_that_reached_no_host_is_said_again(fleet: Fleet) -> None:
-    fleet.perform(launch("a/0", "b/0"))
-    for host in fleet.hosts.values():
-        host.is_deaf = True
-    fleet.perform(change(2, "a/0"))
-    fleet.replace_controller()
-    assert generations(fleet, GangResized) == {2}
 
 
 def test_what_was_opened_for_a_launch_is_closed(fleet: Fleet) -> None:
@@ -339,15 +228,6 @@ def test_losses_that_were_not_told_are_told(fleet: Fleet) -> None:
     assert {device for loss in of_kind(fleet, WorkersLost) for device in loss.devices} == {"c/0", "b/0"}
 
 
-def test_a_controller_that_dies_twice_leaves_one_gang(fleet: Fleet) -> None:
-    fleet.perform(launch("a/0", "b/0"))
-    for generation in range(2, 6):
-        fleet.replace_controller()
-        fleet.perform(change(generation, *(("a/0",) if generation % 2 else ("a/0", "b/0", "c/1"))))
-        assert of_kind(fleet, GangResized)[-1].generation == generation
-    assert not of_kind(fleet, GangEnded)
-
-
 # ---------------------------------------------------------------- others than elastic gangs
 def test_a_script_that_is_stopped_and_started_goes_on(fleet: Fleet) -> None:
     fleet.perform(launch("a/0", "b/0", elasticity=Elasticity.RESTART))
@@ -359,15 +239,6 @@ def test_a_script_that_is_stopped_and_started_goes_on(fleet: Fleet) -> None:
         fleet.pass_time(1.0)
     assert of_kind(fleet, GangResized)[-1].generation == 2
     assert [worker.number for worker in fleet.workers(JOB)] == [2]
-
-
-def test_a_script_meets_under_the_new_one_where_it_met(fleet: Fleet) -> None:
-    fleet.perform(launch("a/0", elasticity=Elasticity.RESTART))
-    fleet.replace_controller()
-    fleet.perform(change(2, "a/0", "a/1"))
-    fleet.pass_time(30.0)
-    assert generations(fleet, GangResized) == {2}
-    assert {w.environ["MASTER_ADDR"] for w in fleet.workers(JOB)} == {"a.example"}
 
 
 def test_a_trial_is_ended_and_tried_again(fleet: Fleet) -> None:
@@ -450,58 +321,6 @@ def live_through(folder: Path, moves: list[tuple[str, str, tuple[str, ...]]]) ->
     for kind, about, devices in moves:
         scene.move(kind, about, devices)
     ends_well(scene)
-
-
-@pytest.mark.parametrize("num_values", [1, 3, 120 + 20])
-@pytest.mark.parametrize("at_step", [0, 4])
-def test_each_value_of_one_step_counts_once(fleet: Fleet, num_values: int, at_step: int) -> None:
-    """As of a script that reports before its first step, or that names the same step each time."""
-    fleet.perform(launch("a/0", "b/0"))
-    leader = fleet.workers(JOB)[0]
-    leader.say(m.Progress(generation=1, steps=5, num_workers=2))
-    tally = tally_of([(at_step, 1.0)], num_workers=2)
-    assert tally is not None
-    for number in range(num_values + 2):
-        if number == num_values:
-            fleet.pass_time(1.0)
-            fleet.replace_controller()
-        leader.say(m.Reported(values={"x": 1.0}, curves={"x": tally}, steps=5))
-        fleet.pass_time(1.0)
-    reports = of_kind(fleet, StepsReported)
-    for events in (reports, fold_reports(reports)):  # as they come one by one, and all at once
-        _, told = taken_off(events)
-        curve = with_all([], [point for one in told for _, point in one.points()])
-        assert sum(point.tally.count for point in curve) == num_values + 2
-
-
-@pytest.mark.parametrize("num_starts", [1, 2])
-@pytest.mark.parametrize("is_printed", [False, True])
-@pytest.mark.parametrize("counts_steps", [False, True])
-def test_values_of_a_script_that_knows_nothing_of_swell_count_once(
-    fleet: Fleet, num_starts: int, is_printed: bool, counts_steps: bool
-) -> None:
-    fleet.perform(launch("a/0", elasticity=Elasticity.RESTART))
-    told = m.Reported(values={"x": 1.0})
-    for start in range(num_starts):
-        if start:
-            fleet.perform(change(start + 1, f"{'ab'[start]}/0"))
-            for worker in fleet.workers(JOB):
-                worker.host.exit(worker, 143)
-        (worker,) = fleet.workers(JOB)
-        for step in range(1, 4):
-            tally = tally_of([(step if counts_steps else 0, 1.0)], num_workers=1)
-            assert tally is not None
-            relative = [] if is_printed else ["x"]
-            curves = {} if is_printed else {"x": tally}
-            if counts_steps:
-                worker.say(m.Stepped(num_workers=1, steps=step, own_steps=None))
-            worker.say(msgspec.structs.replace(told, curves=curves, relative=relative))
-            fleet.pass_time(1.0)
-    fleet.replace_controller()
-    fleet.pass_time(1.0)
-    _, reports = taken_off(of_kind(fleet, StepsReported))
-    curve = with_all([], [point for one in reports for _, point in one.points()])
-    assert sum(point.tally.count for point in curve) == 3 * num_starts
 
 
 @pytest.mark.parametrize("elasticity", [Elasticity.LIVE, Elasticity.RESTART])

@@ -189,44 +189,6 @@ def calibrated(machines: Machines) -> Machines:
 
 
 # ---------------------------------------------------------------- at once, or in line
-def test_trials_on_idle_devices_do_not_wait_for_each_other(calibrated: Machines) -> None:
-    for job in ("a", "b", "c"):
-        calibrated.add(job)
-    assert all(calibrated.scripts(job) for job in ("a", "b", "c"))
-    assert max(calibrated.devices_in_use().values()) == 1
-    for job in ("b", "c", "a"):
-        calibrated.measure(job)
-    assert calibrated.answers() == ["b", "c", "a"]
-
-
-def test_a_fifth_on_four_devices_waits_for_the_first_that_ends(calibrated: Machines) -> None:
-    for number in range(5):
-        calibrated.add(f"j{number}")
-    assert not calibrated.scripts("j4")
-    calibrated.measure("j2")
-    assert calibrated.scripts("j4")
-    assert max(calibrated.devices_in_use().values()) == 1
-
-
-def test_devices_that_compute_on_the_same_cores_are_no_more_than_these(tmp_path: Path) -> None:
-    machines = Machines(tmp_path, num_cores=2)
-    machines.add("a")
-    machines.calibrate()
-    for job in ("b", "c"):
-        machines.add(job)
-    assert machines.scripts("a") and machines.scripts("b") and not machines.scripts("c")
-    machines.gangs["n/3"] += 1
-    machines.measure("a")
-    assert not machines.scripts("c"), "a gang has the core"
-    machines.measure("b")
-    assert machines.scripts("c"), "one trial run always takes place"
-
-
-def test_a_trial_takes_place_where_all_devices_are_busy(calibrated: Machines) -> None:
-    calibrated.gangs.update(calibrated.bindings.keys())
-    calibrated.add("a")
-    calibrated.add("b")
-    assert calibrated.scripts("a") and not calibrated.scripts("b")
 
 
 def test_a_calibration_is_alone_on_its_cores_and_is_done_once(machines: Machines) -> None:

@@ -119,14 +119,6 @@ def test_a_job_begins_with_worker_0_whatever_was_tried_before(
     assert (folder / "leaders").stat().st_mode & 0o077 == 0
 
 
-def test_a_trial_that_printed_nothing_leaves_no_log(
-    executor: LocalExecutor, listener: Listener, make_profile: MakeProfile, tmp_path: Path
-) -> None:
-    executor.perform(make_profile(args=("silent=1",)))
-    listener.wait(JobProfiled)
-    assert logs(tmp_path, "digits-1/*.log") == [f"trial-{number}.log" for number in range(6)]
-
-
 def test_trials_of_several_jobs_are_all_answered(
     executor: LocalExecutor, listener: Listener, make_profile: MakeProfile, tmp_path: Path
 ) -> None:
@@ -318,21 +310,6 @@ def test_a_group_whose_devices_are_wanted_gives_way_and_the_trial_is_answered() 
     [told] = ends[-1]
     assert isinstance(told, Report) and isinstance(told.event, JobProfiled)
     assert told.event.profile.group_step_s == {2: 0.06}
-
-
-def test_a_group_that_fails_costs_no_more_than_its_size() -> None:
-    trial = stepping_trial(hold=True)
-    trial.begin(group_of(2), ["node0/0", "node0/1"], 3.0)
-    trial.said(1, Failed(message="the script cannot be there twice", steps=0), 3.0)
-    trial.exited(1, 1, "", 3.0)
-    [told] = trial.exited(2, 1, "", 3.0)
-    assert isinstance(told, Report) and isinstance(told.event, JobProfiled)
-
-
-def test_no_group_has_more_workers_than_its_host_has_devices() -> None:
-    trial = stepping_trial(hold=True, num_devices=2)
-    [told] = step_group(trial, 1, 0.06, 3.0)
-    assert isinstance(told, Report) and isinstance(told.event, JobProfiled)
 
 
 def test_sums_of_large_gradients_take_in_proportion_to_their_bytes() -> None:

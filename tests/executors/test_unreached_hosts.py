@@ -11,7 +11,6 @@ from tests.executors.puppets import JOB, make_spec
 
 from swell.executors.controller.controller import UNREACHED_S
 from swell.executors.gang.job_context import DeviceBinding
-from swell.executors.hosts import messages as h
 from swell.model.command import LaunchGang, Reconfigure
 from swell.model.event import GangEnded, GangResized, NodeJoined, NodeLost, Outcome, WorkersLost
 from swell.model.node import Node
@@ -125,38 +124,6 @@ def test_gangs_of_that_host_alone_train_on(fleet: Fleet) -> None:
     fleet.hosts["b"].reconnect()
     assert fleet.workers("other") == [worker] and not worker.signals
     assert not [event for event in of_kind(fleet, GangEnded) if event.job_id == "other"]
-
-
-def test_two_gangs_leave_one_host(fleet: Fleet) -> None:
-    other = "other"
-    fleet.perform(launch(other, "a/1", "b/1"))
-    (here,) = [worker for worker in fleet.workers(other) if worker.host.name == "a"]
-    fleet.hosts["b"].cut_off()
-    for worker in (survivor(fleet), here):
-        assert worker.order is not None
-        worker.say(m.Broken(generation=worker.order.generation, steps=1, message="peer gone"))
-    fleet.pass_time(UNREACHED_S + 0.2)
-    assert len(of_kind(fleet, WorkersLost)) == 2 and len(of_kind(fleet, NodeLost)) == 1
-    fleet.hosts["b"].reconnect()
-    assert not fleet.hosts["b"].runs and of_kind(fleet, NodeJoined)[-1].node.name == "b"
-    closed = [message for message in fleet.hosts["b"].told if isinstance(message, h.CloseRun)]
-    assert len(closed) == 2
-
-
-def test_what_a_host_has_offered_while_it_was_withdrawn_counts(fleet: Fleet) -> None:
-    """Its lines break twice, and a gang each time."""
-    fleet.perform(launch("other", "a/1", "b/1"))
-    (here,) = [worker for worker in fleet.workers("other") if worker.host.name == "a"]
-    lose_b(fleet)
-    host = fleet.hosts["b"]
-    host.is_reached = True
-    less = host.node(3)
-    fleet.controller.hear("b", h.DevicesOffered(devices=bindings(less), num_cores=16, nodes=(less,)))
-    host.is_reached = False
-    breaks(here)
-    fleet.pass_time(UNREACHED_S + 0.2)
-    host.reconnect()
-    assert of_kind(fleet, NodeJoined)[-1].node == less
 
 
 def bindings(node: Node) -> dict[str, DeviceBinding]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import signal
-
 import pytest
 from tests.executors.puppets import JOB, PuppetWorld, devices, make_spec, make_stage, target
 
@@ -102,15 +100,6 @@ def test_nobody_is_killed_while_nobody_waits() -> None:
     for made in (alone, together):
         assert not warnings(made)
         assert all(puppet.status is None for puppet in made.puppets.values())
-
-
-def test_a_worker_that_comes_late_but_in_time_is_left_alone() -> None:
-    made = running(2)
-    made.stick(0)
-    wait(made, STUCK_S - 2)
-    made.puppets[0].is_stuck = False
-    wait(made, STUCK_S)
-    assert not warnings(made) and len(made.puppets) == 2
 
 
 def test_who_takes_long_over_every_step_is_given_longer() -> None:
@@ -262,35 +251,3 @@ def test_a_joiner_that_was_stopped_on_its_way_is_no_fault_of_the_script(is_conne
     (failed,) = told(made, ResizeFailed)
     assert isinstance(failed, ResizeFailed)
     assert failed.message == "worker 1 was stopped by a signal, and was killed"
-
-
-def test_a_launch_whose_worker_is_stopped_is_lost_and_not_failed() -> None:
-    made = PuppetWorld(GangController(make_stage(), GangRecord()))
-    made.command(LaunchGang(job_id=JOB, generation=1, target=target(0), spec=make_spec(), total_steps=1000))
-    made.gang.halted(0, True)
-    made.now_s += 3.1
-    made._apply(made.gang.tick(made.now_s))
-    made.hear(0)
-    (ended,) = told(made, GangEnded)
-    assert isinstance(ended, GangEnded)
-    assert ended.outcome is Outcome.LOST
-
-
-def test_a_gang_of_stopped_workers_is_lost_and_goes_on_from_its_checkpoint() -> None:
-    made = PuppetWorld(GangController(make_stage(), GangRecord()))
-    spec = make_spec()
-    made.command(LaunchGang(job_id=JOB, generation=1, target=target(0, 1), spec=spec, total_steps=1000))
-    made.settle()
-    made._apply(made.gang.said(0, m.CheckpointSaved(steps=2, path="/checkpoints/x"), made.now_s))
-    for worker in made.puppets:
-        made.gang.halted(worker, True)
-    for puppet in made.puppets.values():
-        puppet.phase = "stopped"
-    made.now_s += 3.1
-    made._apply(made.gang.tick(made.now_s))
-    assert [puppet.status for puppet in made.puppets.values()] == [-signal.SIGKILL] * 2
-    made.hear(0)
-    made.hear(1)
-    (ended,) = told(made, GangEnded)
-    assert isinstance(ended, GangEnded)
-    assert (ended.outcome, ended.steps) == (Outcome.LOST, 2)
