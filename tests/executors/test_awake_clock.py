@@ -14,23 +14,18 @@ from hypothesis import strategies as st
 from tests.executors.contract import launch
 from tests.executors.listening import Listener, eventually
 from tests.executors.puppets import JOB, PuppetWorld, devices, make_spec, make_stage, target
-from tests.executors.test_restarts import Processes
-from tests.executors.test_restarts import launch as launch_plain
 
 from swell.executors.awake_clock import LONGEST_GAP_S, AwakeClock
-from swell.executors.gang.allreduce import GroupTimes
 from swell.executors.gang.gang_controller import GangController
 from swell.executors.gang.gang_record import GangRecord
 from swell.executors.gang.gang_settings import GangSettings
 from swell.executors.gang.timeouts import Timeouts
-from swell.executors.gang.trial_controller import Trial
-from swell.executors.gang.trial_plan import ALONE
 from swell.executors.local.agent.address import read_address
 from swell.executors.local.agent.options import AgentOptions
 from swell.executors.local.agent.process import TICK_S, WorkerSupervisor
 from swell.executors.local.devices import parse_devices
 from swell.executors.local.link import LocalExecutor
-from swell.model.command import LaunchGang, ProfileJob
+from swell.model.command import LaunchGang
 from swell.model.event import GangStarted, WorkersLost
 from swell.wire import messages as m
 
@@ -86,31 +81,6 @@ def test_a_gang_survives_its_agents_stall_and_a_silent_worker_does_not_survive_s
     fake.pass_awake(Timeouts().silence_s + 2.0)
     world._apply(world.gang.tick(base_s + fake.clock.now_s()))
     assert {puppet.status for puppet in world.puppets.values()} == {-signal.SIGKILL}
-
-
-def test_a_restart_gang_is_given_its_time_to_save_when_its_agent_stalls() -> None:
-    fake, processes = FakeTime(), Processes()
-    processes.now_s = fake.clock.now_s()
-    processes.command(launch_plain(0, 1))
-    processes.do(processes.gang.tick(fake.clock.now_s()))
-    processes.gang.halted(0, True)
-    fake.time_s += STALL_S
-    processes.do(processes.gang.tick(fake.clock.now_s()))
-    assert processes.signals == [], "that it is stopped was seen just now"
-    fake.pass_awake(Timeouts().standstill_s + 1.0)
-    processes.do(processes.gang.tick(fake.clock.now_s()))
-    assert processes.signals == [(0, signal.SIGKILL)]
-
-
-def test_a_trial_is_given_its_time_when_its_agent_stalls() -> None:
-    fake = FakeTime()
-    command = ProfileJob(job_id=JOB, spec=make_spec(), sizes=(1,), device_kind="paced@400")
-    trial = Trial(make_stage(), command, 1, GroupTimes(), GangSettings(trial_s=120.0))
-    trial.begin(ALONE, devices(0), fake.clock.now_s())
-    fake.time_s += STALL_S
-    assert trial.tick(fake.clock.now_s()) == []
-    fake.pass_awake(121.0)
-    assert trial.tick(fake.clock.now_s()) != []
 
 
 def test_the_agent_lives_by_this_clock(tmp_path: Path) -> None:

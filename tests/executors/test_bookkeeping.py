@@ -26,9 +26,9 @@ from swell.executors.local.agent.host import HostedRun
 from swell.executors.local.agent.job_files import JobPlace
 from swell.executors.local.lines import LineLink
 from swell.executors.local.link import _decode
-from swell.executors.local.logs.files import LEADERS, TRIAL, WORKER, next_number
+from swell.executors.local.logs.files import LEADERS, TRIAL, WORKER
 from swell.model.command import LaunchGang
-from swell.model.event import AnyEvent, GangStarted, StepsReported
+from swell.model.event import GangStarted, StepsReported
 from swell.model.job import Elasticity
 from swell.wire.messages import Progress, Regroup
 
@@ -160,11 +160,6 @@ def test_a_live_worker_is_told_at_its_fork_what_will_not_change(tmp_path: Path) 
     }
 
 
-def test_a_worker_is_told_in_which_rack_its_machine_stands(tmp_path: Path) -> None:
-    run = dataclasses.replace(new_run(tmp_path), rack="r7")
-    assert run.fork(start(3), "module:function", "127.0.0.1:1").environ["SWELL_RACK"] == "r7"
-
-
 def test_a_job_sets_variables_but_not_those_of_swell(tmp_path: Path) -> None:
     spec = make_spec(code="0" * 64, env=(("MOOD", "calm"), ("SWELL_WORKER", "7")))
     run = dataclasses.replace(new_run(tmp_path), spec=spec)
@@ -187,13 +182,6 @@ def test_leaders_that_cannot_be_noted_stop_nobody(tmp_path: Path, caplog: pytest
     assert list(tmp_path.iterdir()) == [run.place.folder]
 
 
-def test_numbers_of_logs_are_never_used_twice(tmp_path: Path) -> None:
-    assert next_number(tmp_path, WORKER) == 0
-    for name in ("worker-0.log", "worker-12.log", "worker-99.log.old", "trial-40.log"):
-        (tmp_path / name).touch()
-    assert (next_number(tmp_path, WORKER), next_number(tmp_path, TRIAL)) == (13, 41)
-
-
 def test_the_outbox_stays_small_while_no_daemon_reads() -> None:
     outbox = Outbox()
     for number in range(1000):
@@ -205,21 +193,6 @@ def test_the_outbox_stays_small_while_no_daemon_reads() -> None:
     first = pipe.told[0].event
     assert isinstance(first, StepsReported)
     assert (first.steps, first.pause_s) == (999, 1000.0)
-
-
-def test_what_is_measured_between_steps_is_folded_with_them_while_no_daemon_listens() -> None:
-    outbox, pipe = Outbox(), Pipe()
-    for number in range(1, 100):
-        outbox.add(msgspec.structs.replace(steps("a", number), at_s=float(number), pause_s=None))
-        measured = msgspec.structs.replace(
-            steps("a", number), at_s=number + 0.5, num_workers=0, pause_s=None, loss=1 / number
-        )
-        outbox.add(measured)
-    assert len(outbox) == 1
-    outbox.attach(pipe)
-    (told,) = (told.event for told in pipe.told)
-    assert isinstance(told, StepsReported)
-    assert (told.steps, told.num_workers, told.at_s, told.loss) == (99, 2, 99.0, 1 / 99)
 
 
 def test_a_line_of_a_restart_jobs_first_worker_may_be_a_report(tmp_path: Path) -> None:
@@ -255,15 +228,6 @@ def test_a_worker_on_a_core_sees_no_gpu(tmp_path: Path) -> None:
     order = msgspec.structs.replace(start(0), devices=("n/1",))
     environ = dict(run.fork(order, "module:function", "127.0.0.1:1").environ)
     assert environ["CUDA_VISIBLE_DEVICES"] == ""
-
-
-def test_progress_is_not_folded_across_other_news_of_its_job() -> None:
-    outbox, pipe = Outbox(), Pipe()
-    news: list[AnyEvent] = [steps("a", 1), started("a", 2), steps("a", 2, 2), steps("a", 3, 2)]
-    for event in news:
-        outbox.add(event)
-    outbox.attach(pipe)
-    assert [getattr(told.event, "steps", None) for told in pipe.told] == [1, 0, 3]
 
 
 @given(st.lists(st.sampled_from(["add", "attach", "detach", "acknowledge"]), max_size=40))

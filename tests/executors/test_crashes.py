@@ -76,24 +76,6 @@ def test_what_happens_while_no_daemon_is_there_is_told_to_the_next(
     assert len([event for event in after.events if isinstance(event, StepsReported)]) <= 4
 
 
-def test_acknowledged_events_are_not_told_again(
-    new_executor: Callable[[], LocalExecutor], make_job: Callable[..., JobSpec]
-) -> None:
-    first, before = new_executor(), Listener()
-    first.start(before.put)
-    first.perform(launch(make_job, devices(0), steps=20))
-    before.wait(GangEnded)
-    first.acknowledge()
-    first.acknowledge()  # now a turn has passed since the end was delivered
-    first.perform(launch(make_job, devices(0), generation=2))
-    before.wait(GangStarted, 2)
-    first.close()
-    second, after = new_executor(), Listener()
-    second.start(after.put)
-    after.wait(GangStarted, 2)
-    assert not [event for event in after.events if isinstance(event, GangEnded)]
-
-
 def test_a_broken_line_loses_and_repeats_nothing(
     executor: LocalExecutor, listener: Listener, make_job: Callable[..., JobSpec]
 ) -> None:

@@ -24,12 +24,6 @@ def test_paced_devices_of_several_nodes() -> None:
     assert (binding.torch_device, binding.pace_per_s) == ("cpu", 400.0)
 
 
-def test_a_single_paced_node_needs_no_number() -> None:
-    assert [node.node for node in parse_devices("paced:8@2.5")] == [
-        node.node for node in parse_devices("paced:1x8@2.5")
-    ]
-
-
 def test_cores() -> None:
     (node,) = parse_devices("cpu:3")
     assert node.node.devices == ("node0/0", "node0/1", "node0/2")
@@ -212,23 +206,6 @@ REFUSED = "none:1 gpu cpu:0 cpu:-1 cpu:x cpu:² auto:2 paced paced:8 paced:8@ pa
 def test_what_is_no_device_is_refused_by_name(text: str) -> None:
     with pytest.raises(DeviceError, match=f"devices '{text}'"):
         parse_devices(text)
-
-
-def test_a_machine_may_offer_none() -> None:
-    assert parse_devices("none") == ()
-
-
-def test_a_form_may_end_with_islands() -> None:
-    (node,) = parse_devices("cpu:8/4/2")
-    assert node.node.islands == ((4, 4), (2, 2, 2, 2))
-    assert [one.node.islands for one in parse_devices("paced:2x5@4/3+2")] == [((3, 2),)] * 2
-    assert parse_devices("cpu:8/8/1")[0].node.islands == (), "these divide nothing"
-
-
-def test_the_first_machine_may_name_its_rack() -> None:
-    nodes = [local.node for local in parse_devices("paced:2x4@4/2", rack="r-17")]
-    assert [(node.rack, node.islands) for node in nodes] == [("r-17", ((2, 2),))] * 2
-    assert [local.node.rack for local in parse_devices("cpu:1", rack="")] == ["rack0"]
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import socket
 from collections.abc import Awaitable, Callable
 
@@ -11,7 +10,7 @@ import pytest
 
 from swell.executors.local.agent import handshakes
 from swell.executors.local.agent.handshakes import Handshakes
-from swell.executors.local.lines import MAX_LINE_BYTES, LineLink
+from swell.executors.local.lines import LineLink
 
 PATIENCE_S = 20.0
 Client = tuple[asyncio.StreamReader, asyncio.StreamWriter]
@@ -76,21 +75,6 @@ def test_what_is_sent_waits_for_no_acknowledgement() -> None:
     with_strangers(play)
 
 
-def test_silent_connections_give_way_to_the_next() -> None:
-    async def play(guard: Guard, connect: Callable[[], Awaitable[Client]]) -> None:
-        first = [await connect() for _ in range(20)]
-        rest = await asyncio.gather(*(connect() for _ in range(handshakes.MAX_UNIDENTIFIED)))
-        assert all(await asyncio.gather(*map(is_closed, first))), "the oldest go"
-        assert len(guard.handshakes._unidentified) == handshakes.MAX_UNIDENTIFIED
-        _, writer = await connect()
-        writer.write(b"me\nhello\n")
-        await until(lambda: guard.heard == [5])
-        assert len(guard.handshakes._unidentified) <= handshakes.MAX_UNIDENTIFIED
-        rest[-1][1].close()
-
-    with_strangers(play)
-
-
 @pytest.mark.parametrize("said", [b"x" * (handshakes.FIRST_LINE_BYTES + 1), b"x" * 100_000 + b"\n", b"you\n"])
 def test_a_first_line_is_short_and_right(said: bytes) -> None:
     async def play(guard: Guard, connect: Callable[[], Awaitable[Client]]) -> None:
@@ -102,24 +86,6 @@ def test_a_first_line_is_short_and_right(said: bytes) -> None:
     assert with_strangers(play).links == []
 
 
-def test_silence_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(handshakes, "HELLO_S", 0.1)
-
-    async def play(guard: Guard, connect: Callable[[], Awaitable[Client]]) -> None:
-        silent, half, whole = [await connect() for _ in range(3)]
-        half[1].write(b"m")
-        whole[1].write(b"me\n")
-        assert await is_closed(silent)
-        assert await is_closed(half)
-        await until(lambda: not guard.handshakes._unidentified)
-        whole[1].write(b"x" * MAX_LINE_BYTES + b"\n")
-        await until(lambda: guard.heard == [MAX_LINE_BYTES])
-        whole[1].write(b"x" * (MAX_LINE_BYTES + 1))
-        assert await is_closed(whole), "who is known has a limit too"
-
-    with_strangers(play)
-
-
 def test_connections_that_come_and_go_leave_nothing() -> None:
     async def play(guard: Guard, connect: Callable[[], Awaitable[Client]]) -> None:
         for _ in range(50):
@@ -129,15 +95,3 @@ def test_connections_that_come_and_go_leave_nothing() -> None:
         await until(lambda: not guard.handshakes._unidentified)
 
     with_strangers(play)
-
-
-def test_strangers_do_not_fill_the_log(caplog: pytest.LogCaptureFixture) -> None:
-    async def play(guard: Guard, connect: Callable[[], Awaitable[Client]]) -> None:
-        for _ in range(20):
-            client = await connect()
-            client[1].write(b"you\n")
-            assert await is_closed(client)
-
-    with caplog.at_level(logging.WARNING, "swell.agent"):
-        with_strangers(play)
-    assert len(caplog.messages) == 1 and caplog.messages[0].endswith(": wrong token; 1 since the start")

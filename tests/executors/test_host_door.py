@@ -305,13 +305,6 @@ def test_a_line_that_breaks_for_longer_costs_the_workers_and_later_the_host(worl
     assert world.is_joined() and world.host.terms.term == 2
 
 
-def test_a_host_process_that_is_replaced_is_lost_and_joins_again(world: World) -> None:
-    world.restart_host()
-    world.pass_time(1.0)
-    assert len(world.controller.lost) == 1 and world.is_joined()
-    assert world.controller.hosts[NAME].term == 2  # type: ignore[attr-defined]
-
-
 def test_a_host_process_that_is_gone_is_lost_after_the_wait_and_no_sooner(world: World) -> None:
     world.cut_or_mend()
     world.restart_host()
@@ -332,27 +325,6 @@ def test_a_new_controller_is_settled_when_the_host_has_come_with_its_workers(wor
     assert world.running == {1}, "and the lease goes on"
 
 
-def test_a_new_controller_waits_for_a_host_that_is_cut_off(world: World) -> None:
-    world.cut_or_mend()
-    world.start_controller()
-    begun_s = world.time_s
-    world.pass_time(2 * TIMES.wait_s, until=lambda: not world.door._awaited)
-    assert world.time_s - begun_s == pytest.approx(TIMES.wait_s, abs=2 * TICK_S)
-    assert world.running == set()
-    assert len(world.controller.lost) == 1 and not world.controller.awaited
-
-
-def test_the_processes_of_a_term_begin_with_its_first_lease(world: World) -> None:
-    """As the platform is set then: it may be another than that of the term before."""
-    world.cut_or_mend()
-    world.pass_time(TIMES.wait_s + 1.0)
-    assert world.host.terms.term == 2 and len(world.host.insides) == 1
-    world.cut_or_mend()
-    world.pass_time(1.0)
-    assert [inside.term for inside in world.host.insides] == [1, 2]
-    assert world.is_joined() and world.host.terms.term == 2
-
-
 def test_a_host_that_leaves_is_lost_at_once(world: World) -> None:
     world.host.terms.leave()
     world.pass_time(2 * KILL_S + 3 * TICK_S)
@@ -369,12 +341,6 @@ def test_a_host_that_is_removed_leaves_and_is_not_let_in_before_it_starts_again(
     world.restart_host()
     world.pass_time(1.0)
     assert world.is_joined()
-
-
-def test_a_host_with_a_line_is_kept_whatever_another_witness_says(world: World) -> None:
-    world.door.give_up(NAME, "Ray takes its node for dead")
-    world.pass_time(TIMES.wait_s)
-    assert world.is_joined() and world.controller.lost == [] and world.running == {1}
 
 
 def test_a_host_without_a_line_that_another_witness_has_for_dead_is_lost_at_once(world: World) -> None:
@@ -454,23 +420,6 @@ def test_a_lease_that_is_renewed_costs_no_write(world: World, monkeypatch: pytes
     assert written, "its end is told to the next controller"
 
 
-def test_what_could_not_be_written_is_written_before_the_next_lease(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(*_: object, **__: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    with monkeypatch.context() as patch:
-        patch.setattr("swell.executors.remote.listening_door.write_whole", full)
-        world.cut_or_mend()
-        world.pass_time(2 * TIMES.wait_s)
-    assert not world.is_joined() and b'"is_over":false' in (world.folder / LEASES_FILE).read_bytes()
-    world.cut_or_mend()
-    world.pass_time(2.0)
-    assert world.is_joined()
-    assert b'"term":2' in (world.folder / LEASES_FILE).read_bytes()
-
-
 def test_damaged_records_are_told_with_the_remedy(tmp_path: Path) -> None:
     (tmp_path / LEASES_FILE).write_text("[{")
     with pytest.raises(DoorError, match=r"leases\.json cannot be read .*restore it, or remove it: the next"):
@@ -501,12 +450,6 @@ def test_a_controller_that_finds_no_records_waits_for_what_hosts_may_run(
     assert not world.door._awaited, "it is in the records now"
 
 
-def test_a_platform_that_has_given_out_no_token_waits_for_nobody(tmp_path: Path) -> None:
-    assert open_leases(tmp_path, TIMES, lambda: 0.0).recalled == frozenset()
-    (tmp_path / TOKENS_FILE).write_text("{}")
-    assert open_leases(tmp_path, TIMES, lambda: 0.0).recalled == frozenset(), "none had joined"
-
-
 # ---------------------------------------------------------------- names
 def test_another_machine_cannot_have_the_name_before_the_first_one_is_given_up(world: World) -> None:
     twin = world.new_host("other").join
@@ -517,29 +460,6 @@ def test_another_machine_cannot_have_the_name_before_the_first_one_is_given_up(w
     assert refused is not None and not refused.is_final
     world.pass_time(TIMES.wait_s + 1.0)
     assert world.door.why_not(twin) is None
-
-
-def test_a_name_that_is_free_goes_to_another_machine_whose_terms_are_its_own(world: World) -> None:
-    for _ in range(3):
-        world.restart_host()
-        world.pass_time(1.0)
-    world.cut_or_mend()
-    world.pass_time(2 * TIMES.wait_s)
-    world.disk, before = [0], world.host
-    world.host = world.new_host("other")
-    world.cut_or_mend()
-    world.pass_time(1.0)
-    assert world.is_joined() and world.controller.hosts[NAME].term == 1  # type: ignore[attr-defined]
-    refused = world.door.why_not(before.join)
-    assert refused is not None and "is another machine" in refused.why
-
-
-def test_the_name_is_kept_for_its_machine_by_the_next_controller(world: World) -> None:
-    twin = world.new_host("other").join
-    world.cut_or_mend()
-    world.start_controller()
-    refused = world.door.why_not(twin)
-    assert refused is not None and not refused.is_final and "is another machine" in refused.why
 
 
 def test_a_copied_state_folder_is_told(world: World) -> None:
@@ -718,17 +638,6 @@ def test_signs_of_life_come_together_and_before_the_word_that_a_worker_is_stoppe
     inside.answer(h.WorkerHalted(run="1", worker=1, is_stopped=True))
     world.carry()
     assert [type(message) for message in heard] == [h.WorkersAlive, h.WorkerHalted]
-
-
-def test_signs_of_life_of_a_term_that_is_over_are_not_told_in_the_next(world: World) -> None:
-    world.host.insides[-1].answer(h.WorkerSaid(run="1", worker=0, message=m.Alive()))
-    world.cut_or_mend()
-    world.pass_time(2 * TIMES.wait_s)
-    world.controller.heard.clear()
-    world.cut_or_mend()
-    world.pass_time(3.0)
-    assert world.is_joined()
-    assert not any(isinstance(message, h.WorkersAlive) for message in world.controller.heard)
 
 
 def test_nonsense_closes_the_line_and_nothing_else(world: World) -> None:

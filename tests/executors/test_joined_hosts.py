@@ -15,12 +15,11 @@ from tests.executors.puppets import JOB, make_spec
 from swell.api.logs import LogOwner, read_chunks
 from swell.executors.gang.gang_settings import GangSettings, WorkerSettings
 from swell.executors.local.agent.options import DEFAULT_CALL, DEFAULT_PRELOAD
-from swell.model.command import LaunchGang, ProfileJob, StopGang
+from swell.model.command import LaunchGang, StopGang
 from swell.model.event import (
     GangEnded,
     GangStarted,
     HostRuledOut,
-    JobProfiled,
     Outcome,
 )
 from swell.model.job import JobSpec
@@ -163,11 +162,3 @@ def test_a_host_that_lacks_what_the_job_needs_does_not_start_it(
     (tmp_path / "data").touch()
     engine.perform(launch(spec, "b/0", generation=3))
     engine.wait(GangStarted)
-
-
-def test_a_trial_run_takes_place_on_a_joined_host(new_engine: NewEngine, tmp_path: Path) -> None:
-    engine = new_engine()
-    spec = make_spec(workdir=str(tmp_path), entry=__file__)
-    engine.join("b")
-    engine.perform(ProfileJob(job_id=JOB, spec=spec, sizes=(1, 2), device_kind="paced@2000"))
-    assert engine.wait(JobProfiled).profile.grad_bytes == 4000

@@ -30,7 +30,6 @@ from swell.model.command import LaunchGang, ProfileJob
 from swell.model.event import (
     AnyEvent,
     GangEnded,
-    GangStarted,
     NodeJoined,
     NodeLost,
     NodeWarned,
@@ -136,14 +135,6 @@ def test_a_trial_run_goes_where_work_may_go(fleet: Fleet) -> None:
     fleet.perform(ProfileJob(job_id=JOB, spec=make_spec(), sizes=(1,), device_kind="cpu", avoid=avoid))
     (worker,) = fleet.workers(f"trial:{JOB}")
     assert set(worker.devices) <= {"b/1", "b/2"}
-
-
-def test_gangs_on_joined_nodes_go_on_while_the_daemon_is_away(fleet: Fleet) -> None:
-    fleet.perform(launch("a/0", "b/0"))
-    inventory = inventory_of(fleet)
-    assert [gang.devices for gang in inventory.work.gangs] == [("a/0", "b/0")]
-    assert folded(fleet.events).nodes == inventory.work.nodes
-    assert len([event for event in fleet.events if isinstance(event, GangStarted)]) == 1
 
 
 @settings(max_examples=100, deadline=None)

@@ -7,7 +7,6 @@ import errno
 import logging
 import socket
 import ssl
-import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -42,7 +41,6 @@ from swell.executors.remote.join_tokens import (
 )
 from swell.executors.remote.joining import JOIN_PROTOCOL, CannotJoin, Join, JoinAccepted, introduction, join
 from swell.executors.remote.listening_door import ListeningDoor
-from swell.model.coding import encode
 
 LOOPBACK = "127.0.0.1"
 PATIENCE_S = 20.0
@@ -199,13 +197,6 @@ def test_a_wrong_secret_is_refused(tmp_path: Path) -> None:
     )
 
 
-def test_an_unknown_name_is_refused_with_the_same_words(tmp_path: Path) -> None:
-    error = refused(
-        tmp_path, lambda head: head.attach(JoinToken("rack-2", head.token.fingerprint, head.token.secret))
-    )
-    assert "join token 'rack-2' is not known here; a host needs one" in str(error)
-
-
 def test_a_revoked_token_is_refused(tmp_path: Path) -> None:
     async def scene(head: Head) -> None:
         token = head.tokens.add("lent", head.token.fingerprint)
@@ -223,11 +214,6 @@ def test_another_version_is_refused_by_name(tmp_path: Path) -> None:
     own = f"Swell {__version__} (protocol {JOIN_PROTOCOL})"
     assert f"host 'n1' has Swell 9.9 (protocol {JOIN_PROTOCOL + 1}), this platform has {own}" in text
     assert text.endswith(f"install {own} on the host")
-
-
-def test_who_has_a_token_can_be_refused_for_another_reason(tmp_path: Path) -> None:
-    error = refused(tmp_path, lambda head: head.attach(me=msgspec.structs.replace(ME, host="twin")))
-    assert str(error).endswith("refuses: node 'twin' is here; choose another name")
 
 
 def test_a_line_to_a_machine_that_is_gone_is_closed_by_the_kernel(tmp_path: Path) -> None:
@@ -364,51 +350,6 @@ def test_many_strangers_give_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         host.line.close()
         for _, writer in strangers:
             writer.close()
-
-    play(tmp_path, scene)
-
-
-def test_a_line_that_was_handed_over_does_not_give_way(tmp_path: Path) -> None:
-    """Not even before its task has gone on."""
-
-    async def scene(head: Head) -> None:
-        def give_way() -> None:
-            for task in head.listener._handshakes._unidentified:
-                task.cancel("too many at once")
-
-        head.when_joined = give_way
-        host = await head.attach()
-        await host.echoes()
-        host.line.close()
-
-    play(tmp_path, scene)
-
-
-def test_a_host_that_joins_in_the_last_moment_stays_or_can_try_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its first line comes in the same turn of the loop in which the time is up."""
-    opened = asyncio.Event()
-
-    class Seen(LineLink):
-        def connection_made(self, transport: asyncio.BaseTransport) -> None:
-            super().connection_made(transport)
-            opened.set()
-
-    async def scene(head: Head) -> None:
-        monkeypatch.setattr(handshakes, "HELLO_S", 1.0)
-        monkeypatch.setattr(handshakes, "LineLink", Seen)
-        reader, writer = await head.stranger()
-        await until(opened.is_set)
-        secret = head.token.secret.hex()
-        writer.write(encode(msgspec.structs.replace(ME, token="rack-1", secret=secret)) + b"\n")
-        time.sleep(handshakes.HELLO_S)
-        if b"JoinAccepted" not in (said := await reader.readline()):
-            assert b'"is_final":false' in said
-        else:
-            writer.write(encode(Note("ping")) + b"\n")
-            assert note_of(await reader.readline()) == "PING"
-        writer.close()
 
     play(tmp_path, scene)
 

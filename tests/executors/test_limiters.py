@@ -155,17 +155,6 @@ def test_a_process_that_is_gone_is_no_error(rig: Rig) -> None:
     assert group.usage().memory_bytes == 0
 
 
-def test_what_is_said_twice_is_said_once(rig: Rig) -> None:
-    group = rig.limiter.group("job-1")
-    process = rig.start("input()")
-    for _ in range(2):
-        group.set_share(0.5)
-        group.keep([process.pid])
-    rig.end()
-    group.close()
-    group.close()
-
-
 def test_gangs_do_not_meet(rig: Rig) -> None:
     one, other = rig.limiter.group("job-1"), rig.limiter.group("job-1")
     one.set_share(0.5)
@@ -256,17 +245,6 @@ def test_groups_of_agents_that_have_ended_are_removed(tmp_path: Path) -> None:
     left = {folder.name for folder in kernel.inner(kernel.own_group)}
     assert isinstance(limiter, ControlGroups)
     assert left == {live.name, "others", limiter.folder.name}
-
-
-def test_a_stale_group_with_processes_stays(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    kernel = FakeV1(tmp_path / "root")
-    kernel.boot()
-    folder = kernel.at("/sys/fs/cgroup/cpu,cpuacct/swell-abc-1")
-    kernel.make(folder)
-    kernel.start(folder, os.getpid())
-    control_groups.remove_tree(kernel, folder)
-    assert folder.is_dir()
-    assert f"{folder} is left behind" in caplog.text
 
 
 # ------------------------------------------------------------ version 2
@@ -376,11 +354,6 @@ def test_more_is_never_less(one: float, other: float, cores: float) -> None:
     assert 1000 <= quota_us(low, cores) <= quota_us(high, cores) <= max(1000, cores * PERIOD_US)
 
 
-def test_the_whole_share_is_what_nobody_chose() -> None:
-    assert (CgroupV2.weight_of(1.0), CgroupV1.weight_of(1.0)) == (100, 1024)
-    assert quota_us(1.0, None) == available_cores() * PERIOD_US
-
-
 # ------------------------------------------------------------ what can be asked for
 @pytest.mark.parametrize("cores", [0.0, -1.0, 0.5, 1.5, 1e6, float("nan")])
 def test_cores_that_there_are_not(cores: float) -> None:
@@ -403,14 +376,6 @@ def test_what_needs_control_groups_is_refused_without_them(tmp_path: Path) -> No
     check_sharing(CoreSharing(cores=1.0), kernel)
     with pytest.raises(LimitError, match=r"--cpu-shares quota needs control groups.*choose weight"):
         check_sharing(QUOTA, kernel)
-
-
-def test_offers_are_data(tmp_path: Path) -> None:
-    kernel = FakeV1(tmp_path / "root")
-    kernel.boot()
-    v2, v1 = limiter_offers(kernel)
-    assert (v2.name, v2.is_offered, v2.why_not) == ("cgroup v2", False, "it is not mounted")
-    assert (v1.name, v1.is_offered) == ("cgroup v1", True)
 
 
 # ------------------------------------------------------------ the real kernel

@@ -21,7 +21,6 @@ from swell.executors.local.logs.files import (
     list_logs,
     log_path,
     next_number,
-    note_leaders,
     num_bytes,
     piece_path,
     read_range,
@@ -148,18 +147,6 @@ def test_a_slow_disk_is_given_time_and_one_that_does_not_answer_loses_what_is_to
     assert end == b"last words\n[swell: 5 bytes of output were dropped here: " + NO_ANSWER.encode() + b"]\n"
 
 
-def test_the_end_of_a_log_is_late_too_where_the_disk_does_not_answer(tmp_path: Path) -> None:
-    clock = Clock()
-    writer = LogWriter(tmp_path / "worker-0.log", clock=clock)
-    clock.now_s = 100.0
-    writer.end()
-    assert not writer.trouble
-    clock.now_s += ANSWER_WITHIN_S
-    assert writer.trouble == NO_ANSWER
-    writer.flush()
-    assert writer.is_over and not writer.trouble
-
-
 def test_a_log_that_cannot_be_made_is_made_when_it_can_and_over_when_its_folder_is_gone(
     tmp_path: Path,
 ) -> None:
@@ -200,16 +187,6 @@ def test_the_logs_of_ended_workers_go_first_and_no_number_is_given_again(tmp_pat
     assert next_number(tmp_path, WORKER) == 4
 
 
-def test_a_leader_is_noted_by_its_position_in_the_whole_log(tmp_path: Path) -> None:
-    log = log_path(tmp_path, WORKER, 4)
-    writer = LogWriter(log, KEEP_BYTES)
-    for _ in range(50):
-        write(writer, b"0123456789\n")
-    assert end_offset(log) == 50 * 11
-    note_leaders(tmp_path, [(4, end_offset(log)), (5, 0)])
-    assert (tmp_path / "leaders").read_text() == "4 550\n5 0\n"
-
-
 def test_a_log_goes_on_where_it_was_when_another_writer_keeps_it(tmp_path: Path) -> None:
     """It has rotated before: its positions go on."""
     log = tmp_path / "worker-0.log"
@@ -225,18 +202,9 @@ def test_a_log_goes_on_where_it_was_when_another_writer_keeps_it(tmp_path: Path)
     assert begins_of(log) == (16, 25)
 
 
-def test_a_log_that_another_writer_keeps_is_not_discarded(tmp_path: Path) -> None:
-    writer = LogWriter(tmp_path / "worker-0.log")
-    write(writer, b"x" * 100)
-    (tmp_path / "worker-1.log").touch()
-    discard_logs(tmp_path, 10, live=())
-    assert end_offset(tmp_path / "worker-0.log") == 100
-    close(writer)
-    discard_logs(tmp_path, 10, live=())
-    assert list(list_logs(tmp_path, WORKER)) == [1]
-
-
-def test_logs_have_locks_on_nfs_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_log_that_another_writer_keeps_is_not_discarded_on_nfs_either(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """There a shared lock needs a file that can be read, and an exclusive one a file that can be written."""
     lock = fcntl.flock
 
@@ -247,4 +215,11 @@ def test_logs_have_locks_on_nfs_too(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         lock(descriptor, operation)
 
     monkeypatch.setattr(fcntl, "flock", lock_as_nfs)
-    test_a_log_that_another_writer_keeps_is_not_discarded(tmp_path)
+    writer = LogWriter(tmp_path / "worker-0.log")
+    write(writer, b"x" * 100)
+    (tmp_path / "worker-1.log").touch()
+    discard_logs(tmp_path, 10, live=())
+    assert end_offset(tmp_path / "worker-0.log") == 100
+    close(writer)
+    discard_logs(tmp_path, 10, live=())
+    assert list(list_logs(tmp_path, WORKER)) == [1]

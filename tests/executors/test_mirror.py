@@ -94,16 +94,6 @@ def test_a_state_folder_in_the_working_directory_is_not_mirrored(workdir: Path) 
     assert (Path(mirrored(str(workdir), str(scratch))) / "state").is_symlink()
 
 
-def test_special_files_and_broken_links_do_no_harm(workdir: Path) -> None:
-    os.mkfifo(workdir / "pipe")
-    (workdir / "broken").symlink_to("nowhere")
-    (workdir / "secret").write_text("s")
-    (workdir / "secret").chmod(0)
-    seen = mirror_of(workdir)
-    assert (seen / "pipe").is_symlink()
-    assert (seen / "broken").is_symlink() and not (seen / "broken").exists()
-
-
 def test_what_goes_while_it_is_copied_is_left_out(workdir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     copy = shutil.copy2
 

@@ -242,19 +242,6 @@ def test_a_job_that_slurm_has_ended_gives_its_host_up_and_another_is_asked_for()
     assert c.look(joins=False) == [("give up", "n1-1", ENDED.format(1, "NODE_FAIL")), SUBMIT]
 
 
-def test_a_host_with_a_line_is_given_up_again_until_it_is_lost() -> None:
-    c = Cluster()
-    c.look()
-    c.want(2)
-    c.look()
-    c.slurm.end(1)
-    c.is_deaf = True
-    for _ in range(3):
-        assert c.look(starts=False, joins=False)[0][:2] == ("give up", "n1-1")
-    c.lose("n1-1")
-    assert c.look(starts=False, joins=False) == []
-
-
 def test_a_slice_whose_host_does_not_join_is_cancelled_and_another_one_has_to_wait() -> None:
     """A firewall keeps it away from the head: it runs nothing until the end of its time."""
     c = Cluster()
@@ -321,14 +308,6 @@ def test_the_end_of_an_allocation_is_told_once_it_has_a_host_and_again_where_it_
     assert len(c.of("end")) == 3, "the head has forgotten a host that was lost"
 
 
-def test_an_allocation_without_a_limit_has_no_end() -> None:
-    c = Cluster(limit_s=None)
-    c.look()
-    c.want(2)
-    c.look()
-    assert c.hosts and c.of("end") == []
-
-
 def test_no_clock_of_slurm_makes_an_allocation_longer_than_its_limit() -> None:
     c = Cluster(limit_s=3600.0)
     c.look()
@@ -372,20 +351,6 @@ def test_a_slice_whose_end_was_believed_too_early_takes_work_again_once_slurm_an
     assert [one[1:3] for one in c.of("warn")] == [("n1-1", OVER)]
     assert ("clear", "n1-1", OVER) in c.look(starts=False)
     assert c.hosts == {"n1-1"} and c.of("submit") == [SUBMIT], "nothing takes its place"
-
-
-def test_a_slice_that_slurm_has_taken_and_not_told_of_is_believed_to_have_the_limit_of_the_others() -> None:
-    c = Cluster(limit_s=3600.0)
-    c.look()
-    c.want(2)
-    c.look()
-    c.want(4)
-    asked_s = c.now_s
-    c.slurm.start(c.now_s)
-    c.now_s += 100.0
-    c.join_all()
-    c.pool.note_hosts(c.hosts, c.now_s)
-    assert c.of("end")[-1] == ("end", "n2-2", asked_s + 3600.0 - LEAVE_S)
 
 
 # ---------------------------------------------------------------- what goes wrong

@@ -12,7 +12,7 @@ from typing import TypeVar
 import pytest
 
 from swell.executors.node.options import NodeOptions
-from swell.executors.slices.order import SliceOrder, last_words
+from swell.executors.slices.order import SliceOrder
 from swell.executors.slices.port import ClusterError, SliceJob, SliceState
 from swell.executors.slurm import slurm_client
 from swell.executors.slurm.slurm_client import (
@@ -20,8 +20,6 @@ from swell.executors.slurm.slurm_client import (
     batch_script,
     parse_duration,
     parse_jobs,
-    parse_nodes,
-    parse_partition,
 )
 
 ORDER = SliceOrder(host=NodeOptions(join="h:1", devices="cuda:2"), token="token")
@@ -130,12 +128,6 @@ def test_a_slice_that_has_failed_is_told_with_the_last_words_of_its_host(
     assert second.words == "FAILED, NonZeroExitCode"
 
 
-def test_the_last_words_are_those_of_the_host() -> None:
-    assert last_words("") == ""
-    printed = "Traceback\nModuleNotFoundError: No module named 'swell'\nsrun: error: n1: exit code 1\n"
-    assert last_words(printed) == "ModuleNotFoundError: No module named 'swell'"
-
-
 def test_a_thousand_nodes_are_one_query(programs: Programs) -> None:
     programs.answer("squeue", "".join(f"{n}|RUNNING|n{n}|1:00:00|N/A|None\n" for n in range(1000)))
     programs.answer("sinfo", "".join(f"n{n}|allocated\n" for n in range(1000)))
@@ -189,14 +181,6 @@ def test_jobs_are_read() -> None:
     assert cancelled.limit_s == 86400
 
 
-def test_nodes_are_read_once_each() -> None:
-    assert parse_nodes(SINFO) == {"n1": "idle", "n2": "drained", "gpu-07.cluster": "down*"}
-
-
-def test_a_partition_is_read() -> None:
-    assert parse_partition(SCONTROL.splitlines()[1]) == ("scav", 30.0)
-
-
 @pytest.mark.parametrize(
     ("text", "seconds"),
     [
@@ -206,12 +190,6 @@ def test_a_partition_is_read() -> None:
 )  # fmt: skip
 def test_durations_are_read_as_slurm_writes_them(text: str, seconds: float | None) -> None:
     assert parse_duration(text) == seconds
-
-
-@pytest.mark.parametrize("text", ["slurm_load_jobs error", "x|RUNNING|n1|1:00|N/A|None", '{"jobs": []}'])
-def test_output_in_another_form_is_no_job(text: str) -> None:
-    with pytest.raises(ClusterError, match="Slurm printed"):
-        parse_jobs(text)
 
 
 def test_output_that_is_not_understood_ends_nothing(programs: Programs) -> None:

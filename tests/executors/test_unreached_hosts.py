@@ -68,16 +68,6 @@ def test_a_broken_gang_goes_on_without_a_host_that_has_no_line(fleet: Fleet) -> 
     assert not of_kind(fleet, GangEnded)
 
 
-def test_a_short_break_of_a_line_costs_nothing(fleet: Fleet) -> None:
-    fleet.hosts["b"].cut_off()
-    breaks(survivor(fleet))
-    fleet.pass_time(UNREACHED_S - 0.3)
-    fleet.hosts["b"].reconnect()
-    fleet.pass_time(UNREACHED_S + 0.2)
-    assert not of_kind(fleet, NodeLost) and not of_kind(fleet, WorkersLost)
-    assert {worker.host.name for worker in fleet.workers(JOB)} == {"a", "b"}
-
-
 def test_a_gang_that_trains_is_left_alone(fleet: Fleet) -> None:
     fleet.hosts["b"].cut_off()
     fleet.pass_time(30.0)
