@@ -112,7 +112,7 @@ class Curve(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, dict=
         return {}
 
     @cached_property
-    def _answers(self) -> dict[tuple[bytes | int | None, ...], FloatArray]:
+    def _answers(self) -> dict[tuple[bytes | None, ...], FloatArray]:
         return {}
 
     def step_s(
@@ -130,23 +130,15 @@ class Curve(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, dict=
         key = (workers.tobytes(), batches, None if hosts is None else hosts.tobytes())
         answer = self._answers.get(key)
         if answer is None:
-            answer = self._remember(key, self._step_s(workers, global_batch, hosts))
+            if len(self._answers) >= NUM_ANSWERS:
+                self._answers.clear()
+            answer = self._answers[key] = self._step_s(workers, global_batch, hosts)
+            answer.setflags(write=False)
         return answer
 
     def one_step_s(self, num_workers: int, num_hosts: int) -> float:
         """Seconds a step of one size at its standing batch."""
-        key = (num_workers, num_hosts)
-        answer = self._answers.get(key)
-        if answer is None:
-            answer = self._remember(key, self._step_s(np.array([num_workers]), None, np.array([num_hosts])))
-        return float(answer[0])
-
-    def _remember(self, key: tuple[bytes | int | None, ...], answer: FloatArray) -> FloatArray:
-        if len(self._answers) >= NUM_ANSWERS:
-            self._answers.clear()
-        answer.setflags(write=False)
-        self._answers[key] = answer
-        return answer
+        return float(self.step_s(np.array([num_workers]), None, np.array([num_hosts]))[0])
 
     def _step_s(self, workers: IntArray, global_batch: IntArray | None, hosts: IntArray | None) -> FloatArray:
         batch = self.standing_batches(workers) if global_batch is None else global_batch
