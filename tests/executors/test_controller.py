@@ -486,17 +486,6 @@ def test_commands_wait_in_line_until_hosts_are_ready(fleet: Fleet) -> None:
     assert [event.generation for event in of_kind(fleet, GangResized)] == [2]
 
 
-def test_a_device_is_not_given_to_two_gangs_that_wait_for_their_hosts(fleet: Fleet) -> None:
-    fleet.hosts["b"].is_held = True
-    fleet.perform(launch("a/0", "b/0"))
-    fleet.perform(launch("a/0", job="other"))
-    fleet.hosts["b"].let_through()
-    started, ended = of_kind(fleet, GangStarted), of_kind(fleet, GangEnded)
-    assert len(started) == len(ended) == 1
-    assert len(fleet.hosts["a"].workers) == 1
-    assert "is still held by workers of job 'other'" in ended[0].message
-
-
 def test_a_gang_that_ends_while_a_host_makes_ready_leaves_nothing_open(fleet: Fleet) -> None:
     fleet.perform(launch("a/0"))
     fleet.hosts["b"].is_held = True
@@ -543,15 +532,6 @@ def test_a_share_comes_with_the_change_and_a_change_that_is_off_brings_none(flee
     assert failed.generation == 2 and fleet.hosts["a"].shares[JOB] == 0.5
     fleet.perform(change(3, "a/0", share=0.75))
     assert of_kind(fleet, GangResized)[-1].generation == 3 and fleet.hosts["a"].shares[JOB] == 0.75
-
-
-def test_a_report_has_what_the_gang_used_on_all_its_hosts(fleet: Fleet) -> None:
-    fleet.hosts["a"].cpu_s, fleet.hosts["b"].cpu_s = 1.0, 2.0
-    fleet.perform(launch("a/0", "b/0"))
-    fleet.pass_time(1.0)
-    fleet.step(JOB)
-    usage = of_kind(fleet, StepsReported)[-1].usage
-    assert usage is not None and usage.cpu_s == 3.0
 
 
 def test_a_script_that_tells_nothing_has_its_usage_told_now_and_then(fleet: Fleet) -> None:

@@ -10,7 +10,7 @@ from tests.executors.puppets import make_spec
 
 from swell.executors.exit_status import NOT_STARTED
 from swell.executors.hosts import messages as h
-from swell.model.command import ProfileJob, StopGang
+from swell.model.command import ProfileJob
 from swell.model.event import JobProfiled, Outcome
 from swell.model.job import Profile
 from swell.wire import messages as m
@@ -177,21 +177,3 @@ def test_a_trial_waits_where_another_one_measures_devices_of_its_host_and_of_oth
     worker = fleet.workers("trial:a")[0]
     worker.host.exit(worker, NOT_STARTED)
     assert [worker.host.name for worker in fleet.workers("trial:b")] == ["b"]
-
-
-def test_a_job_that_is_cancelled_after_the_loss_of_its_host_is_tried_again_once_its_workers_are_gone(
-    fleet: MeasuringFleet,
-) -> None:
-    fleet.is_stuck = True
-    fleet.add("a")
-    fleet.run_scripts()
-    others(fleet).cut_off()
-    fleet.lose("a")
-    fleet.perform(StopGang(job_id="a", generation=1))
-    fleet.add("a")
-    others(fleet).reconnect()
-    fleet.pass_time(0.2)
-    kinds = [type(message) for message in fleet.hosts["b"].told]
-    assert kinds[kinds.index(h.SignalWorker) :][:3] == [h.SignalWorker, h.CloseRun, h.OpenRun]
-    fleet.run_scripts()
-    assert fleet.profiles()

@@ -7,7 +7,6 @@ import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import cast
 
 import msgspec
 import pytest
@@ -21,7 +20,6 @@ from swell.executors.controller.protocol import (
     Gathering,
     Inventory,
     Perform,
-    RemoveHost,
 )
 from swell.executors.local import link
 from swell.executors.local.agent.address import AgentAddress
@@ -183,23 +181,6 @@ def test_only_what_was_delivered_before_the_turn_before_is_acknowledged(tmp_path
         executor._num_delivered = delivered
         executor.acknowledge()
     assert [*executor._to_send] == [Acknowledge(number=3), Acknowledge(number=5)]
-
-
-class Breaking:
-    """A line that breaks at its first message."""
-
-    def sendall(self, content: bytes) -> None:
-        raise ConnectionResetError("it broke")
-
-
-def test_what_is_being_sent_when_the_line_breaks_is_sent_on_the_next_one(tmp_path: Path) -> None:
-    message = RemoveHost(name="b")
-    executor = LocalExecutor(AgentOptions(state_dir=tmp_path / "state"), ())
-    executor._to_send.append(message)
-    executor._socket = cast("socket.socket", Breaking())
-    with pytest.raises(ConnectionResetError):
-        executor._send_all()
-    assert [*executor._said_again()] == [message]
 
 
 def test_a_daemon_that_closes_does_not_wait_for_it(found: dict[str, int], tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from tests.executors.test_controller_laws import HOSTS, Hosts, Jobs, Scene, Some
 from tests.store.views import with_all
 
 from swell.executors.hosts import messages as h
-from swell.model.command import LaunchGang, ProfileJob, Reconfigure, StopGang, SuspendGang
+from swell.model.command import LaunchGang, Reconfigure, StopGang, SuspendGang
 from swell.model.event import (
     AnyEvent,
     GangEnded,
@@ -24,9 +24,7 @@ from swell.model.event import (
     GangResized,
     GangStarted,
     GangSuspended,
-    JobProfiled,
     Outcome,
-    ProfilingFailed,
     StepsReported,
     WorkersLost,
 )
@@ -120,16 +118,6 @@ def test_an_end_that_was_not_told_is_told(fleet: Fleet) -> None:
 
 
 # ---------------------------------------------------------------- hosts that do not come
-def test_a_host_that_died_with_the_controller_is_one_loss(fleet: Fleet) -> None:
-    fleet.perform(launch("a/0", "b/0", "c/0"))
-    fleet.replace_controller(come=("a", "b"))
-    assert not of_kind(fleet, WorkersLost), "it is not known to be dead"
-    fleet.pass_time(5.0)
-    fleet.lose("c")
-    (loss,) = of_kind(fleet, WorkersLost)
-    assert loss.devices == ("c/0",)
-    fleet.perform(change(2, "a/0", "b/0"))
-    assert of_kind(fleet, GangResized)[-1].generation == 2
 
 
 def test_a_gang_none_of_whose_hosts_is_left_is_lost(fleet: Fleet) -> None:
@@ -199,17 +187,6 @@ def test_a_gang_that_is_lost_before_it_has_saved_has_what_it_began_with(fleet: F
 # ---------------------------------------------------------------- a change that was under way
 
 
-def test_what_was_opened_for_a_launch_is_closed(fleet: Fleet) -> None:
-    fleet.hosts["b"].is_held = True
-    fleet.perform(launch("a/0", "b/0"))
-    fleet.replace_controller()
-    assert not any(host.runs for host in fleet.hosts.values())
-    (end,) = of_kind(fleet, GangEnded)
-    assert end.outcome is Outcome.LOST
-    fleet.perform(launch("a/0", "b/0", generation=2))
-    assert of_kind(fleet, GangStarted)[-1].generation == 2
-
-
 def test_an_answer_that_was_not_told_is_told(fleet: Fleet) -> None:
     fleet.perform(launch("a/0", "b/0"))
     fleet.line.is_open = False
@@ -239,16 +216,6 @@ def test_a_script_that_is_stopped_and_started_goes_on(fleet: Fleet) -> None:
         fleet.pass_time(1.0)
     assert of_kind(fleet, GangResized)[-1].generation == 2
     assert [worker.number for worker in fleet.workers(JOB)] == [2]
-
-
-def test_a_trial_is_ended_and_tried_again(fleet: Fleet) -> None:
-    fleet.perform(ProfileJob(job_id=JOB, spec=make_spec(), sizes=(1,), device_kind="cpu"))
-    assert fleet.workers(f"trial:{JOB}")
-    before = {(worker.host.name, worker.number) for worker in fleet.workers(f"trial:{JOB}")}
-    fleet.replace_controller()
-    now = {(worker.host.name, worker.number) for worker in fleet.workers(f"trial:{JOB}")}
-    assert now and not now & before
-    assert not of_kind(fleet, JobProfiled) and not of_kind(fleet, ProfilingFailed)
 
 
 # ---------------------------------------------------------------- any order
