@@ -145,15 +145,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     trial_s: Annotated[float, _seconds(1, DAY_S, "Time limit of a trial run and of each calibration.")] = (
         _CONDUCT.trial_s
     )
-    pre_run_s: Annotated[
-        float,
-        _seconds(
-            0,
-            HOUR_S,
-            "Time that a trial run may take longer to measure more numbers of workers, each by steps of so "
-            "many, on devices that are idle; 0: only that of a job with `--hold-after-trial` does.",
-        ),
-    ] = _CONDUCT.pre_run_s
     checkpoint_interval_s: Annotated[
         float,
         _seconds(
@@ -252,7 +243,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             Timeouts(**self._of(Timeouts)),
             WorkerSettings(**self._of(WorkerSettings)),
             self.trial_s,
-            self.pre_run_s,
             logs,
         )
 

@@ -250,11 +250,11 @@ def group_of(size: int) -> Part:
     return Part(PartKind.GROUP, size)
 
 
-def stepping_trial(hold: bool, pre_run_s: float = 0.0, num_devices: int = 8) -> Trial:
+def stepping_trial(hold: bool, num_devices: int = 8) -> Trial:
     """A trial of which all but steps of groups is measured, at second 2."""
     job = make_stage(hold_after_trial=hold)
     command = ProfileJob(job_id="digits-1", spec=job.spec, sizes=(1, 2, 4, 8), device_kind="cpu")
-    settings = GangSettings(pre_run_s=pre_run_s)
+    settings = GangSettings()
     trial = Trial(job, command, num_devices, times_of(2, 4, 8), settings)
     compute_s = {64: 0.1, 32: 0.05, 16: 0.025, 8: 0.0125}
     said = Profiled(compute_s=compute_s, grad_bytes=4000, state_bytes=8, samples_per_epoch=512)
@@ -290,14 +290,8 @@ def test_groups_make_steps_until_more_workers_are_no_faster() -> None:
     assert told.event.profile.group_step_s == {2: 0.06, 4: 0.07}, "eight are not tried"
 
 
-def test_groups_make_steps_only_if_it_is_wanted_and_for_as_long() -> None:
+def test_groups_make_steps_only_if_the_job_is_to_be_held() -> None:
     assert stepping_trial(hold=False).is_over, "a trial run takes no longer by default"
-    trial = stepping_trial(hold=False, pre_run_s=10.0)
-    assert trial.next_part == group_of(2)
-    assert step_group(trial, 1, 0.06, 10.5) == []
-    [told] = trial.tick(11.5)
-    assert isinstance(told, Report) and isinstance(told.event, JobProfiled)
-    assert told.event.profile.group_step_s == {2: 0.06}, "its ten seconds are over"
 
 
 def test_a_group_whose_devices_are_wanted_gives_way_and_the_trial_is_answered() -> None:

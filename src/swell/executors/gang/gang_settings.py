@@ -34,6 +34,4 @@ class GangSettings:
     timeouts: Timeouts = field(default_factory=Timeouts)
     worker_settings: WorkerSettings = field(default_factory=WorkerSettings)
     trial_s: float = 120.0  #: a trial run of a script, and each calibration, take no longer
-    #: A trial run may take longer by this, to have groups of workers make steps on devices that are idle.
-    pre_run_s: float = 0.0
     logs: LogLimits = field(default_factory=LogLimits)

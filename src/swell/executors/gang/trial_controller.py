@@ -77,7 +77,7 @@ class Trial(GangRuntime):
             times: of the kind, and shared: they grow by what any trial run of the kind measures.
         """
         super().__init__(job, GangRecord(), settings.timeouts)
-        self.plan = TrialPlan(command, num_devices, times, settings)
+        self.plan = TrialPlan(command, num_devices, times)
         self.profile: Profile | None = None
         self.is_over = self.is_called_off = False
         self.why_not_crossed = ""  #: why a group on two hosts could not be measured
@@ -92,7 +92,7 @@ class Trial(GangRuntime):
     @property
     def next_part(self) -> Part | None:
         """The part that may begin now; None while one has processes."""
-        return None if self._running or self.is_over else self.plan.next_part(self.now_s)
+        return None if self._running or self.is_over else self.plan.next_part
 
     @property
     def is_calibrating(self) -> bool:
@@ -135,9 +135,7 @@ class Trial(GangRuntime):
             if why := unresponsive(member, self.now_s, self.timeouts):
                 self._give_up(running, why)
         begun_s = max((member.since_s for member in members), default=self.now_s)
-        if running.part.kind is PartKind.GROUP and self.plan.is_late(self.now_s):
-            self._give_up(running, "the time for more numbers of workers is over")
-        elif self.now_s - begun_s > self._settings.trial_s:
+        if self.now_s - begun_s > self._settings.trial_s:
             is_started = all(member.pid is not None for member in members)
             self._give_up(running, self._too_long(running, is_started), is_fault=is_started)
 
@@ -237,7 +235,7 @@ class Trial(GangRuntime):
             )
             running.fail(text, is_fault=True)
         else:
-            self.plan.note_script(message, self.now_s)
+            self.plan.note_script(message)
             running.is_measured = True
             running.epoch_ended_s = self.now_s if message.goes_on else None
             if self.plan.start_s is None:

@@ -5,7 +5,7 @@
 | `SUM` | time all-reduces, 2, 4 and 8 of them | first, once for a kind of device | the trial run is lost |
 | `ALONE` | one runs the script, with each local batch | once | the trial run fails; in less memory, or without a comparison, it is repeated |
 | `CROSSING` | two on two hosts time all-reduces | then, once for a kind of device, if both have idle ones | it is left out |
-| `GROUP` | run the script, and make steps together | last, if there is time and devices are idle | no larger one follows |
+| `GROUP` | run the script, and make steps together | last, if the job is to be held then and devices are idle | no larger one follows |
 """  # noqa: E501 - a table
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from enum import Enum, auto
 import msgspec
 
 from swell.executors.gang.allreduce import GroupTimes, allreduce_s
-from swell.executors.gang.gang_settings import GangSettings
 from swell.executors.gang.script_conditions import ScriptConditions
 from swell.model.command import ProfileJob
 from swell.model.job import BetweenSteps, JobFinding, Profile
@@ -65,7 +64,6 @@ class TrialPlan:
         command: ProfileJob,
         num_devices: int,
         times: GroupTimes,
-        settings: GangSettings,
     ) -> None:
         spec = command.spec
         self.times = times
@@ -75,11 +73,10 @@ class TrialPlan:
         self.between_s: float | None = None  #: at least so long, if the worker does not tell
         self.group_step_s: dict[int, float] = {}
         self.crosses = False  #: whether there is another host, so that two workers can be on two
-        self._command, self._settings = command, settings
+        self._command = command
         self._num_devices = num_devices
         self._most_workers = num_devices // spec.devices_per_worker
         self._groups: list[int] = []  #: numbers of workers that are to make steps, ascending
-        self._groups_until_s = 0.0
 
     # ------------------------------------------------------------ what is left
     @property
@@ -88,7 +85,8 @@ class TrialPlan:
         sizes = self.times.unmeasured(self._command.sizes, self._num_devices)
         return [Part(PartKind.SUM, size) for size in sizes]
 
-    def next_part(self, now_s: float) -> Part | None:
+    @property
+    def next_part(self) -> Part | None:
         """None: all is measured."""
         if sums := self.sums:
             return sums[0]
@@ -96,11 +94,7 @@ class TrialPlan:
             return ALONE
         if self.crosses and not self.times.crossing_s:
             return CROSSING
-        return Part(PartKind.GROUP, self._groups[0]) if self._groups and not self.is_late(now_s) else None
-
-    def is_late(self, now_s: float) -> bool:
-        """Whether the time for groups that make steps is over."""
-        return now_s >= self._groups_until_s
+        return Part(PartKind.GROUP, self._groups[0]) if self._groups else None
 
     def leave_out(self, part: Part) -> bool:
         """Do without what this part would measure, and what follows from it. False: that cannot be."""
@@ -135,12 +129,10 @@ class TrialPlan:
         else:
             times.allreduce_s[size], times.launch_s[size] = said.allreduce_s, launch_s
 
-    def note_script(self, said: Profiled, now_s: float) -> None:
+    def note_script(self, said: Profiled) -> None:
         """What the script's own run tells. It may tell more of the same later."""
-        if self.measured is None:
+        if self.measured is None and self._command.spec.hold_after_trial:
             self._groups = self._wanted_groups(said)
-            is_wanted = self._command.spec.hold_after_trial
-            self._groups_until_s = now_s + (self._settings.trial_s if is_wanted else self._settings.pre_run_s)
         self.measured, self.between_s = said, said.between_s
 
     def note_group(self, size: int, step_s: float) -> None:
