@@ -51,21 +51,6 @@ def test_everything_is_there_when_it_is_opened_again(path: Path) -> None:
     assert again.last_seq == 3
 
 
-def test_a_batch_of_which_nothing_came_costs_no_transaction_and_is_noted_with_the_next(path: Path) -> None:
-    journal = SqlJournal(path)
-    journal.append(BATCHES[0])
-    statements: list[str] = []
-    journal._writer.set_trace_callback(statements.append)
-    journal.finish(1, "beef")
-    assert statements == []
-    journal.append(BATCHES[1])
-    assert not [statement for statement in statements if "PRAGMA" in statement]
-    assert [entry.digest for entry in journal.history().entries] == ["beef", None]
-    journal.finish(2, "dead")
-    journal.close()
-    assert [entry.digest for entry in SqlJournal(path).history().entries] == ["beef", None], "as after a kill"
-
-
 def test_a_fold_gives_space_back_and_keeps_the_answers(path: Path) -> None:
     journal = SqlJournal(path)
     for steps in range(400):

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from swell.wire import private_files
 from swell.wire.private_files import can_be_private, make_private, remove_room
 
 #: Ways to change the file `old`, or what is beside it, in the folder that is the first argument.
@@ -97,26 +96,3 @@ def test_what_is_written_in_layers_is_seen_by_no_other_process(way: str, outside
     assert run_forked(act) == 0
     remove_room(room)
     assert seen(outside) == before and not Path(room).exists()
-
-
-def test_folders_that_killed_processes_leave_in_shared_memory_have_no_layers(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Hundreds of them made each forked process take seconds to begin."""
-    monkeypatch.setattr(private_files, "_SHARED_MEMORY", str(tmp_path))
-    (tmp_path / "data_of_a_user").mkdir()
-    for _ in range(3):
-        tempfile.mkdtemp(prefix="pymp-", dir=tmp_path)
-    holder = str(tmp_path.parent)
-    covered = [*private_files._coverable([str(tmp_path)], needed=[])]
-    assert [path for path in covered if path.startswith(holder)] == [str(tmp_path / "data_of_a_user")]
-
-
-def test_a_folder_that_another_process_deletes_meanwhile_is_passed_over(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As a temporary one in shared memory, between the list of them and the layers upon each."""
-    monkeypatch.chdir(tmp_path)
-    gone = str(tmp_path / "gone")
-    assert not private_files._cover(gone, "0", needed=[])
-    assert not list(tmp_path.iterdir())
