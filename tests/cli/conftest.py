@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.api.conftest import control, folder, script, shared
-from tests.preloaded_program import preloaded, run_afresh
+from tests.started_program import run_program
 
 from swell.cli import main
 from swell.store.folder import StateFolder
@@ -28,12 +28,7 @@ LIMIT_S = 60.0
 
 def run_swell(*words: object, **environ: str) -> subprocess.CompletedProcess[str]:
     """The program, with a fake platform behind `up` and `replay`, in a process of its own."""
-    return preloaded(FAKES).run(*words, environ=plain_environ() | environ, timeout_s=LIMIT_S)
-
-
-def start_swell(*words: object, **environ: str) -> subprocess.CompletedProcess[str]:
-    """The same from the very start."""
-    return run_afresh(*words, environ=plain_environ() | environ, timeout_s=LIMIT_S)
+    return run_program(*words, environ=plain_environ() | environ, timeout_s=LIMIT_S)
 
 
 def plain_environ() -> dict[str, str]:

@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 
 import pytest
-from tests.preloaded_program import preloaded
+from tests.started_program import run_program
 
 from swell.executors.engine import LISTENING_DOOR
 from swell.executors.local.agent.options import AgentOptions
@@ -39,8 +39,7 @@ class Shell:
         _, self.agent = start_agent(options)
 
     def run(self, *words: object) -> subprocess.CompletedProcess[str]:
-        program = preloaded(str(ROOT / "src"))
-        return program.run(*words, environ=environ(self.state), timeout_s=60.0, folder=self.folder)
+        return run_program(*words, environ=environ(self.state), timeout_s=60.0, folder=self.folder)
 
     def start(self, *words: object) -> subprocess.Popen[str]:
         command = [sys.executable, "-P", "-m", "swell.cli.main", *map(str, words)]

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from tests.platform.program import PLANE, eventually, job_id
 from tests.policies.guide import sources
-from tests.preloaded_program import preloaded
+from tests.started_program import run_program
 
 from swell.api.client import connect
 from swell.executors.local.launch import find_agent
@@ -72,7 +72,7 @@ class Site:
         """Packages are looked through when a command asks for them, not when the program is imported."""
         plain = {name: value for name, value in os.environ.items() if not name.startswith("SWELL_")}
         paths = os.pathsep.join((str(self.folder), str(ROOT / "src")))
-        return preloaded(paths, has_agents=True).run(
+        return run_program(
             *words,
             environ=plain | {"PYTHONPATH": paths, "SWELL_STATE": str(self.folder / "state")},
             timeout_s=LIMIT_S,

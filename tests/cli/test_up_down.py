@@ -15,9 +15,8 @@ from pathlib import Path
 
 import httpx
 import pytest
-from tests.cli.conftest import FAKES, Run, run_swell, start_swell
+from tests.cli.conftest import FAKES, Run, run_swell
 from tests.cli.test_program import fails
-from tests.preloaded_program import preloaded
 
 from swell.api.server import bind
 from swell.api.user_list import TenantLimits, UserList
@@ -50,7 +49,6 @@ def up(state: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixtu
     for name in [name for name in os.environ if name.startswith("SWELL_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("PYTHONPATH", FAKES)
-    monkeypatch.setattr("swell.cli.launch.start_detached", preloaded(FAKES).start_detached)
 
     def run(*words: object, **environ: str) -> subprocess.CompletedProcess[str]:
         with monkeypatch.context() as patch:
@@ -102,7 +100,7 @@ def test_up_and_down_connect_as_the_owner_whatever_token_is_set(
 
 @pytest.mark.slow
 def test_up_serves_and_down_ends_it(state: Path) -> None:
-    up = start_swell("up", "--state", state, *PACED)
+    up = run_swell("up", "--state", state, *PACED)
     assert (up.returncode, up.stderr) == (0, "")
     assert re.search(
         rf"8 devices \(paced@200\), policy elasticflow\nstate {state}, pid {pid_of(state)}\n", up.stdout
@@ -117,7 +115,7 @@ def test_up_serves_and_down_ends_it(state: Path) -> None:
         "swell down",
     )
     pid = pid_of(state)
-    down = start_swell("down", "--state", state)
+    down = run_swell("down", "--state", state)
     assert (down.returncode, down.stderr) == (0, "")
     assert f"stopped the platform (pid {pid})" in down.stdout
     assert not is_running(pid)

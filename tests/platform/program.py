@@ -10,12 +10,11 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
 import psutil
-from tests.preloaded_program import PreloadedProgram, preloaded, run_afresh
+from tests.started_program import run_program
 
 from swell.api.client import connect
 from swell.executors.local.agent.address import read_address
@@ -86,23 +85,11 @@ class Program:
         self.state = state
         plain = {name: value for name, value in os.environ.items() if not name.startswith("SWELL_")}
         self._environ = plain | {"SWELL_STATE": str(state)} | dict(environ or {})
-        self._is_plain = environ is None
 
     # ------------------------------------------------------------ commands
     def __call__(self, *words: object, within_s: float = 2 * PATIENCE_S) -> Done:
         """In a process of its own."""
-        return self._preloaded.run(*words, environ=self._environ, timeout_s=within_s)
-
-    @cached_property
-    def _preloaded(self) -> PreloadedProgram:
-        if self._is_plain:
-            return preloaded(self._environ.get("PYTHONPATH", ""), has_agents=True)
-        # It is no process of the state folder; each command gets that variable.
-        return PreloadedProgram({**self._environ, "SWELL_STATE": ""}, has_agents=True)
-
-    def start(self, *words: object) -> Done:
-        """From the very start of the program."""
-        return run_afresh(*words, environ=self._environ, timeout_s=2 * PATIENCE_S)
+        return run_program(*words, environ=self._environ, timeout_s=within_s)
 
     def ok(self, *words: object) -> str:
         """What a command prints that must succeed."""
