@@ -24,7 +24,7 @@ from swell.sim.gangs import GangTimings
 from swell.sim.job import SimJob
 from swell.sim.occurrence import Occurrence
 from swell.sim.outcome import SimOutcome
-from swell.sim.segments import UNLOGGED, SegmentLog, Unlogged
+from swell.sim.segments import SegmentLog
 from swell.sim.simulate import Scenario, cluster, simulate
 from swell.throughput.belief import FittedBelief
 
@@ -71,7 +71,7 @@ def share_cores(
     cost: str = "none",
     timings: GangTimings | None = None,
     others: Sequence[tuple[float, Occurrence]] = (),
-    log: SegmentLog | Unlogged = UNLOGGED,
+    log: SegmentLog | None = None,
     listen: Callable[[PlatformCore], None] = lambda core: None,
 ) -> SimOutcome:
     scenario = Scenario(

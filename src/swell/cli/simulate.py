@@ -312,10 +312,10 @@ def _run(policy: str, scenario: Scenario, settings: Settings, files: SimulationF
     from swell.cli.output import progress_bar
     from swell.scheduler import new_core
     from swell.sim.event_log import EventLog
-    from swell.sim.segments import UNLOGGED, SegmentLog
+    from swell.sim.segments import SegmentLog
     from swell.sim.simulate import simulate as run
 
-    core, log = new_core(policy, settings), SegmentLog() if files.jobs is not None else UNLOGGED
+    core, log = new_core(policy, settings), SegmentLog() if files.jobs is not None else None
     with progress_bar(policy, len(scenario.jobs)) as advance:
         if files.stories is None:
             return run(core, scenario, advance, with_offers=files.has_offers, log=log)

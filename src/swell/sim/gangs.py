@@ -36,7 +36,7 @@ from swell.sim.checkpoint_cycle import WastedTime
 from swell.sim.gang import WHOLE, Training, Upcoming
 from swell.sim.injected_faults import MESSAGE, InjectedFaults
 from swell.sim.job import SimJob
-from swell.sim.segments import UNLOGGED, TrainingLog
+from swell.sim.segments import SegmentLog
 from swell.sim.shared_cores import SharedCores
 from swell.sim.usage_tally import UsageTally
 
@@ -77,7 +77,7 @@ class SimGangs:
         agenda: Agenda,
         tell: Callable[[AnyEvent], None],
         faults: InjectedFaults,
-        log: TrainingLog = UNLOGGED,
+        log: SegmentLog | None = None,
     ) -> None:
         self._log = log
         self.waste = WastedTime()
@@ -373,13 +373,15 @@ class SimGangs:
                 continue  # it is on its way out
             training.go_at(pace, now_s)
             self.tally.note(training)
-            self._log.note(training, now_s)
+            if self._log is not None:
+                self._log.note(training, now_s)
             self.version += 1
             self._expect_end(training, now_s)
 
     def _note(self, training: Training, now_s: float) -> None:
         """What the gang does has changed."""
-        self._log.note(training, now_s)
+        if self._log is not None:
+            self._log.note(training, now_s)
         if self._cores is not None:
             self._cores.note(training)
             if training.rate_per_s > 0.0 and training.resumes_s > now_s:
@@ -387,7 +389,8 @@ class SimGangs:
 
     def _note_end(self, training: Training, now_s: float, how: str) -> None:
         """The gang is no more."""
-        self._log.end(training, now_s, how)
+        if self._log is not None:
+            self._log.end(training, now_s, how)
         if self._cores is not None:
             self._cores.note(training)
 

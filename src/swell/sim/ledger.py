@@ -9,7 +9,7 @@ from swell.model.view import JobView
 from swell.sim.item_source import ItemSource
 from swell.sim.job import SimJob
 from swell.sim.outcome import JobOutcome, outcome_of, too_large
-from swell.sim.segments import UNLOGGED, SegmentLog, Unlogged
+from swell.sim.segments import SegmentLog
 
 
 class JobLedger:
@@ -25,7 +25,7 @@ class JobLedger:
         self,
         jobs: ItemSource[SimJob],
         most_devices: Callable[[tuple[str, ...]], int],
-        log: SegmentLog | Unlogged = UNLOGGED,
+        log: SegmentLog | None = None,
     ) -> None:
         self._log = log
         self._outcomes: dict[int, JobOutcome] = {}  #: by place in the workload
@@ -60,7 +60,7 @@ class JobLedger:
 
     def _note(self, view: JobView, now_s: float) -> None:
         place, job = self._open.pop(view.id)
-        segments = self._log.take(job.id, now_s)
+        segments = () if self._log is None else self._log.take(job.id, now_s)
         self._outcomes[place] = outcome_of(job, view, now_s, segments)
 
 

@@ -29,17 +29,17 @@ class JobOutcome(msgspec.Struct, frozen=True, kw_only=True):
     submit_s: float
     deadline_s: float | None
     phase: Phase  #: `queued` or `running`: the run ended before the job did
-    is_promised: bool
+    is_promised: bool = False
     is_unpromised: bool = False  #: refused its deadline, and tried all the same
-    counter_offer_s: float | None  #: the earliest deadline that a refused job was offered
-    start_s: float | None
-    end_s: float | None
+    counter_offer_s: float | None = None  #: the earliest deadline that a refused job was offered
+    start_s: float | None = None
+    end_s: float | None = None
     is_kept: bool | None  #: ended at or before its deadline; None for a job without one
     is_buggy: bool  #: its script raises before its end, whatever policy decides
-    num_resizes: int
-    device_s: float  #: device-seconds used
-    single_device_s: float  #: run time on one device, of jobs that succeeded; else 0
-    sizes: tuple[tuple[float, int], ...]  #: (since, workers)
+    num_resizes: int = 0
+    device_s: float = 0.0  #: device-seconds used
+    single_device_s: float = 0.0  #: run time on one device, of jobs that succeeded; else 0
+    sizes: tuple[tuple[float, int], ...] = ()  #: (since, workers)
     why: str  #: the head's last word on it
     num_steps: int = 0  #: that it really has to do
     global_batch: int = 0  #: its own
@@ -142,16 +142,8 @@ def too_large(job: SimJob, num_devices: int) -> JobOutcome:
         submit_s=job.submit_s,
         deadline_s=job.spec.deadline_s,
         phase=Phase.REJECTED,
-        is_promised=False,
-        counter_offer_s=None,
-        start_s=None,
-        end_s=None,
         is_kept=None if job.spec.deadline_s is None else False,
         is_buggy=job.dies_at_step is not None,
-        num_resizes=0,
-        device_s=0.0,
-        single_device_s=0.0,
-        sizes=(),
         why=f"needs {job.smallest_devices} devices or more, and the cluster has {num_devices}",
         num_steps=job.num_steps,
         global_batch=job.spec.global_batch,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Protocol
 
 import msgspec
 
@@ -31,38 +30,15 @@ class Segment(msgspec.Struct, frozen=True, kw_only=True, array_like=True, gc=Fal
         return math.isfinite(self.trains_from_s)
 
 
-class TrainingLog(Protocol):
-    """Is told whenever what a gang holds or does has changed."""
-
-    def note(self, training: Training, now_s: float) -> None:
-        """The gang is new, or has changed."""
-
-    def end(self, training: Training, now_s: float, how: str) -> None:
-        """The gang is no more."""
-
-
-class Unlogged:
-    """Implements `TrainingLog`: keeps nothing."""
-
-    def note(self, training: Training, now_s: float) -> None: ...
-
-    def end(self, training: Training, now_s: float, how: str) -> None: ...
-
-    def take(self, job_id: str, now_s: float) -> tuple[Segment, ...]:
-        return ()
-
-
-UNLOGGED = Unlogged()
-
-
 class SegmentLog:
-    """Implements `TrainingLog`: keeps the segments of each job until they are taken."""
+    """Keeps the segments of each job until they are taken."""
 
     def __init__(self) -> None:
         self._begun: dict[str, tuple[Training, Segment]] = {}  #: those whose end is to come
         self._ended: dict[str, list[Segment]] = {}
 
     def note(self, training: Training, now_s: float) -> None:
+        """The gang is new, or what it holds or does has changed."""
         self._close(training.job.id, now_s)
         trains, step = training.rate_per_s > 0.0, training.steps_at(now_s)
         coming = () if training.change is None else training.change.target.devices
@@ -81,6 +57,7 @@ class SegmentLog:
         self._begun[training.job.id] = training, begun
 
     def end(self, training: Training, now_s: float, how: str) -> None:
+        """The gang is no more."""
         self._close(training.job.id, now_s, how)
 
     def take(self, job_id: str, now_s: float) -> tuple[Segment, ...]:

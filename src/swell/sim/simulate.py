@@ -25,7 +25,7 @@ from swell.sim.occurrence import Occurrence
 from swell.sim.outcome import SimOutcome
 from swell.sim.pool import KeptDevices, Pool
 from swell.sim.recorder import TurnRecorder
-from swell.sim.segments import UNLOGGED, SegmentLog, Unlogged
+from swell.sim.segments import SegmentLog
 from swell.sim.world import SimulatedWorld
 
 #: Each is a thing that the head knows by name: ten times what decisions are measured on is as far as it goes.
@@ -72,7 +72,7 @@ def simulate(
     progress: Callable[[int], None] = lambda num_ended: None,
     listen: Callable[[PlatformCore], None] = lambda core: None,
     with_offers: bool = True,
-    log: SegmentLog | Unlogged = UNLOGGED,
+    log: SegmentLog | None = None,
 ) -> SimOutcome:
     """Run to the end. The same head and scenario lead to the same outcome, its timings apart.
 

@@ -36,7 +36,7 @@ from swell.sim.gangs import GangTimings, SimGangs
 from swell.sim.injected_faults import MESSAGE, NOTHING_FAILS, InjectedFaults
 from swell.sim.job import SimJob
 from swell.sim.occurrence import EventArrives, NodeFails, NodeReturns, Occurrence
-from swell.sim.segments import UNLOGGED, TrainingLog
+from swell.sim.segments import SegmentLog
 from swell.sim.usage_tally import UsageTally
 
 #: A head that does nothing but ask to be woken, with nothing else to come, is woken no more often.
@@ -68,7 +68,7 @@ class SimulatedWorld:
         others: Iterable[tuple[float, Occurrence]] = (),
         end_turn: Callable[[float], None] = lambda now_s: None,
         faults: InjectedFaults = NOTHING_FAILS,
-        log: TrainingLog = UNLOGGED,
+        log: SegmentLog | None = None,
         cpu_shares: ShareMode = ShareMode.WEIGHT,
     ) -> None:
         self._cpu_shares = cpu_shares
