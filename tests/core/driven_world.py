@@ -22,9 +22,9 @@ from swell.model.event import (
 from swell.model.job import JobFinding, JobSpec
 from swell.model.node import Node
 from swell.sim.change_cost import AsMeasured
+from swell.sim.faults import NO_FAULTS, FaultRates, InjectedFaults
 from swell.sim.gang import Training
 from swell.sim.gangs import GangTimings
-from swell.sim.injected_faults import NO_FAULTS, FaultRates, InjectedFaults
 from swell.sim.job import SimJob
 from swell.sim.loss_curves import JobLoss
 from swell.sim.occurrence import EventArrives, NodeFails, NodeReturns

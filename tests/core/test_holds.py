@@ -23,7 +23,7 @@ from swell.model.event import (
 )
 from swell.model.job import JobClass, JobSpec, Phase
 from swell.policies.registry import new_policy
-from swell.sim.injected_faults import NO_FAULTS
+from swell.sim.faults import NO_FAULTS
 
 
 def begun(job: JobSpec, policy: str = "elasticflow") -> Head:

@@ -15,7 +15,7 @@ from swell.model.event import DrainRequested, Opened, ResizeFailed
 from swell.model.job import Elasticity, Phase
 from swell.placement.best_fit import BestFitPlacer
 from swell.policies.registry import POLICIES
-from swell.sim.injected_faults import NO_FAULTS, FaultRates
+from swell.sim.faults import NO_FAULTS, FaultRates
 from swell.throughput.belief import FittedBelief
 
 SEEDS = st.integers(0, 2**20)

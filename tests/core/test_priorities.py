@@ -8,7 +8,7 @@ from tests.core.fakes import core_of, node, spec, strict
 from tests.core.head import Head
 
 from swell.model.job import JobSpec, Phase
-from swell.sim.injected_faults import NO_FAULTS
+from swell.sim.faults import NO_FAULTS
 from swell_papers.variants import variant_policy
 
 

@@ -16,7 +16,7 @@ from swell.core.record import JobRecord
 from swell.model.job import JobSpec, Phase
 from swell.model.snapshot import Snapshot
 from swell.policies.registry import new_policy
-from swell.sim.injected_faults import NO_FAULTS
+from swell.sim.faults import NO_FAULTS
 from swell.throughput.belief import FittedBelief
 
 NAN = float("nan")

@@ -16,7 +16,7 @@ from swell.model.event import (
     Woke,
 )
 from swell.model.job import Phase
-from swell.sim.injected_faults import MESSAGE, FaultRates
+from swell.sim.faults import MESSAGE, FaultRates
 
 
 def head_that_loses(share: float, seed: int = 0) -> tuple[Head, DrivenWorld]:

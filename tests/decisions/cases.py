@@ -27,8 +27,8 @@ from swell.policies.registry import POLICIES, keeps_quotas
 from swell.scheduler import new_core
 from swell.settings import Settings
 from swell.sim.change_cost import change_cost
+from swell.sim.faults import FaultRates, InjectedFaults
 from swell.sim.gangs import GangTimings
-from swell.sim.injected_faults import FaultRates, InjectedFaults
 from swell.sim.occurrence import EventArrives, NodeFails, NodeReturns, Occurrence
 from swell.sim.pool import IdleInterval, Pool
 from swell.sim.simulate import Scenario, cluster

@@ -16,9 +16,9 @@ from swell.model.node import Node
 from swell.scheduler import new_core
 from swell.settings import make_settings
 from swell.sim.change_cost import AsMeasured
-from swell.sim.event_log import EventLog
 from swell.sim.gangs import GangTimings
 from swell.sim.occurrence import Occurrence
+from swell.sim.recorder import EventLog
 from swell_papers.live_run import LiveJob, LiveRun, PlannedJob
 from swell_papers.simulated_rerun import EXIT_S, measured_jobs, rerun
 

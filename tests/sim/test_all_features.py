@@ -13,7 +13,7 @@ from swell.model.job import Phase
 from swell.model.quota import Quota
 from swell.policies.registry import POLICIES, keeps_quotas
 from swell.sim.conditions import SETTINGS, Conditions, set_up
-from swell.sim.injected_faults import FaultRates
+from swell.sim.faults import FaultRates
 from swell.sim.outcome import SimOutcome
 from swell.sim.pool import IdleInterval, Pool
 from swell.sim.profiles.load import load

@@ -18,8 +18,8 @@ from swell.model.job import Phase
 from swell.model.target import Configuration, Target
 from swell.sim.agenda import Agenda
 from swell.sim.change_cost import change_cost
+from swell.sim.faults import FaultRates, InjectedFaults
 from swell.sim.gangs import GangTimings, SimGangs
-from swell.sim.injected_faults import FaultRates, InjectedFaults
 from swell.sim.job import SimJob
 from swell.sim.jobs import jobs_of
 from swell.sim.occurrence import NodeFails, NodeReturns, Occurrence

@@ -23,12 +23,12 @@ from swell.model.quota import Quota
 from swell.scheduler import new_core
 from swell.settings import DEFAULT_POLICY, Settings
 from swell.sim.change_cost import change_cost
-from swell.sim.event_log import EventLog
+from swell.sim.faults import NO_FAULTS, FaultRates, InjectedFaults
 from swell.sim.gangs import GangTimings
-from swell.sim.injected_faults import NO_FAULTS, FaultRates, InjectedFaults
 from swell.sim.job import SimJob
 from swell.sim.occurrence import EventArrives, NodeFails, NodeReturns, Occurrence
 from swell.sim.outcome import JobOutcome
+from swell.sim.recorder import EventLog
 from swell.sim.simulate import Scenario, cluster, simulate
 
 NODES = cluster(3, 2, "gpu")

@@ -13,9 +13,9 @@ from swell.model.event import AnyEvent
 from swell.model.target import Target
 from swell.sim.agenda import Agenda
 from swell.sim.change_cost import AsMeasured
+from swell.sim.faults import InjectedFaults
 from swell.sim.gang import Upcoming
 from swell.sim.gangs import GangTimings, SimGangs
-from swell.sim.injected_faults import InjectedFaults
 
 
 def _devices(num_workers: int) -> Target:

@@ -20,9 +20,9 @@ from swell.model.kind import ANY
 from swell.model.node import Node
 from swell.sim.change_cost import Constant
 from swell.sim.job import SimJob
-from swell.sim.kind_truth import KindTruth
 from swell.sim.outcome import JobOutcome
 from swell.sim.simulate import Scenario, simulate
+from swell.sim.true_speed import KindTruth
 from swell.sim.world import SimulatedWorld
 
 FREE = Constant(0.0)

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swell.sim.loss_curves import ExponentialApproach, JobLoss, MeasuredCurve
-from swell.sim.loss_text import parse_loss
+from swell.sim.loss_curves import ExponentialApproach, JobLoss, MeasuredCurve, parse_loss
 
 LEVELS = st.floats(-100.0, 100.0)
 SCALES = st.floats(1.0, 1e4)

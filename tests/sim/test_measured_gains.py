@@ -7,7 +7,7 @@ from tests.sim.worlds import head, job
 
 from swell.model.resize import Verdict
 from swell.sim.change_cost import change_cost
-from swell.sim.event_log import EventLog
+from swell.sim.recorder import EventLog
 from swell.sim.simulate import Scenario, cluster, simulate
 
 RATES = {1: 1.0, 2: 1.9, 4: 3.6, 8: 6.4}

@@ -10,7 +10,7 @@ from tests.oracles.simulated_run import Charge, differences
 from tests.sim.worlds import head
 
 from swell.sim.conditions import Conditions, set_up
-from swell.sim.injected_faults import FaultRates
+from swell.sim.faults import FaultRates
 from swell.sim.outcome import JobOutcome
 from swell.sim.profiles.load import load
 from swell.sim.segments import SegmentLog

@@ -13,8 +13,8 @@ from swell.model.job import EndCondition, JobClass, JobSpec, Profile
 from swell.scheduler import new_core
 from swell.settings import Settings
 from swell.sim.change_cost import change_cost
+from swell.sim.faults import NOTHING_FAILS, InjectedFaults
 from swell.sim.gangs import GangTimings
-from swell.sim.injected_faults import NOTHING_FAILS, InjectedFaults
 from swell.sim.job import SimJob
 from swell.sim.occurrence import Occurrence
 from swell.sim.outcome import SimOutcome

@@ -311,7 +311,7 @@ def _run(policy: str, scenario: Scenario, settings: Settings, files: SimulationF
     """Simulate one policy, and write its story."""
     from swell.cli.output import progress_bar
     from swell.scheduler import new_core
-    from swell.sim.event_log import EventLog
+    from swell.sim.recorder import EventLog
     from swell.sim.segments import SegmentLog
     from swell.sim.simulate import simulate as run
 

@@ -23,9 +23,8 @@ from swell.model.quota_words import told_tenant
 from swell.model.share_mode import ShareMode
 from swell.sim.change_cost import change_cost
 from swell.sim.contention import parse_share_mode
-from swell.sim.faults import node_failures
+from swell.sim.faults import NO_FAULTS, FaultRates, InjectedFaults, node_failures, parse_fault_rates
 from swell.sim.gangs import GangTimings
-from swell.sim.injected_faults import NO_FAULTS, FaultRates, InjectedFaults, parse_fault_rates
 from swell.sim.jobs import jobs_of
 from swell.sim.kind_nodes import KindNodes, speeds_of
 from swell.sim.occurrence import EventArrives, Occurrence

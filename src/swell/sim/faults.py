@@ -1,11 +1,15 @@
-"""Nodes that fail and come back."""
+"""Nodes that fail and come back, and trial runs, launches, resizes and suspends that fail at given rates."""
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
+from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
+from swell.model.errors import InvalidInput
 from swell.model.node import Node
 from swell.sim.occurrence import NodeFails, NodeReturns, Occurrence
 
@@ -34,3 +38,60 @@ def node_failures(
             found += [(at_s, NodeFails(node.name)), (back_s, NodeReturns(node))]
             at_s = back_s + float(generator.exponential(mean_up_s))
     return sorted(found, key=lambda entry: entry[0])
+
+
+MESSAGE = "failed as --fault-rates asks"
+
+
+class FaultRates(msgspec.Struct, frozen=True, kw_only=True):
+    """Shares within 0 and 1. Raises InvalidInput."""
+
+    trial: float = 0.0  #: of trial runs, that are lost through no fault of the script
+    launch: float = 0.0  #: of launches, whose gang is lost before it trains
+    resize: float = 0.0  #: of resizes of gangs that train, that leave them at their former size
+    suspend: float = 0.0  #: of suspends, that cannot write their checkpoint
+    loss: float = 0.0  #: of resizes and suspends, that lose a worker while they are under way
+    warning: float = 0.0  #: of starts, that are followed by a warning to the job's owner
+
+    def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            rate = getattr(self, name)
+            if not 0.0 <= rate <= 1.0:  # false for NaN too
+                raise InvalidInput(f"{name} is {rate}; it must be within 0 and 1")
+
+
+NO_FAULTS = FaultRates()
+
+
+def parse_fault_rates(text: str) -> FaultRates:
+    """`resize=0.1,trial=0.05`. Raises InvalidInput."""
+    rates: dict[str, float] = {}
+    for part in filter(None, map(str.strip, text.split(","))):
+        name, _, value = part.partition("=")
+        if name not in FaultRates.__struct_fields__:
+            known = ", ".join(FaultRates.__struct_fields__)
+            raise InvalidInput(f"{name!r} is not known; write NAME=SHARE with {known}")
+        try:
+            rates[name] = float(value)
+        except ValueError:
+            raise InvalidInput(f"{part!r} has no number; write {name}=0.1") from None
+    return FaultRates(**rates)
+
+
+@dataclass(frozen=True, slots=True)
+class InjectedFaults:
+    """Which of the things that could fail do. Each is drawn by itself, whatever came before it."""
+
+    rates: FaultRates = NO_FAULTS
+    seed: int = 0
+
+    def is_struck(self, kind: str, job_id: str, number: int) -> bool:
+        """Args:
+        kind: a field of `FaultRates`.
+        number: generation of the change, or attempt of the trial run.
+        """
+        rate: float = getattr(self.rates, kind)
+        return rate > 0.0 and random.Random(f"{self.seed} {kind} {job_id} {number}").random() < rate
+
+
+NOTHING_FAILS = InjectedFaults()

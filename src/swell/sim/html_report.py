@@ -3,19 +3,54 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
 from swell.model.lengths import span
 from swell.model.quota_words import told_quotas
-from swell.sim.comparison import best_policies
-from swell.sim.report import Truth
+from swell.sim.metrics import Metrics
+from swell.sim.report import PolicyResult, Truth
 from swell.sim.report_data import SimulatedLog, report_data
 from swell.sim.result_tables import INVENTED, ResultTable, bound_in_words, conditions, machines, result_tables
 from swell.web.assets import uplot_version
 from swell.web.self_contained import self_contained
+
+Figure = Callable[[Metrics], float | None]
+
+#: By heading of the table: a figure of which more (+1) or less (-1) is better. Of the others neither is: who
+#: admits more may keep less, and a resize is a means.
+BETTER: Mapping[str, tuple[int, Figure]] = {
+    "MET": (+1, lambda metrics: metrics.deadline_satisfaction),
+    "MET H": (+1, lambda metrics: metrics.met_device_h),
+    "LATE": (-1, lambda metrics: metrics.admitted_late),
+    "DONE": (+1, lambda metrics: metrics.completed),
+    "AVG JCT": (-1, lambda metrics: metrics.avg_jct_s),
+    "P99 JCT": (-1, lambda metrics: metrics.p99_jct_s),
+    "MAKESPAN": (-1, lambda metrics: metrics.makespan_s if metrics.completed else None),
+    "QUEUE": (-1, lambda metrics: metrics.avg_queue_s),
+    "EFF": (+1, lambda metrics: metrics.cluster_efficiency),
+}
+
+
+def best_policies(results: Sequence[PolicyResult]) -> dict[str, frozenset[str]]:
+    """Return the policies with the best figure of each heading.
+
+    The set is empty where all are equal, or there is only one policy.
+    """
+    return {heading: frozenset(_best(results, sign, figure)) for heading, (sign, figure) in BETTER.items()}
+
+
+def _best(results: Sequence[PolicyResult], sign: int, figure: Figure) -> Iterator[str]:
+    values = {result.policy: figure(result.metrics) for result in results}
+    known = [sign * value for value in values.values() if value is not None]
+    if len(set(known)) < 2:
+        return
+    yield from (
+        policy for policy, value in values.items() if value is not None and sign * value == max(known)
+    )
+
 
 #: By the heading of a column in the terminal: its words in the report, and what they mean.
 COLUMNS = {

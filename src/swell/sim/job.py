@@ -9,9 +9,8 @@ import msgspec
 
 from swell.model.job import JobSpec, Profile
 from swell.sim.change_cost import ChangeCost
-from swell.sim.kind_truth import KindTruth
 from swell.sim.loss_curves import JobLoss
-from swell.sim.true_speed import TrueBatches, TrueSpeed
+from swell.sim.true_speed import KindTruth, TrueBatches, TrueSpeed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,13 +22,12 @@ from swell.model.job import (
 from swell.model.kind import ANY
 from swell.sim.item_source import ItemSource, RepeatedItems
 from swell.sim.job import SimJob
-from swell.sim.kind_truth import KindTruth
-from swell.sim.loss_text import parse_loss
+from swell.sim.loss_curves import parse_loss
 from swell.sim.profiles.batch_truth import BatchTruth
 from swell.sim.profiles.curve import ThroughputCurve
 from swell.sim.profiles.profile_set import ProfileSet
 from swell.sim.traces.workload import Workload, WorkloadJob
-from swell.sim.true_speed import TrueSpeed
+from swell.sim.true_speed import KindTruth, TrueSpeed
 
 #: Of a job's draws: those of what it reports of its loss.
 NOISE = 1

@@ -1,4 +1,4 @@
-"""Keeps what a simulated run shows: jobs that ended, and who used how much when."""
+"""What a simulated run shows: jobs that ended, who used how much when, and each line of their stories."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import numpy as np
 
 from swell.core.platform_core import PlatformCore
 from swell.model.event import AnyEvent
-from swell.model.view import JobView
+from swell.model.view import JobView, Story
+from swell.sim.gangs import UsageTally
 from swell.sim.outcome import Usage
-from swell.sim.usage_tally import UsageTally
 
 
 class TurnRecorder:
@@ -61,3 +61,23 @@ class TurnRecorder:
     def usage(self) -> Usage:
         columns = np.array(self._usage).reshape(-1, 3).T
         return Usage(*columns)
+
+
+class EventLog:
+    """Keeps every line of every job's story, and each job as it was at its end.
+
+    Lines are written out where they are kept: a run without this log does not pay for them.
+    """
+
+    def __init__(self) -> None:
+        self.stories: list[tuple[str, Story]] = []  #: (job id, line), in order of time
+        self._ended: dict[str, JobView] = {}
+
+    def listen(self, core: PlatformCore) -> None:
+        """Collect the head's new story lines and the jobs that have ended. To be called after each turn."""
+        self.stories += core.stories()
+        self._ended |= {view.id: view for view in core.ended_views()}
+
+    def jobs(self, core: PlatformCore) -> list[JobView]:
+        """All that the head has known, those last that are open at the end of the run."""
+        return [*self._ended.values(), *core.views()]

@@ -11,7 +11,7 @@ import msgspec
 from swell.model.job import AfterRefusal
 from swell.model.quota import Quota
 from swell.model.share_mode import ShareMode
-from swell.sim.injected_faults import FaultRates
+from swell.sim.faults import FaultRates
 from swell.sim.kind_nodes import KindNodes
 from swell.sim.metrics import Metrics
 from swell.sim.outcome import JobOutcome

@@ -32,12 +32,11 @@ from swell.model.share_mode import ShareMode
 from swell.sim.agenda import Agenda
 from swell.sim.change_cost import ChangeCost
 from swell.sim.checkpoint_cycle import WastedTime
-from swell.sim.gangs import GangTimings, SimGangs
-from swell.sim.injected_faults import MESSAGE, NOTHING_FAILS, InjectedFaults
+from swell.sim.faults import MESSAGE, NOTHING_FAILS, InjectedFaults
+from swell.sim.gangs import GangTimings, SimGangs, UsageTally
 from swell.sim.job import SimJob
 from swell.sim.occurrence import EventArrives, NodeFails, NodeReturns, Occurrence
 from swell.sim.segments import SegmentLog
-from swell.sim.usage_tally import UsageTally
 
 #: A head that does nothing but ask to be woken, with nothing else to come, is woken no more often.
 MAX_IDLE_WAKES = 100

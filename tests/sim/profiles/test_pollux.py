@@ -12,9 +12,9 @@ from swell.scheduler import new_core
 from swell.settings import make_settings
 from swell.sim.conditions import Conditions, set_up
 from swell.sim.metrics import metrics_of
-from swell.sim.profiles.errors import ProfileError, UnknownProfile
 from swell.sim.profiles.load import load
 from swell.sim.profiles.pollux import PolluxProfiles
+from swell.sim.profiles.profile_set import ProfileError, UnknownProfile
 from swell.sim.simulate import simulate
 from swell.sim.traces.fill import fill
 from swell.sim.traces.read import read

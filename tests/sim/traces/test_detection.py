@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from swell.sim.traces.errors import TraceError
-from swell.sim.traces.formats.plain import COLUMNS
-from swell.sim.traces.misspelt import meant_column
+from swell.sim.traces.entry import TraceError
+from swell.sim.traces.formats.plain import COLUMNS, meant_column
 from swell.sim.traces.read import read
 
 Write = Callable[..., Path]

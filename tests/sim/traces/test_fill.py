@@ -12,11 +12,9 @@ from hypothesis import strategies as st
 
 from swell.model.job import JobClass
 from swell.sim.profiles.curve import curve_of
-from swell.sim.profiles.errors import UnknownProfile
 from swell.sim.profiles.load import load
-from swell.sim.profiles.profile_set import Curves
-from swell.sim.traces.entry import Trace, TraceJob
-from swell.sim.traces.errors import TraceError
+from swell.sim.profiles.profile_set import Curves, UnknownProfile
+from swell.sim.traces.entry import Trace, TraceError, TraceJob
 from swell.sim.traces.fill import fill
 from swell.sim.traces.read import read
 from swell.sim.traces.rules import FillRules

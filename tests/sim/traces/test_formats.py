@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from tests.examples import fewer_if_quick
 
 from swell.sim.profiles.law import PowerLaw
-from swell.sim.traces.entry import Trace, TraceJob
-from swell.sim.traces.errors import TraceError
+from swell.sim.traces.entry import Trace, TraceError, TraceJob
 from swell.sim.traces.fill import fill
 from swell.sim.traces.formats.registry import BY_NAME, FORMATS
 from swell.sim.traces.read import read

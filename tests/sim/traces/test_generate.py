@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from swell.sim.traces.arrivals import Arrivals, Bursty, Diurnal, Poisson, arrival_times
-from swell.sim.traces.entry import order
-from swell.sim.traces.errors import TraceError
+from swell.sim.traces.entry import TraceError, order
 from swell.sim.traces.generate import Demand, generate
 
 LAWS: dict[str, Arrivals] = {

@@ -15,8 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from swell.sim.traces.entry import Status, Trace, TraceJob, order
-from swell.sim.traces.errors import TraceError
+from swell.sim.traces.entry import Status, Trace, TraceError, TraceJob, order
 from swell.sim.traces.read import read
 from swell.sim.traces.source import LONGEST_LINE
 from swell.sim.traces.write import write_plain

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from swell.model.coding import encode
-from swell.sim.traces.errors import TraceError
+from swell.sim.traces.entry import TraceError
 from swell.sim.traces.survey import quantiles, survey
 
 Write = Callable[..., Path]

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from swell.sim.profiles.errors import UnknownProfile
 from swell.sim.profiles.law import DEFAULT_EXPONENT, PowerLaw, hu
 from swell.sim.profiles.pollux import PolluxProfiles, is_pollux
-from swell.sim.profiles.profile_set import ProfileSet
+from swell.sim.profiles.profile_set import ProfileSet, UnknownProfile
 from swell.sim.profiles.saxena import saxena
 from swell.sim.profiles.tables import read_tables
 

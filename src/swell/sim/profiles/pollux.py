@@ -18,7 +18,7 @@ import numpy as np
 from swell.arrays import FloatArray
 from swell.sim.profiles.batch_truth import BatchTruth
 from swell.sim.profiles.curve import ThroughputCurve
-from swell.sim.profiles.errors import ProfileError, UnknownProfile
+from swell.sim.profiles.profile_set import ProfileError, UnknownProfile
 from swell.sim.profiles.statistics import GradientStatistics, Validation
 from swell.sim.profiles.step_times import PassTimes, StepTimes
 

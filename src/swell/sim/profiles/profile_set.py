@@ -5,8 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol
 
+from swell.model.errors import InvalidInput
 from swell.sim.profiles.curve import ThroughputCurve
-from swell.sim.profiles.errors import UnknownProfile
+
+
+class ProfileError(InvalidInput):
+    """A table cannot be used; the text names the place, the rule and the remedy."""
+
+
+class UnknownProfile(InvalidInput):
+    """No such set, model or global batch; the text names those there are."""
 
 
 class ProfileSet(Protocol):

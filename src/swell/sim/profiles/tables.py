@@ -24,8 +24,7 @@ import numpy as np
 
 from swell.arrays import each
 from swell.sim.profiles.curve import ThroughputCurve
-from swell.sim.profiles.errors import ProfileError
-from swell.sim.profiles.profile_set import Curves
+from swell.sim.profiles.profile_set import Curves, ProfileError
 
 FIRST_CELL = "global_batch_size"
 UNMEASURED = frozenset({"", "nan", "0", "0.0", "-", "none"})

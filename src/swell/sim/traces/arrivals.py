@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 
 from swell.arrays import FloatArray
-from swell.sim.traces.errors import TraceError
+from swell.sim.traces.entry import TraceError
 
 DAY_S = 86400.0
 #: A day's rate changes in so many steps.

@@ -8,9 +8,8 @@ from datetime import UTC, datetime
 
 from swell.model.job import MOST_PRIORITY, MOST_WEIGHT
 from swell.model.kind import ANY, is_kind
-from swell.sim.loss_text import parse_loss
-from swell.sim.traces.entry import Status
-from swell.sim.traces.errors import Malformed
+from swell.sim.loss_curves import parse_loss
+from swell.sim.traces.entry import Malformed, Status
 
 #: Words for nothing, in lower case.
 BLANK = frozenset({"", "-", "none", "null", "nan", "na", "n/a", "unknown"})

@@ -13,8 +13,7 @@ import numpy as np
 from swell.model.job import JobClass
 from swell.model.lengths import span
 from swell.sim.profiles.curve import ThroughputCurve
-from swell.sim.profiles.errors import UnknownProfile
-from swell.sim.profiles.profile_set import ProfileSet, pairs
+from swell.sim.profiles.profile_set import ProfileSet, UnknownProfile, pairs
 from swell.sim.traces.entry import Trace, TraceJob
 from swell.sim.traces.record import LineRemarks
 from swell.sim.traces.rules import FillRules

@@ -9,8 +9,7 @@ import numpy as np
 
 from swell.arrays import each
 from swell.sim.traces.arrivals import Arrivals, arrival_times
-from swell.sim.traces.entry import Trace, TraceJob
-from swell.sim.traces.errors import TraceError
+from swell.sim.traces.entry import Trace, TraceError, TraceJob
 
 #: Chosen, not measured: most jobs small, as in every published log.
 DEVICE_WEIGHTS = {1: 70.0, 2: 10.0, 4: 8.0, 8: 8.0, 16: 4.0}

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from swell.sim.traces.entry import Skipped, Trace, TraceJob, order, since
-from swell.sim.traces.errors import TraceError
+from swell.sim.traces.entry import Skipped, Trace, TraceError, TraceJob, order, since
 from swell.sim.traces.format import Format, Head
 from swell.sim.traces.formats.plain import PLAIN
 from swell.sim.traces.formats.registry import by_name, detect

@@ -6,8 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
-from swell.sim.traces.entry import Skipped, TraceJob
-from swell.sim.traces.errors import Malformed, Outside
+from swell.sim.traces.entry import Malformed, Outside, Skipped, TraceJob
 from swell.sim.traces.source import LONGEST_LINE
 
 Item = TypeVar("Item")

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from swell.model.option import option
-from swell.sim.traces.errors import TraceError
+from swell.sim.traces.entry import TraceError
 
 
 def _range(text: str) -> tuple[float, float]:

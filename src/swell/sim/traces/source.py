@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TextIO, cast
 
-from swell.sim.traces.errors import TraceError
+from swell.sim.traces.entry import TraceError
 
 #: A longer line is cut there, and is malformed in every format.
 LONGEST_LINE = 1 << 20

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from swell.sim.traces.cells import is_blank, text
-from swell.sim.traces.entry import TraceJob
-from swell.sim.traces.errors import Malformed, Outside, TraceError
+from swell.sim.traces.entry import Malformed, Outside, TraceError, TraceJob
 from swell.sim.traces.format import Head, Records, split, split_header
 from swell.sim.traces.record import LineRemarks, records
 from swell.sim.traces.source import Source

@@ -10,8 +10,7 @@ from itertools import compress
 from pathlib import Path
 from typing import Any
 
-from swell.sim.traces.entry import TraceJob
-from swell.sim.traces.errors import TraceError
+from swell.sim.traces.entry import TraceError, TraceJob
 from swell.sim.traces.formats import plain
 from swell.wire.whole_files import write_whole
 

@@ -9,8 +9,7 @@ import re
 from dataclasses import dataclass
 
 from swell.sim.traces.cells import number
-from swell.sim.traces.entry import TraceJob
-from swell.sim.traces.errors import Malformed
+from swell.sim.traces.entry import Malformed, TraceJob
 from swell.sim.traces.format import Head, Records
 from swell.sim.traces.record import LineRemarks, records
 from swell.sim.traces.source import Source

@@ -11,8 +11,9 @@ Names that stand in many logs are taken as well: `job_id`, `num_gpus`, `batch_si
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any
 
 from swell.sim.traces.cells import (
@@ -27,13 +28,32 @@ from swell.sim.traces.cells import (
     text,
     weight,
 )
-from swell.sim.traces.entry import TraceJob
-from swell.sim.traces.errors import TraceError
+from swell.sim.traces.entry import TraceError, TraceJob
 from swell.sim.traces.format import Head, Records
-from swell.sim.traces.misspelt import meant_column
 from swell.sim.traces.record import LineRemarks
 from swell.sim.traces.source import Source
 from swell.sim.traces.table import Ignored, TableFormat, TraceColumn, column, needed_column
+
+#: Of two names' letters so many are the same, in order, if one is a slip of the other.
+LIKE_SHARE = 0.85
+#: Words that name a unit or a kind of column, not what it is of.
+PLAIN_WORDS = frozenset(
+    ("s", "ms", "sec", "secs", "second", "seconds", "minute", "minutes", "h", "hour", "hours", "time")
+) | {"num", "number", "n", "is", "of", "size"}
+
+
+def meant_column(name: str, known: Iterable[str]) -> str | None:
+    """The first that says the same in other units, as `deadline` for `deadline_s`; else the nearest."""
+    names = tuple(known)
+    same = (other for other in names if _words(other) == _words(name))
+    return next(same, None) or next(iter(get_close_matches(name, names, n=1, cutoff=LIKE_SHARE)), None)
+
+
+def _words(name: str) -> frozenset[str]:
+    words = name.replace("-", "_").replace(" ", "_").split("_")
+    told = frozenset(word.removesuffix("s") for word in words if word and word not in PLAIN_WORDS)
+    return told or frozenset(words)
+
 
 EPOCH = re.compile(r"#\s*epoch_s\s*=\s*(\S+)")
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from swell.sim.traces.entry import Skipped
-from swell.sim.traces.errors import TraceError
+from swell.sim.traces.entry import Skipped, TraceError
 from swell.sim.traces.format import Format, Head
 from swell.sim.traces.formats.gavel import GAVEL, SHOCKWAVE
 from swell.sim.traces.formats.philly_json import PHILLY_JSON

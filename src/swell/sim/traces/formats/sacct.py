@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from swell.sim.traces.cells import count, elapsed, moment, number, status, text
-from swell.sim.traces.entry import TraceJob
-from swell.sim.traces.errors import Outside
+from swell.sim.traces.entry import Outside, TraceJob
 from swell.sim.traces.formats.tables import take_interval
 from swell.sim.traces.record import LineRemarks
 from swell.sim.traces.table import Row, TableFormat, column, needed_column

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from swell.sim.traces.cells import number
-from swell.sim.traces.entry import Status, TraceJob
-from swell.sim.traces.errors import Malformed, Outside
+from swell.sim.traces.entry import Malformed, Outside, Status, TraceJob
 from swell.sim.traces.format import Head, Records
 from swell.sim.traces.record import LineRemarks, records
 from swell.sim.traces.source import Source

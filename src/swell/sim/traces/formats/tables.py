@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 
 from swell.sim.traces.cells import bound, count, flag, milliseconds, minutes, moment, number, status, text
-from swell.sim.traces.entry import TraceJob
-from swell.sim.traces.errors import Outside
+from swell.sim.traces.entry import Outside, TraceJob
 from swell.sim.traces.record import LineRemarks
 from swell.sim.traces.table import Row, TableFormat, TraceColumn, column, needed_column
 

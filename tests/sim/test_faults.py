@@ -15,7 +15,7 @@ from swell.core.backoff import MAX_SETBACKS
 from swell.core.platform_core import PlatformCore
 from swell.model.errors import InvalidInput
 from swell.model.job import Phase
-from swell.sim.injected_faults import MESSAGE, FaultRates, InjectedFaults, parse_fault_rates
+from swell.sim.faults import MESSAGE, FaultRates, InjectedFaults, parse_fault_rates
 from swell.sim.job import SimJob
 
 RATES = {1: 1.0, 2: 1.9, 4: 3.6, 8: 6.4}

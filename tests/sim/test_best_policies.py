@@ -4,8 +4,8 @@ import msgspec
 import pytest
 from tests.sim.worlds import job, run
 
-from swell.sim.comparison import BETTER, best_policies
-from swell.sim.injected_faults import NO_FAULTS
+from swell.sim.faults import NO_FAULTS
+from swell.sim.html_report import BETTER, best_policies
 from swell.sim.metrics import metrics_of
 from swell.sim.report import PolicyResult, Shape, Truth
 
