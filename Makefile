@@ -158,7 +158,6 @@ bench-guard-environments: $(DEV)
 
 # Tables and pictures of docs/results, from the papers' public inputs: make repro DATA=FOLDER
 # All policies on the large clusters of 8b take long: OPTIONS="8b --policy elasticflow" runs one of them on one figure.
-# Figure 12 is of trial runs and resizes that took place: OPTIONS="--state FOLDER" takes those of a platform that is up.
 DATA ?= data
 repro: $(DEV) $(LOOPS)
 	$(BIN)/swell repro elasticflow --data $(DATA) --docs docs $(OPTIONS)
