@@ -86,12 +86,31 @@ def test_a_first_line_is_short_and_right(said: bytes) -> None:
     assert with_strangers(play).links == []
 
 
-def test_connections_that_come_and_go_leave_nothing() -> None:
+def test_silence_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(handshakes, "HELLO_S", 0.1)
+
     async def play(guard: Guard, connect: Callable[[], Awaitable[Client]]) -> None:
-        for _ in range(50):
-            _, writer = await connect()
-            writer.write(b"x" * handshakes.FIRST_LINE_BYTES)
-            writer.close()
+        silent, half, whole = [await connect() for _ in range(3)]
+        half[1].write(b"m")
+        whole[1].write(b"me\n")
+        assert await is_closed(silent)
+        assert await is_closed(half)
         await until(lambda: not guard.handshakes._unidentified)
+        whole[1].write(b"x" * MAX_LINE_BYTES + b"\n")
+        await until(lambda: guard.heard == [MAX_LINE_BYTES])
+        whole[1].write(b"x" * (MAX_LINE_BYTES + 1))
+        assert await is_closed(whole), "who is known has a limit too"
 
     with_strangers(play)
+
+
+def test_strangers_do_not_fill_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    async def play(guard: Guard, connect: Callable[[], Awaitable[Client]]) -> None:
+        for _ in range(20):
+            client = await connect()
+            client[1].write(b"you\n")
+            assert await is_closed(client)
+
+    with caplog.at_level(logging.WARNING, "swell.agent"):
+        with_strangers(play)
+    assert len(caplog.messages) == 1 and caplog.messages[0].endswith(": wrong token; 1 since the start")
