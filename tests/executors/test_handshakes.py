@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
 from collections.abc import Awaitable, Callable
 
@@ -10,7 +11,7 @@ import pytest
 
 from swell.executors.local.agent import handshakes
 from swell.executors.local.agent.handshakes import Handshakes
-from swell.executors.local.lines import LineLink
+from swell.executors.local.lines import MAX_LINE_BYTES, LineLink
 
 PATIENCE_S = 20.0
 Client = tuple[asyncio.StreamReader, asyncio.StreamWriter]
@@ -71,6 +72,21 @@ def test_what_is_sent_waits_for_no_acknowledgement() -> None:
         assert link._transport is not None
         line = link._transport.get_extra_info("socket")
         assert line.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+    with_strangers(play)
+
+
+def test_silent_connections_give_way_to_the_next() -> None:
+    async def play(guard: Guard, connect: Callable[[], Awaitable[Client]]) -> None:
+        first = [await connect() for _ in range(20)]
+        rest = await asyncio.gather(*(connect() for _ in range(handshakes.MAX_UNIDENTIFIED)))
+        assert all(await asyncio.gather(*map(is_closed, first))), "the oldest go"
+        assert len(guard.handshakes._unidentified) == handshakes.MAX_UNIDENTIFIED
+        _, writer = await connect()
+        writer.write(b"me\nhello\n")
+        await until(lambda: guard.heard == [5])
+        assert len(guard.handshakes._unidentified) <= handshakes.MAX_UNIDENTIFIED
+        rest[-1][1].close()
 
     with_strangers(play)
 

@@ -325,13 +325,6 @@ def test_a_new_controller_is_settled_when_the_host_has_come_with_its_workers(wor
     assert world.running == {1}, "and the lease goes on"
 
 
-def test_a_host_that_leaves_is_lost_at_once(world: World) -> None:
-    world.host.terms.leave()
-    world.pass_time(2 * KILL_S + 3 * TICK_S)
-    assert world.host.terms.is_over and world.running == set()
-    assert "it left the platform" in world.controller.lost[0]
-
-
 def test_a_host_that_is_removed_leaves_and_is_not_let_in_before_it_starts_again(world: World) -> None:
     world.door.remove(NAME)
     world.pass_time(1.0)
@@ -569,13 +562,6 @@ def test_a_host_whose_process_is_stopped_does_not_answer_though_it_has_a_line(wo
     world.host.is_frozen = False
     world.pass_time(TIMES.lease_s * 0.2)
     assert offer_of(world) == NODE and world.running == {1}
-
-
-def test_a_host_that_leaves_says_so_of_each_node_that_it_offers(world: World) -> None:
-    world.host.terms.withdraw(60.0, "spot")
-    world.host.insides[-1].answer(h.DevicesOffered(devices={}, num_cores=1, nodes=(NODE,)))
-    world.carry()
-    assert [type(message) for message in world.controller.heard[-2:]] == [h.DevicesOffered, h.HostLeaving]
 
 
 # ---------------------------------------------------------------- messages

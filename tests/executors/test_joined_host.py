@@ -10,7 +10,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
@@ -24,7 +23,6 @@ from swell.executors.gang.gang_settings import GangSettings, LogLimits
 from swell.executors.hosts import messages as h
 from swell.executors.leases.lease_times import LeaseTimes
 from swell.executors.local.agent.address import hold_lock
-from swell.executors.local.agent.job_files import place_job
 from swell.executors.local.agent.options import AgentOptions, PlatformSettings
 from swell.executors.local.agent.run_logs import RunLogs
 from swell.executors.local.logs.files import log_path
@@ -280,21 +278,6 @@ def test_a_host_that_does_not_see_the_storage_is_refused_with_the_remedy(
     assert kept.mark == (tmp_path / "head" / MARK_FILE).read_text()
 
 
-def test_code_is_copied_and_hashed_beside_the_event_loop(
-    world: JoinedWorld, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Another host, or other jobs of this one, do not wait for it."""
-    worked_in: list[int] = []
-
-    def place(*parts: Any) -> Any:
-        worked_in.append(threading.get_ident())
-        return place_job(*parts)
-
-    monkeypatch.setattr("swell.executors.local.agent.host.place_job", place)
-    begin(world)
-    assert worked_in and threading.get_ident() not in worked_in
-
-
 def test_a_storage_that_hangs_takes_no_lease_and_ends_are_told_without_last_words(
     world: JoinedWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -315,25 +298,6 @@ def test_a_storage_that_hangs_takes_no_lease_and_ends_are_told_without_last_word
         assert world.term == 1
     finally:
         answers.set()
-
-
-def test_a_revoked_token_ends_the_host_and_its_workers(world: JoinedWorld) -> None:
-    begin(world)
-    pid = world.wait(h.WorkerForked).pid
-    world.tokens.revoke("t")
-    world.wait_until(world.running.done)
-    error = world.running.exception()
-    assert isinstance(error, CannotJoin) and "join token 't' was revoked" in str(error)
-    assert not is_alive(pid)
-
-
-def test_a_host_that_is_removed_ends_in_order(world: JoinedWorld) -> None:
-    begin(world)
-    pid = world.wait(h.WorkerForked).pid
-    world.door.remove(NAME)
-    world.wait_until(world.running.done)
-    assert world.running.exception() is None and not is_alive(pid)
-    assert "it left the platform" in world.controller.lost[0]
 
 
 def test_a_host_that_is_told_to_leave_says_so(world: JoinedWorld) -> None:
@@ -370,12 +334,3 @@ def test_a_host_that_will_be_gone_says_so_and_leaves_when_nobody_needs_it(
     world.wait_until(world.running.done)
     assert idle_s < time.monotonic() - begun_s < 20 * idle_s
     assert "it left the platform" in world.controller.lost[0]
-
-
-def test_a_host_whose_workers_stay_leaves_in_time(world: JoinedWorld) -> None:
-    begin(world)
-    pid = world.wait(h.WorkerForked).pid
-    begun_s = time.monotonic()
-    world.process.leave_within(3.0, "its owner comes back")
-    world.wait_until(world.running.done)
-    assert time.monotonic() - begun_s > 1.5 and not is_alive(pid)

@@ -10,10 +10,8 @@ from tests.executors.listening import Wanted
 from tests.executors.puppets import JOB, make_spec
 
 from swell.executors.controller.controller import UNREACHED_S
-from swell.executors.gang.job_context import DeviceBinding
 from swell.model.command import LaunchGang, Reconfigure
 from swell.model.event import GangEnded, GangResized, NodeJoined, NodeLost, Outcome, WorkersLost
-from swell.model.node import Node
 from swell.model.target import Target
 from swell.wire import messages as m
 
@@ -68,12 +66,6 @@ def test_a_broken_gang_goes_on_without_a_host_that_has_no_line(fleet: Fleet) -> 
     assert not of_kind(fleet, GangEnded)
 
 
-def test_a_gang_that_trains_is_left_alone(fleet: Fleet) -> None:
-    fleet.hosts["b"].cut_off()
-    fleet.pass_time(30.0)
-    assert not of_kind(fleet, NodeLost) and not of_kind(fleet, WorkersLost)
-
-
 def test_its_devices_are_given_to_no_job_while_its_workers_may_live(fleet: Fleet) -> None:
     lose_b(fleet)
     fleet.perform(launch("other", "b/0"))
@@ -114,10 +106,6 @@ def test_gangs_of_that_host_alone_train_on(fleet: Fleet) -> None:
     fleet.hosts["b"].reconnect()
     assert fleet.workers("other") == [worker] and not worker.signals
     assert not [event for event in of_kind(fleet, GangEnded) if event.job_id == "other"]
-
-
-def bindings(node: Node) -> dict[str, DeviceBinding]:
-    return dict.fromkeys(node.devices, DeviceBinding(torch_device="cpu", kind="cpu"))
 
 
 @pytest.mark.parametrize("ends_under", ["the former", "the next"])
