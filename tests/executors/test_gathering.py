@@ -15,7 +15,6 @@ from tests.executors.listening import Listener
 
 from swell.executors.controller.protocol import (
     PROTOCOL,
-    Acknowledge,
     DevicesWanted,
     Gathering,
     Inventory,
@@ -172,15 +171,6 @@ def test_an_agent_that_comes_is_sent_what_its_owner_says_and_nothing_that_was_fo
     executor.close()
     assert [told.command for told in agent.heard] == [of_first, of_second]
     assert agent.heard[1].number > agent.heard[0].number
-
-
-def test_only_what_was_delivered_before_the_turn_before_is_acknowledged(tmp_path: Path) -> None:
-    """What came since may still wait in the inbox."""
-    executor = LocalExecutor(AgentOptions(state_dir=tmp_path / "state"), ())
-    for delivered in (3, 5, 5, 5):
-        executor._num_delivered = delivered
-        executor.acknowledge()
-    assert [*executor._to_send] == [Acknowledge(number=3), Acknowledge(number=5)]
 
 
 def test_a_daemon_that_closes_does_not_wait_for_it(found: dict[str, int], tmp_path: Path) -> None:

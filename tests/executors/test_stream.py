@@ -23,7 +23,6 @@ from swell.executors.remote.join_tokens import TokenList
 from swell.executors.remote.joining import join
 from swell.executors.remote.listening_door import ListeningDoor
 from swell.executors.remote.stream import (
-    ACKNOWLEDGE_EVERY,
     MAX_BODY_BYTES,
     Aside,
     LineMessage,
@@ -181,13 +180,6 @@ class Peer:
         carry(self.line)
 
 
-def test_a_message_that_comes_again_is_no_news() -> None:
-    peer = Peer()
-    for _ in range(2):
-        peer.say(Numbered(number=1, body=ZERO))
-    assert peer.ear.numbers == [0]
-
-
 @pytest.mark.parametrize("message", [Received(number=0), Numbered(number=1, body=ZERO), Aside(body=ZERO)])
 def test_a_line_begins_with_resume(message: LineMessage) -> None:
     peer = Peer()
@@ -195,15 +187,6 @@ def test_a_line_begins_with_resume(message: LineMessage) -> None:
     assert not peer.stream.is_open
     peer.say(message)
     assert "before Resume" in peer.ear.why
-
-
-def test_the_other_side_hears_in_time_what_it_need_not_keep() -> None:
-    peer = Peer()
-    peer.heard.clear()
-    for number in range(1, ACKNOWLEDGE_EVERY + 1):
-        assert peer.heard == []
-        peer.say(Numbered(number=number, body=ZERO))
-    assert peer.heard == [Received(number=ACKNOWLEDGE_EVERY)]
 
 
 # ---------------------------------------------------------------- over TLS
@@ -255,19 +238,6 @@ def test_lines_that_are_torn_lose_nothing(tmp_path: Path, caplog: pytest.LogCapt
         assert "a message (Join) is not sent: it has" in caplog.text
         talk.head.refuse("this head ends")
         await until(lambda: talk.ears[1].why == "this head ends")
-        await talk.listener.close()
-
-    asyncio.run(asyncio.wait_for(run(), 30.0))
-
-
-def test_a_line_that_breaks_the_rules_is_closed_with_a_word(tmp_path: Path) -> None:
-    async def run() -> None:
-        talk = Talk(tmp_path)
-        await talk.open()
-        assert talk.host._line is not None
-        talk.host._line.send_encoded(b'{"type":"Resumed"}')
-        await until(lambda: bool(talk.ears[1].num_closed))
-        assert talk.ears[1].why.startswith("a message cannot be understood (Invalid value 'Resumed'")
         await talk.listener.close()
 
     asyncio.run(asyncio.wait_for(run(), 30.0))
