@@ -13,11 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.executors.contract import launch
 from tests.executors.listening import Listener, eventually
-from tests.executors.puppets import JOB, PuppetWorld, devices, make_spec, make_stage, target
+from tests.executors.puppets import devices, make_spec
 
 from swell.executors.awake_clock import LONGEST_GAP_S, AwakeClock
-from swell.executors.gang.gang_controller import GangController
-from swell.executors.gang.gang_record import GangRecord
 from swell.executors.gang.gang_settings import GangSettings
 from swell.executors.gang.timeouts import Timeouts
 from swell.executors.local.agent.address import read_address
@@ -25,9 +23,7 @@ from swell.executors.local.agent.options import AgentOptions
 from swell.executors.local.agent.process import TICK_S, WorkerSupervisor
 from swell.executors.local.devices import parse_devices
 from swell.executors.local.link import LocalExecutor
-from swell.model.command import LaunchGang
 from swell.model.event import GangStarted, WorkersLost
-from swell.wire import messages as m
 
 STALL_S = 3600.0
 
@@ -54,33 +50,6 @@ def test_it_never_goes_back_and_counts_no_gap(gaps_s: list[float]) -> None:
         passed_s = gap_s if gap_s <= LONGEST_GAP_S else 0.0
         assert abs(now_s - before_s - passed_s) < 1e-6
         before_s = now_s
-
-
-def running(fake: FakeTime) -> PuppetWorld:
-    world = PuppetWorld(GangController(make_stage(), GangRecord()))
-    world.now_s = fake.clock.now_s()
-    world.command(
-        LaunchGang(job_id=JOB, generation=1, target=target(0, 1), spec=make_spec(), total_steps=1000)
-    )
-    world.settle()
-    world.events.clear()
-    return world
-
-
-def test_a_gang_survives_its_agents_stall_and_a_silent_worker_does_not_survive_silence() -> None:
-    fake = FakeTime()
-    world = running(fake)
-    fake.pass_awake(1.0)
-    base_s = world.now_s - fake.clock.now_s()
-    fake.time_s += STALL_S
-    # What came meanwhile is read first, of one worker; then comes the tick.
-    world.now_s = base_s + fake.clock.now_s()
-    world._apply(world.gang.said(0, m.Alive(), world.now_s))
-    world._apply(world.gang.tick(base_s + fake.clock.now_s()))
-    assert all(puppet.status is None for puppet in world.puppets.values()) and not world.events
-    fake.pass_awake(Timeouts().silence_s + 2.0)
-    world._apply(world.gang.tick(base_s + fake.clock.now_s()))
-    assert {puppet.status for puppet in world.puppets.values()} == {-signal.SIGKILL}
 
 
 def test_the_agent_lives_by_this_clock(tmp_path: Path) -> None:

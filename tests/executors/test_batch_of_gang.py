@@ -22,7 +22,6 @@ from swell.model.event import (
 )
 from swell.model.job import Elasticity
 from swell.model.target import Configuration, Target
-from swell.wire import messages as m
 
 OWN = 64
 
@@ -70,17 +69,6 @@ def test_a_gang_begins_with_the_batch_of_its_launch_and_changes_it_with_the_same
     assert isinstance(last(made), GangResized) and batches(made) == {None}
 
 
-def test_what_is_as_it_should_be_takes_no_group_and_is_answered() -> None:
-    made = running(128, 0, 1)
-    newest = made.newest_round
-    for generation in (2, 2, 3):
-        made.command(change(generation, 128, 0, 1))
-        made.settle()
-        answered = last(made)
-        assert isinstance(answered, GangResized) and answered.generation == generation
-    assert made.newest_round == newest
-
-
 def test_the_old_batch_is_kept_until_joiners_are_ready_and_if_one_of_them_dies() -> None:
     made = running(128, 0, 1)
     made.command(change(2, 256, 0, 1, 2))
@@ -93,15 +81,6 @@ def test_the_old_batch_is_kept_until_joiners_are_ready_and_if_one_of_them_dies()
 
 def batches_of(made: PuppetWorld, *numbers: int) -> set[int | None]:
     return {order.global_batch for number in numbers if (order := made.puppets[number].regroup)}
-
-
-def test_a_group_that_breaks_in_the_change_forms_again_with_the_new_batch() -> None:
-    made = running(128, 0, 1)
-    made.command(change(2, 256, 0, 1))
-    made.meet()
-    made.puppets[0].inbox.append(m.Abort(generation=made.newest_round))
-    made.settle()
-    assert isinstance(last(made), GangResized) and batches(made) == {256}
 
 
 @pytest.mark.parametrize("batch", [1, 63, 513])

@@ -6,13 +6,11 @@ import json
 import math
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import chain, pairwise
+from itertools import chain
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -257,31 +255,3 @@ def test_each_sample_once_an_epoch_through_batches_sizes_and_kills(
     assert made.num_kills >= 3 and len(set(made.batches)) > 2 and len(set(made.sizes)) > 1
     assert epochs_of(made.folder) == [list(range(NUM_SAMPLES))] * EPOCHS
     loss_of(made.folder)
-
-
-@pytest.mark.soak
-@pytest.mark.timeout(900)
-@pytest.mark.parametrize("seed", range(10, 15))
-def test_many_changes_leave_the_final_loss_within_that_of_five_runs_with_one_batch(
-    executor: LocalExecutor, tmp_path: Path, seed: int
-) -> None:
-    made = ride(executor, tmp_path / "run", seed, num_changes=20)
-    assert num_changes(made.batches) >= 10 and num_changes(made.sizes) >= 10
-    assert epochs_of(made.folder) == [list(range(NUM_SAMPLES))] * EPOCHS
-    fixed = [alone(tmp_path / f"fixed-{number}", number) for number in range(5)]
-    spread = max(fixed) - min(fixed)
-    loss = loss_of(made.folder)
-    print(f"{loss:.4f}, with one batch {min(fixed):.4f} to {max(fixed):.4f}")
-    assert min(fixed) - spread <= loss <= max(fixed)
-
-
-def num_changes(values: list[int]) -> int:
-    return sum(before != after for before, after in pairwise(values))
-
-
-def alone(folder: Path, seed: int) -> float:
-    """The final loss of the script by itself, with its own batch."""
-    folder.mkdir()
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    subprocess.run([sys.executable, str(SCRIPT), str(folder), "0", str(seed)], check=True, env=environment)
-    return loss_of(folder)

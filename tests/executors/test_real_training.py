@@ -6,7 +6,6 @@ import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TypeVar
 
 import psutil
 import pytest
@@ -18,10 +17,9 @@ from swell.executors.local.agent.address import read_address
 from swell.executors.local.agent.options import AgentOptions
 from swell.executors.local.devices import parse_devices
 from swell.executors.local.link import LocalExecutor
-from swell.model.command import LaunchGang, ProfileJob, Reconfigure, StopGang, SuspendGang
+from swell.model.command import LaunchGang, ProfileJob, Reconfigure, SuspendGang
 from swell.model.event import (
     GangEnded,
-    GangEvent,
     GangResized,
     GangStarted,
     GangSuspended,
@@ -33,7 +31,6 @@ from swell.model.event import (
 from swell.model.job import JobSpec
 
 pytest.importorskip("torch")
-Wanted = TypeVar("Wanted", bound=GangEvent)
 SCRIPT = Path(__file__).with_name("train_tiny.py")
 
 
@@ -115,51 +112,3 @@ def test_a_profile_is_measured(shared: tuple[LocalExecutor, Listener], tmp_path:
     assert 0 < profile.allreduce_s[2] < 1
     assert profile.grad_bytes >= 4 * 9
     assert profile.samples_per_epoch == 512
-
-
-@pytest.mark.slow
-def test_commands_that_overtake_each_other_end_where_the_last_one_wants(
-    shared: tuple[LocalExecutor, Listener], tmp_path: Path
-) -> None:
-    """Joiners of the earlier ones are on their way, and go."""
-    executor, listener = shared
-    spec, job = tiny(tmp_path, 0.01), "overtaken"
-
-    def launch(generation: int) -> GangStarted:
-        executor.perform(
-            LaunchGang(
-                job_id=job,
-                generation=generation,
-                target=target(0, 1),
-                spec=spec,
-                total_steps=100_000,
-            )
-        )
-        return wait(GangStarted, generation)
-
-    def wait(kind: type[Wanted], generation: int) -> Wanted:
-        eventually(lambda: bool(said(kind, generation)))
-        return said(kind, generation)[0]
-
-    def said(kind: type[Wanted], generation: int) -> list[Wanted]:
-        return [
-            event
-            for event in listener.events
-            if isinstance(event, kind) and (event.job_id, event.generation) == (job, generation)
-        ]
-
-    first = launch(1)
-    executor.perform(Reconfigure(job_id=job, generation=2, target=target(0, 1, 2, 3)))
-    executor.perform(Reconfigure(job_id=job, generation=3, target=target(1, 4)))
-    moved = wait(GangResized, 3)
-    assert moved.pids[0] == first.pids[1]
-    assert not said(GangResized, 2)
-    executor.perform(Reconfigure(job_id=job, generation=4, target=target(1, 4, 5, 6)))
-    executor.perform(SuspendGang(job_id=job, generation=5))
-    suspended = wait(GangSuspended, 5)
-    assert suspended.steps >= moved.steps
-    assert not any(is_alive(pid) for pid in (*first.pids, *moved.pids))
-    assert launch(6).steps == suspended.steps
-    executor.perform(StopGang(job_id=job, generation=6))
-    ended = wait(GangEnded, 6)
-    assert (ended.outcome, ended.steps) == (Outcome.STOPPED, suspended.steps), "what is saved counts"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from collections import Counter
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from typing import Any
@@ -28,7 +26,7 @@ from swell.executors.slices.pool import (
     OVER,
     SlicePool,
 )
-from swell.executors.slices.port import ClusterRead, SliceJob, SliceState
+from swell.executors.slices.port import ClusterRead
 from swell.executors.slurm.engine import SlurmEngine
 from swell.model.event import NodeCleared, NodeEndKnown, NodeLost, NodeWarned
 
@@ -224,15 +222,6 @@ def test_a_host_that_does_not_go_is_ended_by_slurm() -> None:
     assert c.look(GONE_S) == [("cancel", 1)]
 
 
-def test_the_least_number_is_kept_without_work() -> None:
-    c = Cluster(min_nodes=2)
-    assert c.look() == [SUBMIT] * 2
-    c.want(0)
-    for _ in range(4):
-        c.look(IDLE_S)
-    assert c.num_open == 2
-
-
 def test_a_job_that_slurm_has_ended_gives_its_host_up_and_another_is_asked_for() -> None:
     c = Cluster()
     c.look()
@@ -306,16 +295,6 @@ def test_the_end_of_an_allocation_is_told_once_it_has_a_host_and_again_where_it_
     c.look(joins=False)
     c.look()
     assert len(c.of("end")) == 3, "the head has forgotten a host that was lost"
-
-
-def test_no_clock_of_slurm_makes_an_allocation_longer_than_its_limit() -> None:
-    c = Cluster(limit_s=3600.0)
-    c.look()
-    c.want(2)
-    c.look()
-    c.slurm.ends[1] = c.now_s + 9e9
-    c.look()
-    assert c.of("end")[-1][2] <= c.now_s + 3600.0 - LEAVE_S
 
 
 def test_a_slice_that_begins_while_slurm_is_silent_ends_no_later_than_its_limit() -> None:
@@ -474,32 +453,3 @@ def _act(c: Cluster, action: str, value: Any) -> None:
 
 
 # ---------------------------------------------------------------- many nodes
-def calls_of_a_look(num_nodes: int) -> int:
-    """Calls of Python functions in one look at so many slices of which nothing is new."""
-    c = Cluster(max_nodes=num_nodes)
-    numbers = range(1, num_nodes + 1)
-    c.used = c.hosts = {host_name(f"n{number}", number) for number in numbers}
-    read = ClusterRead(
-        jobs=tuple(SliceJob(id=n, state=SliceState.RUNNING, node=f"n{n}", limit_s=None) for n in numbers),
-        num_fit=num_nodes,
-    )
-    c.pool.num_wanted = 2 * num_nodes
-
-    def take(now_s: float) -> None:
-        with suppress(StopIteration):
-            c.pool.take(read, ORDER, c.hosts, now_s).send(None)
-
-    take(0.0)
-    calls = Counter[str]()
-    sys.setprofile(lambda frame, event, arg: calls.update((event,)))
-    try:
-        take(PERIOD_S)
-    finally:
-        sys.setprofile(None)
-    assert c.done == []
-    return calls["call"] + calls["c_call"]
-
-
-def test_a_look_at_ten_times_as_many_slices_takes_no_more_than_ten_times_the_calls() -> None:
-    few, many = calls_of_a_look(100), calls_of_a_look(1000)
-    assert many <= 10.5 * few
