@@ -1,4 +1,4 @@
-"""What a host process makes of its options."""
+"""What a host process makes of its options, and an agent of where hosts join it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from swell.executors.local.agent.options import LOOPBACK, AgentOptions
 from swell.executors.local.devices import DeviceError
 from swell.executors.node import process
 from swell.executors.node.options import (
@@ -79,3 +80,27 @@ def test_what_is_no_name_of_a_rack_is_refused(name: str) -> None:
 def test_what_is_no_name_of_a_host_is_refused_before_the_head_is_asked(name: str) -> None:
     with pytest.raises(InvalidHostOptions, match="choose another one with --name"):
         options(name=name)
+
+
+def test_devices_are_called_what_they_are_or_as_their_owner_says() -> None:
+    for found, kind in ((options().node(), "paced@1"), (options(kind="a100").node(), "a100")):
+        assert found.node.kind == kind
+        assert found.node.devices == tuple(found.bindings) == ("n1/0", "n1/1")
+        assert {(one.kind, one.pace_per_s) for one in found.bindings.values()} == {(kind, 1.0)}
+
+
+@pytest.mark.parametrize(
+    ("listen", "address"),
+    [
+        ("10.9.0.1:7070", "10.9.0.1"),
+        ("10.9.0.1", "10.9.0.1"),
+        ("[fd00::1]:7070", "fd00::1"),
+        ("0.0.0.0:7070", LOOPBACK),
+        ("[::]:7070", LOOPBACK),
+        ("head.example:7070", LOOPBACK),
+        ("", LOOPBACK),
+    ],
+)
+def test_workers_of_other_hosts_reach_a_head_where_hosts_join_it(listen: str, address: str) -> None:
+    """Where that is one address; else gangs have no workers on the head and on another host together."""
+    assert AgentOptions(state_dir=Path(), listen=listen).reached_at == address

@@ -1,4 +1,4 @@
-"""A trial run changes no file but its own, whatever the script does and when."""
+"""A check of a script changes no file but its own, whatever the script does and when, and ends."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from tests.wire.test_private_files import WAYS, needs_layers, seen
 
+from swell.executors.local import script_check
 from swell.executors.local.devices import parse_devices
 from swell.executors.local.script_check import check_script
 
@@ -62,3 +63,15 @@ def test_a_check_leaves_every_file_as_it_was(tmp_path: Path, monkeypatch: pytest
     checked = check_script("train.py", [str(outside)], next(iter(node.bindings.values())))
     assert (checked.failure, [f for f in checked.findings if f.holds]) == ("", [])
     assert seen(tmp_path) == before
+
+
+@pytest.mark.slow
+def test_a_script_that_does_not_come_to_its_loop_is_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(script_check, "LIMIT_S", 1.0)
+    script = tmp_path / "train.py"
+    script.write_text("import time\nfrom swell import train\nwhile True: time.sleep(1)")
+    [node, *_] = parse_devices("cpu")
+    checked = check_script(str(script), [], next(iter(node.bindings.values())))
+    assert "has not called swell.train.elastic within 1 s" in checked.failure
