@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import gc
 import multiprocessing
 import os
 import random
@@ -33,12 +32,6 @@ def is_socket(descriptor: int) -> bool:
         return os.readlink(f"/proc/self/fd/{descriptor}").startswith("socket:")
     except FileNotFoundError:
         return False
-
-
-def tell_of_collector(entry: str, args: list[str]) -> None:
-    from tests.executors.notes_collector import WAS_COLLECTING
-
-    print(WAS_COLLECTING, gc.isenabled(), gc.get_freeze_count() > 1000)
 
 
 def leave(entry: str, args: list[str]) -> NoReturn:

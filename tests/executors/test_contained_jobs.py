@@ -249,18 +249,6 @@ def test_a_platform_without_containers_says_so(
 
 
 @FAKE_ONLY
-def test_what_a_job_asks_for_and_no_container_can_have_fails_it(
-    engine: TestedEngine, executor: LocalExecutor, listener: Listener, make_job: Callable[..., JobSpec]
-) -> None:
-    command = launch(make_job, devices(0))
-    spec = msgspec.structs.replace(command.spec, workdir="/")
-    executor.perform(msgspec.structs.replace(command, spec=spec))
-    ended = listener.wait(GangEnded, 1)
-    assert ended.outcome is Outcome.FAILED
-    assert "which a container has of its own" in ended.message
-
-
-@FAKE_ONLY
 def test_a_machine_without_an_engine_is_ruled_out_at_once(
     engine: TestedEngine, tmp_path: Path, make_job: Callable[..., JobSpec], monkeypatch: pytest.MonkeyPatch
 ) -> None:

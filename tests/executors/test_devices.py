@@ -58,14 +58,6 @@ def test_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
         parse_devices("cuda")
 
 
-def test_only_gpus_that_cuda_would_show() -> None:
-    assert module._visible(GPUS, None) == GPUS
-    assert module._visible(GPUS, "2,0") == [GPUS[2], GPUS[0]]
-    assert module._visible(GPUS, "GPU-ab,GPU-b") == GPUS[1:]
-    assert module._visible(GPUS, "1,-1,0") == [GPUS[1]]
-    assert module._visible(GPUS, "") == []
-
-
 class FakeNvml:
     """In place of `pynvml`: GPUs in order of the PCI bus, each with a name and whether MIG divides it."""
 

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from swell.executors.local.logs import files
 from swell.executors.local.logs.files import (
     TRIAL,
     WORKER,
@@ -98,20 +97,6 @@ def test_what_is_kept_is_the_end_of_the_stream_at_its_own_positions(
     assert span.content == stream[span.begin :][:limit]
     assert read_all(log, offset, limit) == stream[max(offset, begin) :]
     assert read_tail(log, 50) == stream[max(begin, len(stream) - 50) :].decode(errors="replace").strip()
-
-
-def test_a_tail_takes_one_look_at_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It may hold the logs of thousands of workers, on a file server."""
-    (tmp_path / "worker-0.log").write_text("last words\n")
-    looks = list[Path]()
-
-    def names(folder: Path) -> list[str]:
-        looks.append(folder)
-        return os.listdir(folder)
-
-    monkeypatch.setattr(files, "_names", names)
-    assert read_tail(tmp_path / "worker-0.log") == "last words"
-    assert looks == [tmp_path]
 
 
 def test_what_a_full_disk_refuses_waits_and_is_dropped_and_marked_when_it_is_too_much(tmp_path: Path) -> None:

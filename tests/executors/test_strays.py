@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -24,7 +22,7 @@ from swell.executors.local.devices import parse_devices
 from swell.executors.local.launch import AgentError, stop_agent
 from swell.executors.local.link import LocalExecutor
 from swell.executors.local.processes.listing import is_alive
-from swell.executors.local.processes.strays import AGENT_MODULE, HOST_MODULE, end_strays, is_agent
+from swell.executors.local.processes.strays import end_strays
 from swell.model.command import Reconfigure, StopGang
 from swell.model.event import GangEnded, GangStarted, Outcome, ResizeFailed
 from swell.model.job import JobSpec
@@ -166,24 +164,6 @@ def test_what_runs_on_one_kind_of_device_is_not_adopted_by_a_daemon_that_has_ano
     other.close()
     assert all(map(is_alive, pids))
     assert new_executor().start(Listener().put).jobs == {"digits-1"}
-
-
-@pytest.mark.parametrize(
-    ("module", "is_one"),
-    [
-        (AGENT_MODULE, True),
-        (HOST_MODULE, True),
-        ("swell.cli.main", False),
-    ],
-)
-def test_an_agent_is_told_by_its_module(tmp_path: Path, module: str, is_one: bool) -> None:
-    code = "print(flush=True); input()"
-    command = [sys.executable, "-c", code, module, "--state", str(tmp_path.resolve())]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-        assert process.stdout is not None and process.stdout.readline()  # the kernel knows its words by now
-        assert is_agent(process.pid, tmp_path) == is_one
-        assert not is_agent(process.pid, tmp_path / "other")
-        process.communicate(b"\n")
 
 
 def test_an_agent_of_another_version_is_not_misunderstood(

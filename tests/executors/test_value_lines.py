@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 
 import pytest
 from hypothesis import given
@@ -110,17 +109,3 @@ def test_of_many_lines_the_newest_is_read_once_in_an_interval() -> None:
     clock.s += INTERVAL_S
     assert lines.take() == {"loss": 3.0}
     assert lines.wait_s is None
-
-
-@given(st.lists(st.sampled_from([b'{"loss": 1.0}\n', b"some text\n", b"no end "]), max_size=200))
-def test_a_flood_takes_little_memory(pieces: list[bytes]) -> None:
-    lines = ValueLines("loss", Clock())
-    for piece in pieces:
-        lines.feed(piece * 100)
-        assert len(lines._open) <= MAX_LINE_BYTES + 1
-    assert not lines._line or lines.take() in ({}, {"loss": 1.0})
-
-
-def test_what_is_no_number_is_spelled_for_the_wire() -> None:
-    (value,) = read(json.dumps({"loss": math.inf}).encode()).values()
-    assert value == "inf"

@@ -12,14 +12,15 @@ from pathlib import Path
 
 import psutil
 import pytest
+from msgspec.structs import replace
 from tests.executors.contract import is_alive
 from tests.executors.listening import eventually
-from tests.executors.zygotes import CALL, Zygote, fork_of
+from tests.executors.zygotes import Zygote, fork_of
 
 from swell.executors.exit_status import NOT_STARTED
 from swell.executors.local.agent.options import DEFAULT_PRELOAD
 from swell.executors.local.zygote.client import ZygoteClient, ZygoteProgram
-from swell.executors.local.zygote.messages import Exited, Fork, Forked, Signal, Warm, WorkerAnswer
+from swell.executors.local.zygote.messages import Exited, Forked, Signal, Warm, WorkerAnswer
 
 
 @pytest.mark.slow
@@ -96,17 +97,6 @@ def test_a_module_that_starts_a_thread_is_refused() -> None:
     zygote.channel.close()
 
 
-def test_garbage_is_looked_for_in_what_workers_make_and_not_in_what_is_imported(tmp_path: Path) -> None:
-    zygote = Zygote("tests.executors.notes_collector")
-    try:
-        assert isinstance(zygote.answer(), Warm)
-        zygote.fork(tmp_path, "tell_of_collector")
-        assert zygote.answer() == Exited(key="a", status=0)
-        assert (tmp_path / "a.log").read_text() == "False True True\n"
-    finally:
-        zygote.end()
-
-
 def test_the_heap_of_arrow_starts_no_thread() -> None:
     """scikit-learn imports it where it finds it, and jobs preload that."""
     pytest.importorskip("pyarrow")
@@ -132,22 +122,11 @@ def test_the_exit_status_is_the_scripts(zygote: Zygote, tmp_path: Path, function
 
 
 def test_a_folder_that_is_not_there_is_told_in_the_log(zygote: Zygote, tmp_path: Path) -> None:
-    log = tmp_path / "b.log"
     missing = str(tmp_path / "missing")
-    zygote.ask(
-        Fork(
-            key="b",
-            environ={},
-            workdir=missing,
-            log_path=str(log),
-            call=f"{CALL}:tell",
-            entry="e",
-            args=(),
-        )
-    )
+    zygote.ask(replace(fork_of(tmp_path, "b", "tell"), workdir=missing))
     assert isinstance(zygote.answer(), Forked)
     assert zygote.answer() == Exited(key="b", status=1)
-    assert missing in log.read_text()
+    assert missing in (tmp_path / "b.log").read_text()
 
 
 def test_signals_reach_the_worker_and_a_kill_its_children_too(zygote: Zygote, tmp_path: Path) -> None:
@@ -176,19 +155,8 @@ def test_a_worker_writes_where_it_is_told_to(zygote: Zygote, tmp_path: Path) -> 
     workdir, sockets, mirror, temporary = (tmp_path / name for name in ("work", "s", "m", "t"))
     for folder in (workdir, sockets, mirror, temporary):
         folder.mkdir()
-    zygote.ask(
-        Fork(
-            key="a",
-            environ={"TMPDIR": str(temporary)},
-            workdir=str(workdir),
-            log_path=str(tmp_path / "a.log"),
-            call=f"{CALL}:tell_folders",
-            entry="entry.py",
-            args=(),
-            sockets=str(sockets),
-            mirror=str(mirror),
-        )
-    )
+    fork = fork_of(tmp_path, "a", "tell_folders", env={"TMPDIR": str(temporary)})
+    zygote.ask(replace(fork, workdir=str(workdir), sockets=str(sockets), mirror=str(mirror)))
     assert isinstance(zygote.answer(), Forked)
     assert zygote.answer() == Exited(key="a", status=0)
     own = mirror.joinpath(*workdir.parts[1:])
@@ -196,17 +164,7 @@ def test_a_worker_writes_where_it_is_told_to(zygote: Zygote, tmp_path: Path) -> 
 
 
 def test_a_mirror_for_which_there_is_no_room_is_not_the_scripts_fault(zygote: Zygote, tmp_path: Path) -> None:
-    request = Fork(
-        key="a",
-        environ={},
-        workdir=str(tmp_path),
-        log_path=str(tmp_path / "a.log"),
-        call=f"{CALL}:leave",
-        entry="entry.py",
-        args=(),
-        mirror="/proc/nowhere",
-    )
-    zygote.ask(request)
+    zygote.ask(replace(fork_of(tmp_path, "a", "leave"), mirror="/proc/nowhere"))
     assert isinstance(zygote.answer(), Forked)
     assert zygote.answer() == Exited(key="a", status=143)
 
