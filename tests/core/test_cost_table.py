@@ -112,12 +112,6 @@ def test_one_outlier_is_forgotten_after_some_newer_jobs(cell: int, usual_s: floa
     assert upper(started([(0, size, outlier_s), *usual]), job(99))[0][size] == pytest.approx(usual_s)
 
 
-def test_a_job_that_goes_to_and_fro_at_little_cost_does_not_hide_what_others_paid() -> None:
-    there_and_back = [(0, 4, 2.0)] * 100
-    others = [(number, 4, 8.0) for number in (1, 2)]
-    assert upper(started([*others, *there_and_back]), job(99))[0][4] == 8.0
-
-
 def test_what_was_measured_long_ago_is_forgotten_once_something_is_measured() -> None:
     table = CostTable()
     learn_start(table, job(0, 8), 50.0, 0.0)
@@ -207,14 +201,6 @@ def test_a_slow_launch_counts_at_once_and_quick_ones_once_there_are_some() -> No
         assert upper(table, job(99, entry="b.py", start_s=1.0))[0][1] >= TRIAL_SPREAD
         learn_start(table, job(number, start_s=1.0), 1.1, float(number))
     assert upper(table, job(99, entry="b.py", start_s=1.0))[0][1] == pytest.approx(1.1)
-
-
-def test_what_jobs_measured_stands_against_a_later_trial_run() -> None:
-    table = tried(group_launch_s={2: 0.6, 4: 0.9})
-    table.learn("start", job(0, start_s=1.0), 2, 3.0, 0.0)
-    before = upper(table, job(99, start_s=1.0))
-    table.learn_trial(msgspec.structs.replace(profile(), group_launch_s={2: 60.0}))
-    assert upper(table, job(99, start_s=1.0)) == before
 
 
 def test_jobs_that_start_slowly_by_themselves_say_little_of_those_that_do_not() -> None:

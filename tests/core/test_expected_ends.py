@@ -6,8 +6,6 @@ import pytest
 from tests.core.bench import Bench
 from tests.core.fakes import STEPS_PER_S, spec
 
-from swell.live.board import TurnNews, ViewBoard
-
 STEPS = 1000
 RUNS_S = STEPS / STEPS_PER_S
 
@@ -34,19 +32,6 @@ def test_a_start_that_is_shorter_or_longer_moves_the_expected_end(took_s: float)
     up_s = bench.now_s
     assert bench.started(1) == []
     assert finish_s(bench) == pytest.approx(up_s + RUNS_S)
-
-
-def test_what_others_are_shown_moves_with_it() -> None:
-    bench, board = Bench(), ViewBoard()
-    launched(bench)
-    board.post(TurnNews.of(bench.core))
-    bench.now_s += 7.5
-    up_s = bench.now_s
-    bench.started(1)
-    board.post(TurnNews.of(bench.core))
-    for view in (board.job("a"), *board.jobs()):
-        assert view is not None
-        assert view.estimated_finish_s == pytest.approx(up_s + RUNS_S)
 
 
 def test_it_stays_moved_over_a_restart_of_the_daemon() -> None:

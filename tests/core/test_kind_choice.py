@@ -35,10 +35,6 @@ def test_it_is_the_first_with_room_and_else_one_that_is_large_enough(
         assert loads[kind].num_devices >= least, "it can run there at all"
 
 
-def test_devices_that_a_waiting_job_needs_are_not_free() -> None:
-    assert chosen(job(), a100=KindLoad(4, 4, 4), v100=KindLoad(4, 4)) == "v100"
-
-
 def test_where_all_are_busy_it_is_the_one_with_the_shorter_queue() -> None:
     assert chosen(job(), a100=KindLoad(4, 0, 1), v100=KindLoad(2, 0, 2)) == "a100"
     assert chosen(job(), a100=KindLoad(4, 0, 2), v100=KindLoad(4, 0, 1)) == "v100"

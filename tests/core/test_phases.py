@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from itertools import product
-
 import pytest
 from tests.core.fakes import spec
 
-from swell.core.phases import ALLOWED, IllegalTransition, check_transition
+from swell.core.phases import ALLOWED, IllegalTransition
 from swell.core.record import JobRecord, JobStatus
 from swell.model.job import Phase
 
@@ -25,15 +23,6 @@ def test_every_phase_can_be_reached_and_every_open_one_can_end() -> None:
         reached |= {later for phase in reached for later in ALLOWED[phase]}
     assert reached == set(Phase)
     assert all(ALLOWED[phase] & ENDS for phase in Phase if phase not in ENDS)
-
-
-@pytest.mark.parametrize(("old", "new"), list(product(Phase, Phase)))
-def test_what_the_table_does_not_allow_raises(old: Phase, new: Phase) -> None:
-    if new in ALLOWED[old]:
-        check_transition("bert", old, new, str)
-        return
-    with pytest.raises(IllegalTransition, match=f"'bert' cannot go from {old} to {new}"):
-        check_transition("bert", old, new, str)
 
 
 def test_the_story_is_told() -> None:

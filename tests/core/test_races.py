@@ -263,21 +263,15 @@ def test_who_does_not_leave_for_a_promise_is_stopped_and_goes_on_from_its_checkp
     assert (bench.phase(), bench.job().steps) == (Phase.QUEUED, 30)
 
 
-def test_nobody_is_stopped_for_leaving_late_while_no_promise_lacks_devices() -> None:
-    bench = Bench()
-    bench.run(workers=2)
-    bench.policy.is_floor = False
-    [suspend] = bench.make_room()
-    assert isinstance(suspend, SuspendGang)
-    assert bench.say(Woke(at_s=bench.now_s + 1000.0)) == []
-
-
-def test_a_promised_job_is_not_stopped_for_another_promise() -> None:
+@pytest.mark.parametrize("is_promised", [False, True])
+def test_nobody_is_stopped_for_leaving_late_without_a_promise_that_lacks_devices_or_with_one_of_its_own(
+    is_promised: bool,
+) -> None:
     bench = Bench()
     promised = spec(1000, job_class=JobClass.STRICT, deadline_s=1e6)
-    bench.run(workers=2, job=promised)
-    [suspend] = bench.make_room()
-    assert isinstance(suspend, SuspendGang)
+    bench.run(workers=2, job=promised if is_promised else None)
+    bench.policy.is_floor = is_promised
+    only(bench.make_room(), SuspendGang)
     assert bench.say(Woke(at_s=bench.now_s + 1000.0)) == []
 
 

@@ -76,22 +76,6 @@ def test_a_launch_that_a_host_refuses_goes_to_the_next_one_at_once_however_many_
     assert bench.phase() is Phase.RUNNING
 
 
-def test_a_job_that_no_host_can_run_waits_for_one_and_says_for_what() -> None:
-    bench = bench_of(2)
-    bench.want(a=2)
-    bench.submit("a")
-    launch = only(bench.profiled("a"), LaunchGang)
-    [launch] = refuse(bench, launch)
-    told = [story.text for _, story in bench.core.stories() if story.code == "ruled_out"]
-    assert len(told) == 1 and told[0].startswith("does not run on n") and WHY in told[0]
-    assert refuse(bench, launch) == []
-    assert bench.phase() is Phase.QUEUED
-    assert bench.job().reason == f"waits for a node that has what it needs: {WHY}"
-    assert bench.say(Woke(at_s=bench.now_s), after_s=1000.0) == []
-    commands = bench.say(NodeJoined(at_s=bench.now_s, node=node("n2", 4)))
-    assert home(only(commands, LaunchGang)) == "n2"
-
-
 @pytest.mark.parametrize("how", ["undone", "again"])
 def test_a_node_that_has_come_again_or_was_released_is_asked_again(how: str) -> None:
     bench = bench_of(1)

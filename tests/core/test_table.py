@@ -3,30 +3,26 @@
 from __future__ import annotations
 
 import math
-from dataclasses import make_dataclass
-from typing import Any, cast, get_args
+from typing import get_args
 
 import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.core.bench import Bench
-from tests.core.fakes import Fixed, profile, spec
+from tests.core.fakes import profile, spec
 from tests.core.records import seen, steady
 
-from swell.arrays import FloatArray, IntArray
-from swell.core import core, table
+from swell.arrays import FloatArray
 from swell.core.costs import CostTable
 from swell.core.job_progress import JobProgress
 from swell.core.option_table import JobOptions, OptionTable
 from swell.core.record import Admission, CommandTimes, JobRecord
 from swell.core.size_history import HoldTime
 from swell.core.state import job_sizes
-from swell.core.table import LEAST_REMAINING_STEPS, Column, JobTable
+from swell.core.table import LEAST_REMAINING_STEPS, JobTable
 from swell.model.job import JobClass
 from swell.model.options import Options, Sizes
-from swell.model.plan import Allocation
 from swell.model.resize import CostKind
 from swell.model.snapshot import CLASS_CODES, Snapshot
 
@@ -222,13 +218,6 @@ def test_options_are_those_that_were_written_last_and_fit(
         assert table.rate_per_s(row, 13) == 0.0
 
 
-@given(st.integers(0, 100))
-def test_gangs_have_powers_of_two_up_to_the_cluster(num_devices: int) -> None:
-    sizes = Sizes.POWERS_OF_TWO.up_to(num_devices).tolist()
-    assert sizes == [2**power for power in range(len(sizes))]
-    assert sizes[-1] <= max(1, num_devices) < 2 * sizes[-1]
-
-
 @given(st.integers(1, 8), st.none() | st.integers(1, 8), st.integers(1, 3), st.integers(1, 16))
 def test_a_job_may_have_sizes_between_its_bounds_that_fit_and_have_work(
     min_workers: int, max_workers: int | None, devices_per_worker: int, global_batch: int
@@ -242,29 +231,3 @@ def test_a_job_may_have_sizes_between_its_bounds_that_fit_and_have_work(
     most = 8 if max_workers is None else max_workers
     own = [size for size in (1, 2, 4, 8) if min_workers <= size <= min(most, global_batch)]
     assert job_sizes(job, 8).tolist() == [size for size in own if size * devices_per_worker <= 8]
-
-
-class Curious(Fixed):
-    """Remembers how many tags each job has, as told by a column of which the product knows nothing."""
-
-    name = "curious"
-    told: list[dict[str, int]] = []
-
-    def decide(self, snapshot: Snapshot) -> Allocation:
-        column = cast(Any, snapshot).num_tags
-        assert column.dtype == np.int64 and not column.flags.writeable
-        self.told.append(dict(zip(snapshot.job_ids, column.tolist(), strict=True)))
-        return super().decide(snapshot)
-
-
-def test_a_new_column_is_one_line_and_the_field_that_policies_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    column = Column("num_tags", int, lambda record: len(record.spec.tags))
-    monkeypatch.setattr(table, "COLUMNS", (*table.COLUMNS, column))
-    wider = make_dataclass("Wider", [(column.name, IntArray)], bases=(Snapshot,), frozen=True, kw_only=True)
-    monkeypatch.setattr(table, "SEEN", table.SEEN | {column.name})
-    monkeypatch.setattr(core, "Snapshot", wider)
-    bench = Bench(policy=(policy := Curious(told=[])))
-    for job_id, tags in (("a", ("x", "y")), ("b", ())):
-        bench.submit(job_id, spec(1000, tags=tags))
-        bench.profiled(job_id)
-    assert policy.told[-1] == {"a": 2, "b": 0}

@@ -93,19 +93,6 @@ def test_who_waits_already_has_less_to_wait_for(bench: Bench, policy: Watched) -
     assert policy.start_s("c") == pytest.approx(first_s - 4.0)
 
 
-def test_who_is_not_to_be_launched_any_more_waits_no_longer(bench: Bench, policy: Watched) -> None:
-    ask(bench, "b")
-    before_s = policy.start_s("a")
-    bench.want(b=0)
-    decide(bench, "c")
-    bench.resized(generation=2)
-    bench.now_s += 1000.0
-    bench.want(b=4)
-    assert has_launch(decide(bench, "d"))
-    decide(bench, "e")
-    assert policy.start_s("a") == before_s
-
-
 def test_nobody_waits_while_the_platform_is_down(bench: Bench, policy: Watched) -> None:
     decide(bench, "other")
     before_s = policy.start_s("a")

@@ -63,12 +63,6 @@ def test_as_many_slots_as_cores_are_used_and_none_that_is_held_is_hidden(
         assert before.num_whole == (len(before.devices) if before.cores is None else before.num_whole) >= 1
 
 
-def test_the_same_nodes_are_the_same_cluster() -> None:
-    """A placement need not begin again."""
-    whole, cluster = WholeCores(), Cluster((crowded(),))
-    assert whole.of(cluster, ()).cluster is whole.of(cluster, {"n0.0"}).cluster
-
-
 @pytest.mark.slow
 @given(num_others=st.integers(0, SLOTS), steps=st.integers(50, 150))
 @settings(max_examples=fewer_if_quick(10), deadline=None)
@@ -131,11 +125,3 @@ def test_one_that_is_refused_and_goes_on_as_a_soft_job_leaves_all_slots_to_all()
     head.submit("hopeless", hopeless)
     head.run_until(lambda: used(head) == 3)
     assert head.job("hopeless").is_unpromised
-
-
-def test_with_a_core_for_each_slot_nothing_is_left_idle() -> None:
-    world = DrivenWorld()
-    head = Head(core_of, world)
-    world.join(crowded(cores=float(SLOTS)))
-    head.submit("promised", strict(head.world.now_s + 200.0, 100))
-    head.run_until(lambda: used(head) == 4)
