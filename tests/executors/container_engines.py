@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 import subprocess
 import sys
 import sysconfig
 import tarfile
-import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -78,54 +76,11 @@ def fake_docker(folder: Path) -> Iterator[TestedEngine]:
 # ---------------------------------------------------------------- real ones
 @contextmanager
 def real_docker(folder: Path) -> Iterator[TestedEngine]:
-    """The daemon of this machine if it may be used, else one that is started here, which needs root."""
-    if shutil.which("docker") is None:
-        pytest.skip("docker is not installed")
-    with pytest.MonkeyPatch.context() as patch:
-        daemon = None
-        if _fails(["docker", "version"]):
-            with _one_at_a_time("dockerd"):
-                daemon = _start_dockerd(folder)
-                patch.setenv("DOCKER_HOST", f"unix://{folder}/docker.sock")
-                _await(lambda: not _fails(["docker", "version"]), daemon)
-        try:
-            with _images("docker") as engine:
-                yield engine
-        finally:
-            if daemon is not None:
-                _kill_all()
-                daemon.terminate()
-                daemon.wait()
-                shutil.rmtree(folder / "exec", ignore_errors=True)
-
-
-@contextmanager
-def _one_at_a_time(name: str) -> Iterator[None]:
-    """Among all test processes of this machine."""
-    with Path(tempfile.gettempdir(), f"swell-tests-{name}-{os.geteuid()}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-
-
-def _kill_all() -> None:
-    """Of a daemon that was started here."""
-    listed = subprocess.run(["docker", "ps", "--quiet"], capture_output=True, text=True, check=False)
-    if names := listed.stdout.split():
-        subprocess.run(["docker", "kill", *names], capture_output=True, check=False)
-
-
-def _start_dockerd(folder: Path) -> subprocess.Popen[bytes]:
-    missing = [name for name in ("dockerd", "containerd", "runc") if shutil.which(name) is None]
-    if missing:
-        pytest.skip(f"no docker daemon runs, and {', '.join(missing)} is not installed")
-    if os.geteuid():
-        pytest.skip("no docker daemon may be used, and only root can start one")
-    options = ["--bridge=none", "--iptables=false", "--ip-forward=false", "--ip-masq=false"]
-    folders = [f"--data-root={folder}/data", f"--exec-root={folder}/exec", f"--pidfile={folder}/pid"]
-    with (folder / "dockerd.log").open("wb") as log:
-        return subprocess.Popen(
-            ["dockerd", *folders, *options, "-H", f"unix://{folder}/docker.sock"], stdout=log, stderr=log
-        )
+    """The daemon of this machine, where it may be used."""
+    if shutil.which("docker") is None or _fails(["docker", "version"]):
+        pytest.skip("no docker daemon may be used here; see `docker version`")
+    with _images("docker") as engine:
+        yield engine
 
 
 @contextmanager
@@ -175,15 +130,6 @@ def _environ_of(pid: int) -> bytes:
 
 def _fails(command: list[str]) -> bool:
     return subprocess.run(command, capture_output=True, check=False).returncode != 0
-
-
-def _await(is_so: Callable[[], bool], process: subprocess.Popen[bytes]) -> None:
-    deadline_s = time.monotonic() + START_S
-    while not is_so():
-        if process.poll() is not None or time.monotonic() > deadline_s:
-            process.kill()
-            pytest.skip("dockerd cannot be started here; see its log in the test's folder")
-        time.sleep(0.05)
 
 
 # ---------------------------------------------------------------- images
