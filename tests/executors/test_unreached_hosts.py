@@ -66,6 +66,12 @@ def test_a_broken_gang_goes_on_without_a_host_that_has_no_line(fleet: Fleet) -> 
     assert not of_kind(fleet, GangEnded)
 
 
+def test_a_gang_that_trains_is_left_alone(fleet: Fleet) -> None:
+    fleet.hosts["b"].cut_off()
+    fleet.pass_time(30.0)
+    assert not of_kind(fleet, NodeLost) and not of_kind(fleet, WorkersLost)
+
+
 def test_its_devices_are_given_to_no_job_while_its_workers_may_live(fleet: Fleet) -> None:
     lose_b(fleet)
     fleet.perform(launch("other", "b/0"))
