@@ -20,7 +20,7 @@ from swell import __version__
 from swell.cli import output
 from swell.cli.verdict import verdict
 from swell.model.errors import Unwritable
-from swell.model.job import EndCondition, JobClass, Phase
+from swell.model.job import Elasticity, EndCondition, JobClass, Phase
 from swell.model.resize import Resize, Verdict
 from swell.model.view import JobView
 from swell.store.folder import StateFolder
@@ -372,6 +372,19 @@ def test_a_job_is_submitted_and_shown_with_its_tenant(swell: Run, control: FakeC
     assert json.loads(swell("show", "mine-1", "--json").stdout)["tenant"] == "lab/vision"
     control.put(job_view(id="mine-1", tenant=""))
     assert "tenant" not in swell("show", "mine-1").stdout
+
+
+def test_show_tells_the_batch_of_a_restart_job_if_it_has_one(here: Run, control: FakeControl) -> None:
+    """Its script cuts the batches; unless its user has told how, there is nothing to show."""
+    for elasticity, batch, is_shown in (
+        (Elasticity.RESTART, 1, False),
+        (Elasticity.RESTART, 32, True),
+        (Elasticity.LIVE, 1, True),
+    ):
+        control.put(job_view(id="cut-1", elasticity=elasticity, global_batch=batch))
+        shown = re.search(r"^batch +(.+)$", here("show", "cut-1").stdout, re.MULTILINE)
+        assert (shown is not None and shown[1] == f"{batch} samples a step") == is_shown
+        assert (shown is not None) == is_shown
 
 
 @pytest.mark.parametrize("loss", [float("nan"), float("inf"), float("-inf")])

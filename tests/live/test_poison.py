@@ -21,13 +21,14 @@ from swell.core.last_plan import RETRY_S
 from swell.core.platform_core import PlatformCore
 from swell.live.poison import PoisonGuard
 from swell.live.recovery import replay
-from swell.model.command import AnyCommand, LaunchGang, StopGang
+from swell.model.command import AnyCommand, LaunchGang, ProfileJob, StopGang
 from swell.model.event import (
     AnyEvent,
     EventSetAside,
     JobProfiled,
     JobSubmitted,
     PlanFailed,
+    PriorityChanged,
     StepsReported,
     Woke,
 )
@@ -178,6 +179,20 @@ def test_the_job_of_an_event_fails_with_the_reason_and_its_gang_is_gone_before_i
     assert (
         isinstance(aside.event, StepsReported) and "Traceback" in aside.trace and "learn_rate" in aside.trace
     )
+
+
+def test_a_gang_that_is_being_launched_is_stopped_and_a_trial_run_too() -> None:
+    moments = Chosen()
+    head = guarded(moments)
+    head.enter("a")
+    moments.named.add("rates_per_s a")  # as it never was before: the batches until now raise it, too
+    changed = PriorityChanged(at_s=head.now_s, job_id="a", priority=1)
+    assert head.say(changed) == [StopGang(job_id="a", generation=2)]
+    moments.named.clear()
+    [profiling] = head.submit("b", spec(10))
+    assert isinstance(profiling, ProfileJob)
+    aside = EventSetAside(at_s=head.now_s, job_id="b", why="Raised", trace="")
+    assert head.say(aside) == [StopGang(job_id="b", generation=0)]
 
 
 def test_a_newcomer_that_no_plan_can_be_made_with_fails_and_the_others_of_its_batch_do_not() -> None:
