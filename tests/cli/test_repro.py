@@ -58,6 +58,7 @@ def test_what_is_missed_ends_with_status_1(data: Path, capsys: pytest.CaptureFix
         (("bftrainer", "fig2"), "bftrainer has no experiment 'fig2'; choose of "),
         (("bftrainer", "fig9"), "data lacks bftrainer/summit-idle-intervals-8d.csv.gz, bftrainer/first-"),
         (("elasticflow", "8a", "--data", "nowhere"), "nowhere lacks elasticflow/traces/elasticVpollux_e.csv"),
+        (("elasticflow", "12", "--state", "nowhere"), "nowhere"),
         (
             ("default", "fifth"),
             "default has no experiment 'fifth'; choose of pollux, mixed, saxena, hu",
@@ -83,6 +84,6 @@ def test_what_is_missed_ends_with_status_1(data: Path, capsys: pytest.CaptureFix
 def test_what_is_wrong_is_named_in_a_line(
     data: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], text: str
 ) -> None:
-    assert main.run(["repro", *words]) == 2
+    assert main.run(["repro", *words]) == (5 if words[-2:] == ("--state", "nowhere") else 2)
     out, err = capsys.readouterr()
     assert out == "" and err.count("\n") == 1 and text in err

@@ -15,7 +15,7 @@ from swell_papers.variants import VARIANTS
 
 def test_the_figures_of_section_6_are_there() -> None:
     names = [experiment.name for experiment in PAPER.experiments]
-    assert names == ["6a", "6b", "7", "8a", "8b", "9", "10", "11"]
+    assert names == ["6a", "6b", "7", "8a", "8b", "9", "10", "11", "12"]
     assert len(PRODUCTION) == 8
 
 
@@ -38,8 +38,9 @@ def test_all_that_is_missing_is_named_at_once(tmp_path: Path) -> None:
     text = str(raised.value)
     for name in ("195job.csv", "elasticVpollux_e.csv", "throughputs_A100", "throughputs_T4", "--data"):
         assert name in text
+    PAPER.check(PAPER.chosen(["12"]), tmp_path)
 
 
 def test_an_unknown_figure_is_refused_with_those_there_are() -> None:
-    with pytest.raises(InvalidInput, match="no experiment '5'; choose of 6a, 6b, 7, 8a, 8b, 9, 10, 11"):
+    with pytest.raises(InvalidInput, match="no experiment '5'; choose of 6a, 6b, 7, 8a, 8b, 9, 10, 11, 12"):
         PAPER.chosen(["5"])

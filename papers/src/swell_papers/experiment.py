@@ -69,6 +69,7 @@ class Context:
     Args:
         data: folder of public inputs, one subfolder a paper.
         policies: those that are run; None for all. Of the others there is only what was printed.
+        records: of a platform that runs, for what is measured on real processes.
         platform: starts one of its own, for what is played there.
         repetitions: of what is played on real processes.
         runs: folder in which the records of what was played are kept.
@@ -82,6 +83,7 @@ class Context:
     data: Path
     seed: int = 0
     policies: frozenset[str] | None = None
+    records: Client | None = None
     watch: Watch = unwatched
     platform: Up | None = None
     repetitions: int = 5

@@ -23,6 +23,7 @@ from swell_papers.hu_experiment import (
 )
 from swell_papers.hu_workload import Disturbed
 from swell_papers.page_texts import page_texts
+from swell_papers.platform_records import estimate_errors, of_records, start_delays
 
 #: Section 5.2: "ranging from 70 to 190 nodes with an interval of 20".
 NODES = (70, 90, 110, 130, 150, 170, 190)
@@ -104,6 +105,20 @@ PAPER = Paper(
             title="Figure 16: time of a decision, 70 nodes",
             case=HuCase(nodes=70),
             allocator=HU,
+        ),
+        of_records(
+            "delays",
+            "Section 5.5: delays of starts and growths, measured and assumed",
+            "seconds until a decision takes place",
+            start_delays,
+            printed={"latest start": "15", "growth, during which the old gang trains": "15"},
+        ),
+        of_records(
+            "estimates",
+            "Section 5.4: errors of estimates, measured and assumed",
+            "error of estimates, % of the measured time, by kind of job",
+            estimate_errors,
+            printed={"live": "uniform, up to 10", "restart": "uniform, up to 10"},
         ),
     ),
 )

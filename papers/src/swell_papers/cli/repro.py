@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 #: Each evaluation is the `PAPER` of a module: the options that it takes besides --out and --docs, and a help.
 EVALUATIONS: Mapping[str, tuple[str, str]] = {
     "elasticflow": (
-        "figures data policy seed",
-        "Figures 6a, 6b, 7, 8a, 8b, 9, 10 and 11, beside the paper.",
+        "figures data policy seed state",
+        "Figures 6a, 6b, 7, 8a, 8b, 9, 10, 11 and 12, beside the paper.",
     ),
     "saxena": (
         "figures policy seed",
@@ -31,8 +31,9 @@ EVALUATIONS: Mapping[str, tuple[str, str]] = {
         "trains a small model some hundred times.",
     ),
     "hu": (
-        "figures policy seed",
-        "Figures fig9 to fig16 of Hu et al. on generated jobs, beside the greedy allocator.",
+        "figures policy seed state",
+        "Figures fig9 to fig16 of Hu et al. on generated jobs, beside the greedy allocator; delays and "
+        "estimates of a platform (--state).",
     ),
     "bftrainer": (
         "figures data seed shorter",
@@ -93,6 +94,7 @@ def repro(
     only: Annotated[str | None, _names("Only inputs, or truths, whose names begin so.")] = None,
     seed: Annotated[int, _number("Random seed.", 0)] = 0,
     seeds: Annotated[int | None, _number("At most so many seeds of each part. Default: all.", 1)] = None,
+    state: Annotated[Path | None, _folder("State of a running platform, which is told of.")] = None,
     repetitions: Annotated[int, _number("Runs of each schedule under each policy.", 1)] = 5,
     live: Annotated[Path | None, _folder("Tell again of what was played, from an earlier --out.")] = None,
     shorter: Annotated[
@@ -123,6 +125,7 @@ def repro(
         data=data,
         policy=policy,
         only=only,
+        state=state,
         seed=seed,
         most_seeds=seeds,
         repetitions=repetitions,
@@ -182,16 +185,22 @@ def show(findings: Findings) -> None:
         warn(f"{findings.name} misses a target: {text}")
 
 
-def _context(policy: str | None, only: str | None, **given: Any) -> Context:
+def _context(policy: str | None, only: str | None, state: Path | None, **given: Any) -> Context:
     """Raises InvalidInput."""
     from swell.cli.output import progress_bar
     from swell.cli.temporary_platform import brief_platform
     from swell_papers.experiment import Context
     from swell_papers.variants import variant_names
 
+    records = None
+    if state is not None:
+        from swell.api.client import connect
+
+        records = connect(state)
     return Context(
         policies=frozenset(variant_names(policy)) if policy else None,
         only=tuple(name.strip() for name in (only or "").split(",") if name.strip()),
+        records=records,
         watch=progress_bar,
         platform=partial(brief_platform, prefix="swell-papers-", say=warn),
         **given,
