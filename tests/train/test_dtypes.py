@@ -14,16 +14,14 @@ from tests.train.test_state_transfer import NEWCOMER, take
 from torch import nn
 
 from swell.train.collective.gradients import Gradients, LoopError, StepVote
-from swell.train.collective.packing import squared_norm
 from swell.train.collective.pieces import Pieces
 from swell.train.collective.real_numbers import bits_of
 from swell.train.collective.sharded import ShardedGradients
 from swell.train.data.sample_schedule import SampleSchedule
 from swell.train.runtime.gradient_differences import sampled
 from swell.train.runtime.run import mean_of
-from swell.train.scaling import PartNorms
 from swell.train.state import codec
-from swell.train.state.gradient_noise import GradientNoise
+from swell.train.state.gradient_noise import GradientNoise, squared_norm
 from swell.train.state.state_transfer import StateLoan, make_room, pack
 from swell.train.state.train_state import TrainState
 
@@ -149,10 +147,10 @@ def test_noise_and_norms_know_both_parts_of_a_complex_number(kind: torch.dtype) 
     net, seen = Net([kind]), GradientNoise(BATCH)
     for step in range(2):
         net.weights[0].grad = as_kind(torch.full((5, 3), 3 + 4j, dtype=torch.complex128), kind)
-        seen.observe(step, PartNorms(0.0, 0, BATCH), list(net.parameters()), 1.0)
+        seen.observe(step, BATCH, list(net.parameters()))
     signal = 15 * (25.0 if kind.is_complex else 9.0)
     assert float(squared_norm(net.parameters())) == pytest.approx(signal, rel=KINDS[kind] + 1e-6)
-    assert (seen._moments.variance, seen._moments.squared_norm) == pytest.approx(
+    assert (seen._variance, seen._squared_norm) == pytest.approx(
         (0.0, signal), rel=KINDS[kind] + 1e-6, abs=KINDS[kind] * signal
     )
     one = sampled([net.weights[0], net.idle])

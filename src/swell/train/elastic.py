@@ -27,7 +27,7 @@ from swell.train.runtime.managed_run import Linked
 from swell.train.runtime.model_check import check_model
 from swell.train.runtime.run import Run, started
 from swell.train.runtime.trial_run import NO_END, Profiling
-from swell.train.scaling import NOISE_INTERVAL, RULES
+from swell.train.scaling import RULES
 from swell.train.state.gradient_noise import GradientNoise
 from swell.train.state.optimizer_set import OptimizerSet, SchedulerSet, join_modules
 from swell.train.state.train_state import TrainState
@@ -147,7 +147,7 @@ def elastic(
         _check_schedules(train_state.schedulers, known_steps)
     task = Task(
         train_state,
-        _gradients(model, host, 0 if noise is None else NOISE_INTERVAL, deterministic, own_shard),
+        _gradients(model, host, deterministic, own_shard),
         course,
         total_steps,
         laid_out.global_batch,
@@ -221,17 +221,15 @@ def _course(
     return course
 
 
-def _gradients(
-    model: nn.Module, host: Host, parts_interval: int, deterministic: bool, shard: StateShard | None
-) -> Gradients:
+def _gradients(model: nn.Module, host: Host, deterministic: bool, shard: StateShard | None) -> Gradients:
     if shard is not None and shard.blocks:
         from swell.train.sharding.divided_gradients import DividedGradients
 
         return DividedGradients(model, shard)
     if not deterministic:
-        return Gradients(model, parts_interval)
+        return Gradients(model)
     compute_alike(host.device)
-    return ShardedGradients(model, parts_interval)
+    return ShardedGradients(model)
 
 
 def _feed(loader: DataLoader[Any], host: Host, course: SampleSchedule) -> Feed:

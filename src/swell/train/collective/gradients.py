@@ -74,8 +74,6 @@ class StepTotals:
     is_stop: bool  #: somebody saw the end condition met
     is_same: bool = True  #: what they were to compare is the same on all workers
     has_weight: bool = True  #: False: the weights of all passes are 0, and there is no gradient
-    part_squared_norm: float = 0.0  #: see `scaling.PartNorms`
-    num_parts: int = 0  #: that this is of
 
 
 class Gradients:
@@ -84,9 +82,9 @@ class Gradients:
     A step is `begin`, then for each pass but the last `add`, and for the last `reduce`; or `abandon`.
     """
 
-    def __init__(self, model: nn.Module, parts_interval: int = 0, apart: Collection[int] = ()) -> None:
-        """`parts_interval`, `apart`: see `Packing`."""
-        self._model, self._parts_interval, self._apart = model, parts_interval, apart
+    def __init__(self, model: nn.Module, apart: Collection[int] = ()) -> None:
+        """`apart`: see `Packing`."""
+        self._model, self._apart = model, apart
         self._statistics = BatchNormStatistics(model)
         self._buffers = StepBuffers(model)
         self._is_begun = False  # a pass of this step is packed
@@ -154,8 +152,6 @@ class Gradients:
                 is_stop=stops > 0,
                 is_same=is_same(found.said[NUM_VOTES:], members.num_workers),
                 has_weight=found.divisor > 0.0,
-                part_squared_norm=found.part_squared_norm,
-                num_parts=found.num_parts,
             )
 
     def _check_gradient(self, has_weight: bool, has_gradient: bool) -> None:
@@ -174,7 +170,7 @@ class Gradients:
 
     def _remake(self) -> None:
         """Sum the parameters that are trained by now."""
-        self._packing = Packing(self._model, self._statistics, self._parts_interval, self._apart)
+        self._packing = Packing(self._model, self._statistics, self._apart)
         self._flat: FlatBuffer | None = None
 
     def _follow(self) -> None:

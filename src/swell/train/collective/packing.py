@@ -12,15 +12,12 @@ from swell.train.collective.equality import NUM_WORDS
 from swell.train.collective.norms import BatchNormStatistics
 from swell.train.collective.real_numbers import as_real
 from swell.train.data.sample_schedule import Pass, Share
-from swell.train.scaling import shows_parts
 
 #: What each worker says in addition to what it has computed: votes, stops, marks, habits.
 NUM_VOTES = 4
 _MARK = "_swell_has_trained"
 #: These, and what tells whether all workers are the same.
 NUM_SAID = NUM_VOTES + NUM_WORDS
-#: What `scaling.PartNorms` tells.
-NUM_NORMS = 2
 
 
 class StepSum(NamedTuple):
@@ -29,17 +26,14 @@ class StepSum(NamedTuple):
     has_gradient: bool
     divisor: float  #: see `Share.divisor`
     said: Sequence[float]  #: by all workers, summed
-    part_squared_norm: float  #: see `scaling.PartNorms`
-    num_parts: int  #: passes that are in it
 
 
 class FlatBuffer:
     """Gradients, statistics and words, one after the other.
 
     Words: the weighted loss; the sum of the passes' words, see `Pass.word`; for each gradient and each
-    statistic the number of passes that had one; what is `said`: votes, stops, marks and habits, and the
-    words of `equality`; and, where they are wanted, the weighted squared norms of the passes' gradients and
-    the number of passes.
+    statistic the number of passes that had one; and what is `said`: votes, stops, marks and habits, and the
+    words of `equality`.
     """
 
     def __init__(
@@ -51,32 +45,23 @@ class FlatBuffer:
             num_gradients: the first so many tensors are parameters.
         """
         num_counts = 1 + len(shapes)
-        sizes = [*(shape.numel() for shape in shapes), 1 + num_counts + NUM_SAID + NUM_NORMS]
+        sizes = [*(shape.numel() for shape in shapes), 1 + num_counts + NUM_SAID]
         self.numbers = torch.empty(sum(sizes), dtype=dtype, device=device)
         *parts, self.words = self.numbers.split(sizes)
         self.parts = [part.view(shape) for part, shape in zip(parts, shapes, strict=True)]
         self.gradients = self.numbers[: sum(sizes[:num_gradients])]
         self.loss = self.words[0]
         #: `counts`: the pass's word, and the numbers of passes
-        _, self.counts, self.others = self.words.split([1, num_counts, NUM_SAID + NUM_NORMS])
-        self.said, self.norms = self.others.split([NUM_SAID, NUM_NORMS])
+        _, self.counts, self.said = self.words.split([1, num_counts, NUM_SAID])
 
 
 class Packing:
     """Between a model and flat buffers: `write` or `add`, sum, `read`; all without autograd."""
 
     def __init__(
-        self,
-        model: nn.Module,
-        statistics: BatchNormStatistics,
-        parts_interval: int = 0,
-        apart: Collection[int] = (),
+        self, model: nn.Module, statistics: BatchNormStatistics, apart: Collection[int] = ()
     ) -> None:
-        """
-        Args:
-            parts_interval: sum what `scaling.PartNorms` tells, too, if not 0; see `scaling.shows_parts`.
-            apart: ids of parameters that are summed in another way.
-        """
+        """`apart`: ids of parameters that are summed in another way."""
         mark_trained(parameter for parameter in model.parameters() if parameter.requires_grad)
         parameters = [parameter for parameter in model.parameters() if id(parameter) not in apart]
         self.parameters = [parameter for parameter in parameters if was_trained(parameter)]
@@ -88,12 +73,11 @@ class Packing:
         self._has_complex = any(tensor.is_complex() for tensor in self._tensors)
         is_wide = any(parameter.dtype in (torch.float64, torch.complex128) for parameter in self.parameters)
         self.dtype = torch.float64 if is_wide else torch.float32  #: of a flat buffer
-        self._parts_interval = parts_interval
 
     @property
     def num_bytes(self) -> int:
         """Bytes of a flat buffer."""
-        num_words = 2 + len(self._tensors) + NUM_SAID + NUM_NORMS
+        num_words = 2 + len(self._tensors) + NUM_SAID
         num_numbers = sum(shape.numel() for shape in self._shapes) + num_words
         return num_numbers * self.dtype.itemsize
 
@@ -110,20 +94,18 @@ class Packing:
 
     def write(self, flat: FlatBuffer, part: Pass, loss: torch.Tensor) -> None:
         """Put the model's gradients there, times the pass's factor; where there is none, zeros. No votes."""
-        norm = self._norm(part)  # before a gradient that lies in the buffer is scaled there
         for places, factor in self._factors(part):
             self._write(flat, places, factor)
-        self._count(flat, part, loss, norm)
+        self._count(flat, part, loss)
 
     def add(self, flat: FlatBuffer, part: Pass, loss: torch.Tensor) -> None:
         """Add the model's gradients, times the pass's factor."""
-        norm = self._norm(part)
         for places, factor in self._factors(part):
             targets, sources, _ = self._present(flat, places)
             if targets and factor:
                 torch._foreach_add_(targets, sources, alpha=factor)
         before = flat.words.clone()
-        self._count(flat, part, loss, norm)
+        self._count(flat, part, loss)
         flat.words += before
 
     def read(self, flat: FlatBuffer, share: Share) -> StepSum:
@@ -136,8 +118,7 @@ class Packing:
             share: says by what to divide. If that is 0, there is no gradient.
         """
         _, word, *words = flat.words.tolist()  # the step's only wait for a GPU
-        counts = words[: len(self._tensors)]
-        *said, squared_norm, num_parts = words[len(self._tensors) :]
+        counts, said = words[: len(self._tensors)], words[len(self._tensors) :]
         divisor = share.divisor(word)
         if divisor not in (0.0, 1.0):
             flat.gradients.div_(divisor)
@@ -165,7 +146,7 @@ class Packing:
         if targets:
             torch._foreach_copy_(targets, sources)
         has_gradient = any(counts[: len(self.parameters)])
-        return StepSum(has_gradient, divisor, said, squared_norm / (divisor or 1.0), round(num_parts))
+        return StepSum(has_gradient, divisor, said)
 
     def has_gradient(self) -> bool:
         return any(parameter.grad is not None for parameter in self.parameters)
@@ -212,32 +193,15 @@ class Packing:
             sources = [as_real(source) for source in sources]
         return targets, sources, others
 
-    def _norm(self, part: Pass) -> torch.Tensor | None:
-        """Squared norm of the pass's gradient, times its factor; None where it is not wanted."""
-        if part.factor == 0.0 or not shows_parts(part.step, self._parts_interval):
-            return None
-        return part.factor * squared_norm(self.parameters)
-
-    def _count(self, flat: FlatBuffer, part: Pass, loss: torch.Tensor, norm: torch.Tensor | None) -> None:
+    def _count(self, flat: FlatBuffer, part: Pass, loss: torch.Tensor) -> None:
         had_gradient = [parameter.grad is not None for parameter in self.parameters]
         counts = [float(count) for count in (*had_gradient, *self._statistics.moved())]
         flat.counts.copy_(torch.tensor([part.word, *counts], dtype=self.dtype))
-        flat.others.zero_()
+        flat.said.zero_()
         if part.factor == 0.0:
             flat.loss.zero_()
             return
-        if norm is not None:
-            flat.norms[0].copy_(norm)
-            flat.norms[1] = 1.0
         torch.mul(loss.to(flat.words.device, self.dtype), part.factor, out=flat.loss)
-
-
-def squared_norm(parameters: Iterable[nn.Parameter]) -> torch.Tensor:
-    """Squared norm of the gradients of all these parameters together, shape (); 0 without gradients."""
-    gradients = [as_real(parameter.grad) for parameter in parameters if parameter.grad is not None]
-    if not gradients:
-        return torch.zeros(())
-    return torch.stack(torch._foreach_norm(gradients)).double().square().sum()
 
 
 def _copy_scaled(targets: list[torch.Tensor], sources: list[torch.Tensor], weight: float) -> None:

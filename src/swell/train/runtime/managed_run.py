@@ -268,6 +268,8 @@ class Linked(Host):
             return False
         if rank == 0:
             state.losses.forget_told(told_steps)
+        if state.noise is not None:
+            state.noise.forget_step()
         self._is_member, self._generation = True, regroup.generation
         self.edition = regroup.generation
         self.max_local_batch = tighter(self.max_local_batch, regroup.max_local_batch)

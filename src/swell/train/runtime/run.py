@@ -25,7 +25,6 @@ from swell.train.runtime.instructions import Instruction, is_raised_at, where_ca
 from swell.train.runtime.loader_watch import LoaderWatch
 from swell.train.runtime.loop_exits import MOST_ASKED, NO_END
 from swell.train.runtime.optimizer_watch import GIVE_ALL, OptimizerWatch
-from swell.train.scaling import PartNorms
 from swell.train.state.optimizer_set import OptimizerSet
 from swell.train.state.script_state import ScriptState
 from swell.wire.reports import checked_step, number
@@ -468,11 +467,8 @@ class Run:
         state, share = self._task.state, self._share
         assert share is not None  # noqa: S101 - a step is under way
         self._calls.is_applying = True
-        parts = None
-        if state.noise is not None:
-            parts = PartNorms(tally.part_squared_norm, tally.num_parts, share.num_global)
         clips = self._calls.clips  # those of divided blocks are done by now
-        state.apply(optimizer, tally.loss if tally.has_weight else None, clips, parts)
+        state.apply(optimizer, tally.loss if tally.has_weight else None, clips, share.num_global)
         self._calls.is_applying = False
         self._has_stepped, self._turns = True, [*self._turns, tally]
         if self._several is None:

@@ -12,7 +12,6 @@ from torch import nn
 from swell.train.collective.gradients import LoopError
 from swell.train.data.sample_schedule import SampleSchedule
 from swell.train.data.stateful import Stateful
-from swell.train.scaling import PartNorms
 from swell.train.state import codec
 from swell.train.state.gradient_noise import GradientNoise
 from swell.train.state.loss import LossLog
@@ -113,19 +112,20 @@ class TrainState:
         optimizer: torch.optim.Optimizer,
         loss: torch.Tensor | None,
         clips: Sequence[Callable[[], object]],
-        parts: PartNorms | None = None,
+        num_samples: int = 0,
     ) -> None:
         """Apply the gradients of one optimizer's parameters, the same on all workers, and count nothing.
 
         Args:
             loss: None if the step has nothing to learn from: nothing is updated.
             clips: change the gradients, in this order, once no scaler's factor is on them.
+            num_samples: of the step.
         """
         if loss is None:
             for clip in clips:  # there is no gradient: the norms that the script got are 0
                 clip()
         else:
-            self._update(optimizer, clips, parts)
+            self._update(optimizer, clips, num_samples)
 
     def finish_batch(self, loss: torch.Tensor | None) -> None:
         """Count the step, whose updates are applied. The course has moved on already."""
@@ -144,7 +144,7 @@ class TrainState:
         self,
         optimizer: torch.optim.Optimizer,
         clips: Sequence[Callable[[], object]],
-        parts: PartNorms | None,
+        num_samples: int,
     ) -> None:
         """A scaler takes its factor off first, and leaves the update out where a gradient is inf or NaN.
 
@@ -156,10 +156,9 @@ class TrainState:
                 self._unscaled = []
             self.scaler.unscale_(optimizer)
             self._unscaled.append(optimizer)
-        if self.noise is not None and parts is not None:
+        if self.noise is not None:
             parameters = [parameter for parameter in self.model.parameters() if parameter.grad is not None]
-            factor = 1.0 if self.scaler is None else self.scaler.get_scale()
-            self.noise.observe(self.updates, parts, parameters, factor)
+            self.noise.observe(self.updates, num_samples, parameters)
         for clip in clips:
             clip()
         factor = self.rate_factor
