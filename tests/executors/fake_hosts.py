@@ -12,8 +12,10 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
+from tests.executors.puppets import JOB, make_spec
 
 from swell.executors.controller.controller import Controller
 from swell.executors.controller.protocol import EventTold, Inventory
@@ -38,10 +40,12 @@ from swell.model.event import (
 from swell.model.job import Elasticity
 from swell.model.node import Node
 from swell.model.share_mode import FULL_SHARE
+from swell.model.target import Configuration, Target
 from swell.model.usage import GangUsage
 from swell.wire import messages as m
 
 DEVICES_OF_HOST = 4
+Wanted = TypeVar("Wanted", bound=AnyEvent)
 CODEC = msgspec.json.Decoder(h.ToHost), msgspec.json.Decoder(h.FromHost)
 
 
@@ -496,3 +500,25 @@ class Fleet:
             generation=leader.order.generation, steps=self.steps[run], num_workers=len(group), step_s=0.1
         )
         leader.say(progress)
+
+
+# ---------------------------------------------------------------- what a head asks and hears
+def launch(
+    *devices: str,
+    generation: int = 1,
+    job: str = JOB,
+    share: float | None = None,
+    elasticity: Elasticity = Elasticity.LIVE,
+) -> LaunchGang:
+    where = Target(devices=devices, configuration=Configuration(share=share))
+    spec = make_spec(elasticity=elasticity)
+    return LaunchGang(job_id=job, generation=generation, target=where, spec=spec, total_steps=1000)
+
+
+def change(generation: int, *devices: str, share: float | None = None) -> Reconfigure:
+    where = Target(devices=devices, configuration=Configuration(share=share))
+    return Reconfigure(job_id=JOB, generation=generation, target=where)
+
+
+def of_kind(fleet: Fleet, kind: type[Wanted]) -> list[Wanted]:
+    return [event for event in fleet.events if isinstance(event, kind)]

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from tests.executors.fake_hosts import Fleet
-from tests.executors.listening import Wanted
+from tests.executors.fake_hosts import Fleet, change, launch, of_kind
 from tests.executors.puppets import JOB, make_spec
 
 from swell.executors.controller.directed_runs import TELL_EVERY_S
@@ -17,7 +16,7 @@ from swell.executors.gang.effects import Effect
 from swell.executors.gang.gang_controller import GangController
 from swell.executors.hosts import messages as h
 from swell.executors.hosts.messages import trial_run
-from swell.model.command import LaunchGang, ProfileJob, Reconfigure, StopGang, SuspendGang
+from swell.model.command import ProfileJob, StopGang, SuspendGang
 from swell.model.event import (
     GangEnded,
     GangResized,
@@ -32,7 +31,6 @@ from swell.model.event import (
     WorkersLost,
 )
 from swell.model.job import Elasticity
-from swell.model.target import Configuration, Target
 from swell.model.usage import GangUsage
 from swell.wire import messages as m
 
@@ -40,23 +38,6 @@ from swell.wire import messages as m
 @pytest.fixture
 def fleet(tmp_path: Path) -> Fleet:
     return Fleet(tmp_path)
-
-
-def target(*devices: str, share: float | None = None) -> Target:
-    return Target(devices=devices, configuration=Configuration(share=share))
-
-
-def launch(*devices: str, generation: int = 1, job: str = JOB, share: float | None = None) -> LaunchGang:
-    where = target(*devices, share=share)
-    return LaunchGang(job_id=job, generation=generation, target=where, spec=make_spec(), total_steps=1000)
-
-
-def change(generation: int, *devices: str, share: float | None = None) -> Reconfigure:
-    return Reconfigure(job_id=JOB, generation=generation, target=target(*devices, share=share))
-
-
-def of_kind(fleet: Fleet, kind: type[Wanted]) -> list[Wanted]:
-    return [event for event in fleet.events if isinstance(event, kind)]
 
 
 def told(fleet: Fleet, host: str, kind: type[h.HostMessage]) -> list[h.ToHost]:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.executors.fake_hosts import Fleet
+from tests.executors.fake_hosts import Fleet, launch
 from tests.executors.puppets import JOB, make_spec
 
 from swell.executors.controller.controller import Controller
@@ -24,7 +24,7 @@ from swell.executors.local.agent.host import LocalHost
 from swell.executors.local.agent.options import AgentOptions
 from swell.executors.local.agent.process import WorkerSupervisor
 from swell.model.cluster import Cluster
-from swell.model.command import LaunchGang, ProfileJob
+from swell.model.command import ProfileJob
 from swell.model.event import (
     AnyEvent,
     GangEnded,
@@ -34,7 +34,6 @@ from swell.model.event import (
     WorkersLost,
 )
 from swell.model.node import Node
-from swell.model.target import Target
 
 
 @pytest.fixture
@@ -44,12 +43,6 @@ def fleet(tmp_path: Path) -> Fleet:
     for name in "ab":
         fleet.join_machine(name)
     return fleet
-
-
-def launch(*devices: str) -> LaunchGang:
-    return LaunchGang(
-        job_id=JOB, generation=1, target=Target(devices=devices), spec=make_spec(), total_steps=1000
-    )
 
 
 def about_nodes(fleet: Fleet) -> list[tuple[str, str]]:

@@ -5,20 +5,18 @@ from __future__ import annotations
 import signal
 import tempfile
 from pathlib import Path
-from typing import TypeVar
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.executors.fake_hosts import Fleet
-from tests.executors.puppets import make_spec
+from tests.executors.fake_hosts import Fleet, change, launch, of_kind
+from tests.executors.puppets import JOB
 from tests.executors.test_controller_laws import HOSTS, Hosts, Jobs, Scene, Some, ends_well
 from tests.store.views import with_all
 
 from swell.executors.hosts import messages as h
-from swell.model.command import LaunchGang, Reconfigure, StopGang, SuspendGang
+from swell.model.command import StopGang, SuspendGang
 from swell.model.event import (
-    AnyEvent,
     GangEnded,
     GangEvent,
     GangResized,
@@ -29,33 +27,14 @@ from swell.model.event import (
     WorkersLost,
 )
 from swell.model.job import Elasticity
-from swell.model.target import Target
 from swell.store.curves import taken_off
 from swell.tally import tally_of
 from swell.wire import messages as m
-
-JOB = "job-1"
-Wanted = TypeVar("Wanted", bound=AnyEvent)
 
 
 @pytest.fixture
 def fleet(tmp_path: Path) -> Fleet:
     return Fleet(tmp_path)
-
-
-def launch(*devices: str, generation: int = 1, elasticity: Elasticity = Elasticity.LIVE) -> LaunchGang:
-    spec = make_spec(elasticity=elasticity)
-    return LaunchGang(
-        job_id=JOB, generation=generation, target=Target(devices=devices), spec=spec, total_steps=1000
-    )
-
-
-def change(generation: int, *devices: str) -> Reconfigure:
-    return Reconfigure(job_id=JOB, generation=generation, target=Target(devices=devices))
-
-
-def of_kind(fleet: Fleet, kind: type[Wanted]) -> list[Wanted]:
-    return [event for event in fleet.events if isinstance(event, kind)]
 
 
 def generations(fleet: Fleet, kind: type[GangEvent]) -> set[int]:

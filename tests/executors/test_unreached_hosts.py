@@ -5,12 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.executors.fake_hosts import FakeWorker, Fleet
-from tests.executors.listening import Wanted
-from tests.executors.puppets import JOB, make_spec
+from tests.executors.fake_hosts import FakeWorker, Fleet, launch, of_kind
+from tests.executors.puppets import JOB
 
 from swell.executors.controller.controller import UNREACHED_S
-from swell.model.command import LaunchGang, Reconfigure
+from swell.model.command import Reconfigure
 from swell.model.event import GangEnded, GangResized, NodeJoined, NodeLost, Outcome, WorkersLost
 from swell.model.target import Target
 from swell.wire import messages as m
@@ -22,18 +21,9 @@ def fleet(tmp_path: Path) -> Fleet:
     fleet = Fleet(tmp_path, ())
     for name in "ab":
         fleet.join_machine(name)
-    fleet.perform(launch(JOB, "a/0", "b/0"))
+    fleet.perform(launch("a/0", "b/0"))
     assert fleet.steps[JOB] >= 1
     return fleet
-
-
-def launch(job: str, *devices: str) -> LaunchGang:
-    where = Target(devices=devices)
-    return LaunchGang(job_id=job, generation=1, target=where, spec=make_spec(), total_steps=1000)
-
-
-def of_kind(fleet: Fleet, kind: type[Wanted]) -> list[Wanted]:
-    return [event for event in fleet.events if isinstance(event, kind)]
 
 
 def breaks(worker: FakeWorker) -> None:
@@ -74,7 +64,7 @@ def test_a_gang_that_trains_is_left_alone(fleet: Fleet) -> None:
 
 def test_its_devices_are_given_to_no_job_while_its_workers_may_live(fleet: Fleet) -> None:
     lose_b(fleet)
-    fleet.perform(launch("other", "b/0"))
+    fleet.perform(launch("b/0", job="other"))
     (ended,) = [event for event in of_kind(fleet, GangEnded) if event.job_id == "other"]
     assert ended.outcome is Outcome.LOST
     assert [worker.number for worker in fleet.hosts["b"].workers.values()] == [1], "it still runs there"
@@ -106,7 +96,7 @@ def test_a_host_whose_lease_ends_meanwhile_is_told_once(fleet: Fleet) -> None:
 
 
 def test_gangs_of_that_host_alone_train_on(fleet: Fleet) -> None:
-    fleet.perform(launch("other", "b/1"))
+    fleet.perform(launch("b/1", job="other"))
     (worker,) = fleet.workers("other")
     lose_b(fleet)
     fleet.hosts["b"].reconnect()
