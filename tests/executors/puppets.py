@@ -14,8 +14,10 @@ from typing import Any
 
 from swell.executors.gang.effects import Effect, Kill, Report, Send, Spawn
 from swell.executors.gang.gang_controller import GangController
+from swell.executors.gang.gang_record import GangRecord
 from swell.executors.gang.job_context import DeviceBinding, JobContext, MeetingPoint
 from swell.executors.gang.member import State
+from swell.executors.gang.timeouts import Timeouts
 from swell.model.command import LaunchGang, Reconfigure
 from swell.model.event import (
     AnyEvent,
@@ -475,3 +477,18 @@ class PuppetWorld:
             assert not set(event.devices) & set(alive), "devices called lost are still in use"
         elif isinstance(event, ResizeFailed):
             assert event.generation in self.targets
+
+
+# ---------------------------------------------------------------- what a head asks
+def launched(
+    num_workers: int, total_steps: int = 1000, timeouts: Timeouts | None = None, **changes: Any
+) -> PuppetWorld:
+    """A gang of which the workers are about to start. `changes`: of its job."""
+    gang = GangController(make_stage(total_steps, **changes), GangRecord(), timeouts)
+    made, where, spec = PuppetWorld(gang, total_steps), target(*range(num_workers)), make_spec(**changes)
+    made.command(LaunchGang(job_id=JOB, generation=1, target=where, spec=spec, total_steps=total_steps))
+    return made
+
+
+def resize(generation: int, *numbers: int) -> Reconfigure:
+    return Reconfigure(job_id=JOB, generation=generation, target=target(*numbers))

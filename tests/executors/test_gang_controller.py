@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.executors.puppets import JOB, PuppetWorld, devices, make_spec, make_stage, target
+from tests.executors.puppets import JOB, PuppetWorld, devices, launched, make_spec, make_stage, resize
 
 from swell.executors.exit_status import OVER_MEMORY
 from swell.executors.gang.effects import Effect, Kill, Report, Send
@@ -18,7 +18,7 @@ from swell.executors.gang.gang_record import GangRecord, SettledGang
 from swell.executors.gang.member import cut_slots
 from swell.executors.gang.worker_facts import WorkerFacts
 from swell.model.coding import decoder, encode
-from swell.model.command import LaunchGang, Reconfigure, StopGang, SuspendGang
+from swell.model.command import LaunchGang, StopGang, SuspendGang
 from swell.model.event import (
     Event,
     GangEnded,
@@ -40,30 +40,11 @@ from swell.wire.findings import ScriptFinding
 from swell.wire.numbers import Number
 
 
-def world(num_workers: int, total_steps: int = 1000, **changes: Any) -> PuppetWorld:
-    made = PuppetWorld(GangController(make_stage(total_steps, **changes), GangRecord()), total_steps)
-    spec = make_spec(**changes)
-    made.command(
-        LaunchGang(
-            job_id=JOB,
-            generation=1,
-            target=target(*range(num_workers)),
-            spec=spec,
-            total_steps=1000,
-        )
-    )
-    return made
-
-
 def running(num_workers: int, **changes: Any) -> PuppetWorld:
-    made = world(num_workers, **changes)
+    made = launched(num_workers, **changes)
     made.settle()
     assert isinstance(made.events[0], GangStarted)
     return made
-
-
-def resize(generation: int, *numbers: int) -> Reconfigure:
-    return Reconfigure(job_id=JOB, generation=generation, target=target(*numbers))
 
 
 def last(made: PuppetWorld) -> Event:
@@ -358,7 +339,7 @@ def test_a_group_that_breaks_without_a_death_forms_again_by_itself() -> None:
 
 
 def test_a_group_that_never_forms_fails() -> None:
-    made = world(2)
+    made = launched(2)
     while not made.gang.gang.formation.round:
         for number in (0, 1):
             made.advance(number)
@@ -389,10 +370,7 @@ def test_a_worker_that_says_nothing_for_too_long_is_killed() -> None:
 
 
 def test_a_worker_whose_process_was_stopped_is_killed_within_seconds() -> None:
-    made = PuppetWorld(GangController(make_stage(), GangRecord()), 1000)
-    spec = make_spec()
-    made.command(LaunchGang(job_id=JOB, generation=1, target=target(0, 1), spec=spec, total_steps=1000))
-    made.settle()
+    made = running(2)
     for worker in made.puppets:
         made.gang.halted(worker, True)
     made.now_s += 2.9
@@ -414,7 +392,7 @@ def assert_lost(made: PuppetWorld, number: int, why: str) -> None:
 
 
 def test_a_script_that_never_calls_elastic_fails_its_launch() -> None:
-    made = world(1)
+    made = launched(1)
     made.now_s = 61.0
     effects = made.gang.tick(61.0)
     assert list(effects) == [Kill(0, signal.SIGKILL)]
@@ -554,7 +532,7 @@ def test_replicas_that_differ_are_a_standing_warning() -> None:
 
 
 def test_the_last_loss_is_told_before_the_end() -> None:
-    made = world(2, total_steps=7)
+    made = launched(2, total_steps=7)
     while not made.gang.is_over:
         made.settle()
     *_, before, report, ended = made.events
@@ -579,7 +557,7 @@ def test_at_the_end_nobody_waits_for_a_group_that_will_not_form_though_its_devic
 
 
 def test_at_the_end_a_group_that_formed_is_left_to_finish() -> None:
-    made = world(2)
+    made = launched(2)
     while not made.gang.gang.formation.round:
         for number in (0, 1):
             made.advance(number)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from tests.executors.puppets import JOB, PuppetWorld, devices, make_spec, make_stage, target
+from tests.executors.puppets import JOB, PuppetWorld, devices, launched, resize
 
 from swell.executors.gang.effects import Kill
-from swell.executors.gang.gang_controller import GangController
-from swell.executors.gang.gang_record import GangRecord
 from swell.executors.gang.member import Member
 from swell.executors.gang.timeouts import READING_SHARE, Timeouts, overdue
-from swell.model.command import LaunchGang, Reconfigure, SuspendGang
+from swell.model.command import SuspendGang
 from swell.model.event import (
     GangEnded,
     GangResized,
@@ -24,25 +22,6 @@ from swell.wire import messages as m
 
 STUCK_S, BOUNDARY_S = 60.0, 20.0
 TIMEOUTS = Timeouts(stuck_s=STUCK_S, boundary_s=BOUNDARY_S, silence_s=1e9)
-
-
-def running(num_workers: int) -> PuppetWorld:
-    made = PuppetWorld(GangController(make_stage(), GangRecord(), TIMEOUTS))
-    launch = LaunchGang(
-        job_id=JOB,
-        generation=1,
-        target=target(*range(num_workers)),
-        spec=make_spec(),
-        total_steps=1000,
-    )
-    made.command(launch)
-    made.settle()
-    made.events.clear()
-    return made
-
-
-def resize(generation: int, *numbers: int) -> Reconfigure:
-    return Reconfigure(job_id=JOB, generation=generation, target=target(*numbers))
 
 
 def wait(made: PuppetWorld, passed_s: float) -> None:
@@ -65,6 +44,13 @@ def told(made: PuppetWorld, kind: type) -> list[object]:
 
 def warnings(made: PuppetWorld) -> list[str]:
     return [event.message for event in made.events if isinstance(event, JobWarned)]
+
+
+def running(num_workers: int) -> PuppetWorld:
+    made = launched(num_workers, timeouts=TIMEOUTS)
+    made.settle()
+    made.events.clear()
+    return made
 
 
 # ---------------------------------------------------------------- somebody is waited for
@@ -236,8 +222,7 @@ def test_a_suspend_parts_with_the_one_that_hangs_and_saves_what_the_others_have(
 # ---------------------------------------------------------------- stopped processes
 @pytest.mark.parametrize("is_connected", [False, True])
 def test_a_joiner_that_was_stopped_on_its_way_is_no_fault_of_the_script(is_connected: bool) -> None:
-    made = PuppetWorld(GangController(make_stage(), GangRecord()))
-    made.command(LaunchGang(job_id=JOB, generation=1, target=target(0), spec=make_spec(), total_steps=1000))
+    made = launched(1)
     made.settle()
     made.command(resize(2, 0, 1))
     if is_connected:
