@@ -1,4 +1,4 @@
-"""A policy may have the batch of an open job fixed: the largest, the smallest, or one drawn by its id."""
+"""Which batch a job is offered: a fixed one, by its policy's wish, or one whose rate lasts."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from swell.core.core import Core
 from swell.core.core_settings import CoreSettings
 from swell.core.planner import Planner
 from swell.model.event import JobProfiled, JobSubmitted, NodeJoined
+from swell.model.job import JobClass, JobSpec
 from swell.model.options import Domain, FixedBatch, Sizes
 from swell.model.plan import Allocation
 from swell.model.snapshot import Snapshot
@@ -54,6 +55,9 @@ class OpenBelief(PowerBelief):
     ) -> tuple[FloatArray, IntArray] | None:
         return np.array([2.0 / 33.0] * len(sizes)), np.full_like(sizes, 32)
 
+    def changes_worth(self, job_id: str) -> bool:
+        return job_id == "fading"
+
 
 class Watching(Fifo):
     """Keeps what it has seen."""
@@ -66,21 +70,48 @@ class Watching(Fifo):
         return super().decide(snapshot)
 
 
+class Lasting(Watching):
+    name = "lasting"
+    domain = Domain(opens_batches=True, lasting_rates=True)
+
+
 seen: list[Snapshot] = []
+
+
+def shown(policy: Watching, num_devices: int, job: JobSpec, job_id: str = "a") -> Snapshot:
+    """What the policy is shown of a job of 16 samples a step that was tried."""
+    core = Core(Planner(policy, BestFitPlacer()), OpenBelief(), CoreSettings())
+    core.handle([NodeJoined(at_s=1.0, node=node("n0", num_devices))])
+    core.handle([JobSubmitted(at_s=2.0, job_id=job_id, spec=job)])
+    core.handle([JobProfiled(at_s=3.0, job_id=job_id, profile=profile())])
+    return seen[-1]
 
 
 @pytest.mark.parametrize(("is_open", "sizes", "batch"), [(True, [3, 4], 96), (False, [1, 2, 3, 4], 0)])
 def test_the_snapshot_offers_sizes_that_can_have_the_fixed_batch(
     is_open: bool, sizes: list[int], batch: int
 ) -> None:
-    core = Core(Planner(Watching(), BestFitPlacer()), OpenBelief(), CoreSettings())
-    max_batch = 96 if is_open else None
-    core.handle([NodeJoined(at_s=1.0, node=node("n0", 4))])
-    core.handle([JobSubmitted(at_s=2.0, job_id="a", spec=spec(100, global_batch=16, max_batch=max_batch))])
-    core.handle([JobProfiled(at_s=3.0, job_id="a", profile=profile())])
-    options = seen[-1].options
+    view = shown(Watching(), 4, spec(100, global_batch=16, max_batch=96 if is_open else None))
+    options = view.options
     assert options.workers.tolist() == sizes
     assert options.global_batch.tolist() == [batch] * len(sizes)
     if is_open:
         assert options.rate_per_s == pytest.approx([6.0 / 33.0, 6.0 / 25.0])
-        assert seen[-1].one_worker_per_s.tolist() == [2.0 / 33.0]
+        assert view.one_worker_per_s.tolist() == [2.0 / 33.0]
+
+
+@pytest.mark.parametrize(
+    ("job_id", "job_class", "batch"),
+    [
+        ("fading", JobClass.STRICT, 0),
+        ("fading", JobClass.SOFT, 0),
+        ("fading", JobClass.BEST_EFFORT, 32),
+        ("steady", JobClass.STRICT, 32),
+    ],
+)
+def test_a_job_with_a_deadline_keeps_its_own_batch_where_a_policy_asks_for_rates_that_last(
+    job_id: str, job_class: JobClass, batch: int
+) -> None:
+    deadline_s = None if job_class is JobClass.BEST_EFFORT else 1e6
+    asked = spec(100, global_batch=16, max_batch=96, job_class=job_class, deadline_s=deadline_s)
+    assert shown(Lasting(), 2, asked, job_id).options.global_batch.tolist() == [batch, batch]
