@@ -19,6 +19,7 @@ from swell.model.command import ProfileJob, Reconfigure, SuspendGang
 from swell.model.event import (
     JobSubmitted,
     NodeCleared,
+    NodeEndKnown,
     NodeJoined,
     NodeLost,
     NodeWarned,
@@ -328,3 +329,30 @@ def test_a_change_whose_devices_another_user_took_is_no_failure_of_the_job() -> 
     bench.want(a=4)
     again = only(bench.resize_failed(change.generation), Reconfigure)
     assert len(again.target.devices) == 4, "at once, with what is left"
+
+
+# ---------------------------------------------------------------- ends that are known
+def test_an_end_may_be_known_before_its_node_joins_and_outlasts_the_head() -> None:
+    bench = Bench()
+    bench.say(NodeEndKnown(at_s=bench.now_s, name="n1", until_s=500.0))
+    bench.say(NodeJoined(at_s=bench.now_s, node=node("n1", 4)))
+    assert bench.reborn().ends_s == {"n1": 500.0}
+
+
+def test_the_latest_word_on_an_end_holds_and_there_may_be_none_any_more() -> None:
+    bench = Bench()
+    for until_s in (500.0, 300.0):
+        bench.say(NodeEndKnown(at_s=bench.now_s, name="n0", until_s=until_s))
+        assert bench.core.ends_s == {"n0": until_s}
+    bench.say(NodeEndKnown(at_s=bench.now_s, name="n0", until_s=None))
+    assert not bench.core.ends_s
+
+
+def test_an_end_is_forgotten_with_the_host_and_not_while_that_is_only_away() -> None:
+    bench = Bench()
+    bench.say(NodeEndKnown(at_s=bench.now_s, name="n0", until_s=500.0))
+    bench.say(NodeLost(at_s=bench.now_s, name="n0", is_host_kept=True))
+    bench.say(NodeJoined(at_s=bench.now_s, node=node("n0", 8)))
+    assert bench.core.ends_s
+    bench.say(NodeLost(at_s=bench.now_s, name="n0", cause="gone"))
+    assert not bench.core.ends_s
