@@ -23,13 +23,15 @@ from swell.executors.hosts import messages as h
 from swell.executors.local.agent.address import hold_lock
 from swell.executors.local.agent.handshakes import Handshakes
 from swell.executors.local.agent.host import LocalHost
-from swell.executors.local.agent.options import LOOPBACK, AgentOptions
+from swell.executors.local.agent.options import DEFAULT_CALL, DEFAULT_PRELOAD, LOOPBACK, AgentOptions
 from swell.executors.local.lines import LineLink
 from swell.model.event import Event
 from swell.wire.lease_end import LEASE_FILE, ShownEnd
 from swell.wire.messages import Hello
 
-LIMIT_S = 60.0
+#: For tests that fail; a zygote has to import torch first.
+LIMIT_S = 90.0
+PACED = DeviceBinding(torch_device="cpu", kind="paced@2000", pace_per_s=2000.0)
 #: No lease ends here.
 ALWAYS_S = 1e300
 Wanted = TypeVar("Wanted", bound=Event)
@@ -56,14 +58,24 @@ class OnHost:
 
 
 class JoinedEngine:
-    """Host `head` is the controller's machine, whose state folder is the storage. Devices are `NAME/i`."""
+    """Host `head` is the controller's machine, whose state folder is the storage. Devices are `NAME/i`.
+
+    What hosts say is kept in `said`, by host.
+    """
 
     def __init__(
-        self, folder: Path, call: str, preload: tuple[str, ...], gang_settings: GangSettings
+        self,
+        folder: Path,
+        call: str = DEFAULT_CALL,
+        preload: tuple[str, ...] = DEFAULT_PRELOAD,
+        gang_settings: GangSettings | None = None,
+        binding: DeviceBinding = PACED,
     ) -> None:
-        self.folder, self._call, self._preload, self._gang_settings = folder, call, preload, gang_settings
+        self.folder, self._call, self._preload, self._binding = folder, call, preload, binding
+        self._gang_settings = gang_settings or GangSettings()
         self.line = Line()
         self.hosts: dict[str, OnHost] = {}
+        self.said: dict[str, list[h.FromHost]] = {}
         self._num_commands = 0
         self._loop = asyncio.new_event_loop()
         self.run(self._begin)
@@ -81,16 +93,20 @@ class JoinedEngine:
     def _begin(self) -> None:
         state_dir = self.state_dir("head")
         state_dir.mkdir(parents=True)
-        self._controller = Controller(state_dir, self._gang_settings, "boot")
-        self._controller.attach(self.line, "session")
+        self.controller = Controller(state_dir, self._gang_settings, "boot")
+        self.controller.attach(self.line, "session")
 
     def state_dir(self, name: str) -> Path:
         return self.folder / name / "state"
 
-    def join(self, name: str, num_devices: int = 2) -> None:
-        self.run(lambda: self._join(name, num_devices))
+    def job_folder(self, job_id: str) -> Path:
+        return self.state_dir("head") / "jobs" / job_id
 
-    async def _join(self, name: str, num_devices: int) -> None:
+    def join(self, name: str, num_devices: int = 2, address: str = "") -> None:
+        """`address`: where workers of other hosts reach those of this one."""
+        self.run(lambda: self._join(name, num_devices, address))
+
+    async def _join(self, name: str, num_devices: int, address: str) -> None:
         state_dir = self.state_dir(name)
         state_dir.mkdir(parents=True, exist_ok=True)
         lock_fd = hold_lock(state_dir)
@@ -102,11 +118,14 @@ class JoinedEngine:
             gang_settings=self._gang_settings,
             joined_as="" if name == "head" else name,
             storage=str(self.state_dir("head")),
+            advertise=address,
         )
+        self.said[name] = []
 
         def hear(message: h.FromHost) -> None:
             decoded = CODEC[1].decode(msgspec.json.encode(message))
-            self._loop.call_soon(lambda: None if end.is_gone else self._controller.hear(name, decoded))
+            self.said[name].append(decoded)
+            self._loop.call_soon(lambda: None if end.is_gone else self.controller.hear(name, decoded))
 
         def identify(link: LineLink, line: bytes) -> None:
             assert end.host.admit(link, msgspec.json.decode(line, type=Hello))
@@ -114,10 +133,9 @@ class JoinedEngine:
         handshakes = Handshakes(identify)
         host = LocalHost(options, lock_fd, hear)
         self.hosts[name] = end = OnHost(host, lock_fd)
-        self._controller.join_host(name, end)
+        self.controller.join_host(name, end)
         host.start(f"{LOOPBACK}:{await handshakes.listen(LOOPBACK)}")
-        paced = DeviceBinding(torch_device="cpu", kind="paced@2000", pace_per_s=2000.0)
-        host.offer({f"{name}/{number}": paced for number in range(num_devices)})
+        host.offer({f"{name}/{number}": self._binding for number in range(num_devices)})
 
     def lose(self, name: str) -> None:
         """All its processes end, and then the controller hears of it."""
@@ -125,17 +143,21 @@ class JoinedEngine:
         end.is_gone = True
         self.run(end.host.shut_down)
         os.close(end.lock_fd)
-        self.run(lambda: self._controller.lose_host(name, f"host {name!r} is gone"))
+        self.run(lambda: self.controller.lose_host(name, f"host {name!r} is gone"))
 
     def perform(self, command: ExecutorCommand) -> None:
         self._num_commands += 1
-        self.run(lambda: self._controller.perform(self._num_commands, command) and None)
+        self.run(lambda: self.controller.perform(self._num_commands, command) and None)
 
-    def wait(self, kind: type[Wanted], num: int = 1) -> Wanted:
-        """The `num`th event of this kind."""
+    def wait(self, kind: type[Wanted], num: int = 1, **fields: object) -> Wanted:
+        """The `num`th event of this kind whose fields have these values."""
 
         def found() -> list[Wanted]:
-            return [event for event in self.line.events if isinstance(event, kind)]
+            return [
+                event
+                for event in self.line.events
+                if isinstance(event, kind) and all(getattr(event, name) == fields[name] for name in fields)
+            ]
 
         self.wait_until(lambda: len(found()) >= num)
         return found()[num - 1]
@@ -154,7 +176,7 @@ class JoinedEngine:
     def _tick(self) -> None:
         for end in self.hosts.values():
             end.host.tick()
-        self._controller.tick()
+        self.controller.tick()
 
     def close(self) -> None:
         for name in list(self.hosts):

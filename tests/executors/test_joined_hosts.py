@@ -69,12 +69,12 @@ def submitted(engine: JoinedEngine, project: Path, script: str) -> JobSpec:
 
 def held(engine: JoinedEngine) -> list[Path]:
     """Checkpoints of the job, the newest first."""
-    return [path for _, path in checkpoints_in(engine.state_dir("head") / "jobs" / JOB / "checkpoints")]
+    return [path for _, path in checkpoints_in(engine.job_folder(JOB) / "checkpoints")]
 
 
 def story(engine: JoinedEngine, whose: LogOwner = LogOwner.LEADER) -> str:
     """All that `swell logs` would print."""
-    folder, text = engine.state_dir("head") / "jobs" / JOB, ""
+    folder, text = engine.job_folder(JOB), ""
     offsets: dict[int, int] = {}
     while chunks := [chunk for chunk in read_chunks(folder, offsets, whose=whose) if chunk.text]:
         for chunk in chunks:
@@ -109,7 +109,7 @@ def test_a_job_whose_only_host_is_lost_goes_on_elsewhere_from_its_checkpoint(
     engine.perform(launch(spec, "c/0", generation=2, total_steps=100_000))
     again = engine.wait(GangStarted, 2)
     assert again.steps >= newest > 0
-    numbers = {chunk.worker for chunk in read_chunks(engine.state_dir("head") / "jobs" / JOB, {})}
+    numbers = {chunk.worker for chunk in read_chunks(engine.job_folder(JOB), {})}
     assert numbers == {0, 1, 2}
     engine.perform(StopGang(job_id=JOB, generation=2))
     assert engine.wait(GangEnded, 2).outcome is Outcome.STOPPED
@@ -136,7 +136,7 @@ def test_output_of_a_joined_host_is_the_jobs_and_ends_with_its_last_words(
     new_engine: NewEngine, tmp_path: Path
 ) -> None:
     engine = new_engine()
-    (engine.state_dir("head") / "jobs" / JOB).mkdir(parents=True)
+    (engine.job_folder(JOB)).mkdir(parents=True)
     spec = make_spec(workdir=str(tmp_path), entry=__file__, args=("raise=3",))
     engine.join("b")
     engine.perform(launch(spec, "b/0", "b/1"))

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Collection, Coroutine
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 from tests.executors.fake_slurm import FakeSlurm
+from tests.executors.test_host_door import FakeController
 
-from swell.executors.hosts import messages as h
 from swell.executors.local.agent.door import DoorError
 from swell.executors.local.agent.options import AgentOptions
 from swell.executors.slices import door
@@ -25,22 +25,12 @@ from swell.model.event import AnyEvent, NodeLost
 LIMIT_S = 20.0
 
 
-class Listener:
-    """In place of a controller."""
+class Reporting(FakeController):
+    """Keeps what it is to tell."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.events: list[AnyEvent] = []
-        self.hosts: list[str] = []
-
-    def await_hosts(self, names: Collection[str]) -> None: ...
-
-    def join_host(self, name: str, host: h.NodeHost) -> None:
-        self.hosts.append(name)
-
-    def lose_host(self, name: str, why: str) -> None:
-        self.hosts.remove(name)
-
-    def hear(self, host: str, message: h.FromHost) -> None: ...
 
     def report(self, event: AnyEvent) -> None:
         self.events.append(event)
@@ -56,10 +46,9 @@ class Agent:
             state_dir=folder, preload=(), call="", listen="127.0.0.1:0", engine=engine.encoded()
         )
         folder.mkdir(exist_ok=True)
-        self.listener = Listener()
+        self.listener = Reporting()
         self.slurm = slurm
-        controller: Any = self.listener
-        self.door = SlurmDoor(controller, given, "session", slurm)
+        self.door = SlurmDoor(self.listener, given, "session", slurm)
 
     async def until(self, is_so: Callable[[], bool]) -> None:
         async with asyncio.timeout(LIMIT_S):
