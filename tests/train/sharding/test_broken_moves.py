@@ -12,8 +12,7 @@ import torch
 from torch import nn
 
 from swell.train.collective.group import Group, GroupBroken
-from swell.train.sharding.layout import FailureDomains
-from swell.train.sharding.shard_card import ShardCard
+from swell.train.sharding.layout import FailureDomains, ShardCard
 from swell.train.sharding.shard_group import ShardGroup, StateLost
 from swell.train.sharding.shard_transfers import ShardTransfers
 from swell.train.sharding.state_pieces import KeptForm, StatePieces

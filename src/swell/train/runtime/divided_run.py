@@ -20,8 +20,7 @@ from swell.train.data.sample_schedule import Share
 from swell.train.link.agent_link import exit_now
 from swell.train.runtime.host import Task
 from swell.train.runtime.managed_run import Linked, Order
-from swell.train.sharding.layout import FailureDomains
-from swell.train.sharding.shard_card import ShardCard
+from swell.train.sharding.layout import FailureDomains, ShardCard
 from swell.train.sharding.shard_group import ShardGroup, StateLost
 from swell.train.sharding.state_shard import StateShard
 from swell.train.state.state_transfer import NO_STATE, MemberCard, StateLoan

@@ -47,6 +47,15 @@ class Transfer(NamedTuple):
     interval: Interval
 
 
+class ShardCard(msgspec.Struct, frozen=True):
+    """What a member of a group tells the others of its part of a state that is divided among them."""
+
+    owned: Intervals = ()  #: no other has the same
+    held: tuple[Interval, ...] = ()  #: its own part and mirrors, cut as they are computed
+    is_voting: bool = False  #: it has the gradients of a further step; whether the vote passed is not known
+    is_spread: bool = True  #: it has all parameters of its step, and not just those of its part
+
+
 def covers(held: Sequence[Intervals], num_elements: int) -> bool:
     """Whether no element is lost."""
     return union(*held) == below(num_elements)

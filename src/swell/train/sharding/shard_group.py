@@ -25,9 +25,8 @@ from swell.train.collective.pieces import Pieces
 from swell.train.sharding.block_exchange import BlockExchange
 from swell.train.sharding.intervals import Interval, Intervals, common, union, without
 from swell.train.sharding.large_buffers import trim_heap
-from swell.train.sharding.layout import FailureDomains, Layout, covers, lay_out, plan_transfers
+from swell.train.sharding.layout import FailureDomains, Layout, ShardCard, covers, lay_out, plan_transfers
 from swell.train.sharding.scratch_room import scratch_room
-from swell.train.sharding.shard_card import ShardCard
 from swell.train.sharding.shard_transfers import ShardTransfers
 from swell.train.sharding.state_pieces import StatePieces
 from swell.train.sharding.state_shard import StateShard

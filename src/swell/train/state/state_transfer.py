@@ -29,7 +29,7 @@ from swell.train.collective.peer_memory import (
 )
 from swell.train.collective.pieces import Pieces, piece_sizes
 from swell.train.collective.process_groups import backend_of
-from swell.train.sharding.shard_card import ShardCard
+from swell.train.sharding.layout import ShardCard
 from swell.train.state.train_state import TrainState
 from swell.wire import environ
 
