@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any, NamedTuple, get_args
 
 import msgspec
@@ -27,7 +28,6 @@ CHANGES: tuple[CostKind, ...] = get_args(CostKind)
 START, GROWTH, SHRINK, MOST_START, MOST_RESIZE, KNOWS_START, KNOWS_RESIZE, NUM_LINES = range(8)
 #: From 1 to 2**16 devices.
 NUM_CELLS = 17
-CELLS = np.arange(NUM_CELLS)
 #: Jobs whose changes to a size are remembered, and changes of each that count for what is expected.
 NUM_JOBS, NUM_OWN = 16, 5
 #: So many jobs have to be measured at a size to know a kind there, and a family.
@@ -53,8 +53,19 @@ STATE_S_PER_BYTE = 1e-9
 CROWDING_SHARE, CROWDED_WORKERS = 0.25, 8
 #: Below every cost. Finite, for lines between it and others are drawn.
 NO_COST_S = -1e15
+#: What changes of a family are taken to cost until some were measured, in the order of lines.
+PRIORS: dict[str, tuple[float, ...]] = {
+    f"{elasticity} {is_timed}": (start_s, resize_s, resize_s, most_start_s, resize_s)
+    for elasticity, resize_s in ((Elasticity.LIVE, RESIZE_S), (Elasticity.RESTART, 5.0))
+    for is_timed, start_s, most_start_s in (("timed", 0.3, 0.3), ("untimed", 1.0, 20.0))
+}
+#: A kind of which nothing was measured costs what its family does.
+NO_PRIOR = (math.nan, math.nan, math.nan, NO_COST_S, NO_COST_S)
 #: Until it is known better, workers are believed to be taken once in so long a time.
 PRIOR_HOLD_S = 600.0
+
+
+Line = list[float]  #: (NUM_CELLS,)
 
 
 class JobCosts(NamedTuple):
@@ -66,19 +77,19 @@ class JobCosts(NamedTuple):
     latest_s: tuple[float, ...]
 
 
-class CellCosts(NamedTuple):
-    """What jobs' changes to one size took, beyond their profiles."""
+class SizeCosts(NamedTuple):
+    """What changes of some jobs to one size took."""
 
-    median_s: float  #: of the latest of all jobs
+    jobs: list[JobCosts]  #: the one measured last is the last
+    median_s: float  #: of the latest changes of all
     most_s: float
-    num_jobs: int
 
 
 class CostTable(msgspec.Struct, dict=True):
     """What is known of the costs of changes on the devices of one kind, and how long a size is held."""
 
-    #: By kind or family, the one measured last the last; by change and cell, the job measured last the last.
-    rows: dict[str, dict[CostKind, dict[int, list[JobCosts]]]] = {}
+    #: By kind or family, the one measured last is the last; by change; by cell.
+    rows: dict[str, dict[CostKind, dict[int, SizeCosts]]] = {}
     trial_s: dict[int, float] = {}  #: starts of groups in trial runs, beyond the profile, by cell
     state_s_per_byte: float = STATE_S_PER_BYTE  #: to send a job's state to a newcomer
     #: How long each of the latest launches waited until others had left its devices.
@@ -86,9 +97,7 @@ class CostTable(msgspec.Struct, dict=True):
     tenure: HoldTime = msgspec.field(default_factory=HoldTime)  #: of jobs that have ended
 
     def __post_init__(self) -> None:
-        #: Rows in which changes cost something else than when someone last took note of it.
-        self.changed: set[tuple[str, CostKind]] = set()
-        self._cells: dict[tuple[str, CostKind], dict[int, CellCosts]] = {}  #: of cells, as far as worked out
+        self.changed: set[str] = set()  #: rows that say something else than when someone last took note
 
     @property
     def most_wait_s(self) -> float:
@@ -103,7 +112,7 @@ class CostTable(msgspec.Struct, dict=True):
         """A trial run has measured groups of workers, or found the figures of an earlier one."""
         self.trial_s |= {cell_of(num): cost_s for num, cost_s in profile.group_launch_s.items()}
         self.state_s_per_byte = profile.state_s_per_byte or self.state_s_per_byte
-        self.changed.update((TRIED_FAMILY, change) for change in CHANGES)
+        self.changed.add(TRIED_FAMILY)
 
     def learn(
         self, change: CostKind, record: JobRecord, num_workers: int, cost_s: float, at_s: float
@@ -114,19 +123,21 @@ class CostTable(msgspec.Struct, dict=True):
         beyond_s = cost_s - self.profiled_s(change, record.profile, spec, num_workers)
         for name in (kind, family_of(kind)):
             row = self.rows[name] = self.rows.pop(name, {})
-            cells = {at: known for at, known in row.get(change, {}).items() if known[-1].at_s >= since_s}
-            known = {one.job_id: one for one in cells.get(cell, ()) if one.at_s >= since_s}
-            own = known.pop(record.id, None) or JobCosts(record.id, at_s, beyond_s, ())
+            sizes = {at: known for at, known in row.get(change, {}).items() if known.jobs[-1].at_s >= since_s}
+            jobs = [one for one in sizes[cell].jobs if one.at_s >= since_s] if cell in sizes else []
+            others = [one for one in jobs if one.job_id != record.id]
+            own = next(
+                (one for one in jobs if one.job_id == record.id), JobCosts(record.id, at_s, beyond_s, ())
+            )
             latest_s = (*own.latest_s, beyond_s)[-NUM_OWN:]
-            latest = JobCosts(record.id, at_s, max(own.most_s, beyond_s), latest_s)
-            row[change] = {**cells, cell: [*known.values(), latest][-NUM_JOBS:]}
-            self._cells.get((name, change), {}).pop(cell, None)
-            self.changed.add((name, change))
+            others.append(JobCosts(record.id, at_s, max(own.most_s, beyond_s), latest_s))
+            sizes[cell] = _sum_up(others[-NUM_JOBS:])
+            row[change] = sizes
+            self.changed.add(name)
         while len(self.rows) > NUM_ROWS:
             forgotten = next(iter(self.rows))
-            for one in self.rows.pop(forgotten):
-                self._cells.pop((forgotten, one), None)
-                self.changed.add((forgotten, one))
+            del self.rows[forgotten]
+            self.changed.add(forgotten)
 
     def profiled_s(self, change: CostKind, profile: Profile | None, spec: JobSpec, num_workers: int) -> float:
         """What a job's profile says of a change, which is known before any was measured."""
@@ -140,11 +151,11 @@ class CostTable(msgspec.Struct, dict=True):
     def expected_s(self, change: CostKind, spec: JobSpec, profile: Profile | None, num_workers: int) -> float:
         """What a change of a job to so many workers should cost: measured, else stated, else as of others."""
         kind, cell = kind_of(spec, profile), cell_of(num_workers * spec.devices_per_worker)
-        beyond_s, stated_s = float(self.medians_s(kind, change)[cell]), stated_pause_s(change, spec, profile)
+        beyond_s, stated_s = self.medians_s(kind, change)[cell], stated_pause_s(change, spec, profile)
         if not math.isnan(stated_s) and (spec.keeps_estimates or math.isnan(beyond_s)):
             return stated_s
         if math.isnan(beyond_s):
-            beyond_s = float(self.medians_s(family_of(kind), change)[cell])
+            beyond_s = self.medians_s(family_of(kind), change)[cell]
         return max(0.0, beyond_s + self.profiled_s(change, profile, spec, num_workers))
 
     def hold_s(self, trained_s: FloatArray, num_taken: FloatArray) -> FloatArray:
@@ -161,41 +172,41 @@ class CostTable(msgspec.Struct, dict=True):
         return expected_s
 
     # ------------------------------------------------------------ lines over all cells
-    def medians_s(self, name: str, change: CostKind) -> FloatArray:
-        """(NUM_CELLS,) median of a change beyond the profile; NaN for a kind of which none was measured."""
-        cells, prior_s = self._measured(name, change), _prior(name)[CHANGES.index(change)]
-        if not cells and change != "start" and name == family_of(name):
-            cells = self._measured(name, "shrink" if change == "growth" else "growth")
-        medians_s = {cell: costs.median_s for cell, costs in cells.items()}
+    def lines(self, name: str) -> list[Line]:
+        """(NUM_LINES,) all that is known of a kind or family."""
+        medians_s = [self.medians_s(name, change) for change in CHANGES]
+        (start_s, knows_start), (resize_s, knows_resize) = self._most_s(name, "start"), self._most_s(name)
+        return [*medians_s, start_s, resize_s, knows_start, knows_resize]
+
+    def medians_s(self, name: str, change: CostKind) -> Line:
+        """Median of a change beyond the profile; NaN for a kind of which none was measured."""
+        row = self.rows.get(name, {})
+        sizes, line = row.get(change), CHANGES.index(change)
+        if sizes is None and name in PRIORS:  # a resize of the other direction tells of a family
+            sizes = row.get({"growth": "shrink", "shrink": "growth"}.get(change))
+        medians_s = {cell: known.median_s for cell, known in sizes.items()} if sizes else {}
         if change == "start" and name == TRIED_FAMILY:
             medians_s = {**self.trial_s, **medians_s}
-        return _line(medians_s, prior_s)
+        return _line(medians_s, PRIORS.get(name, NO_PRIOR)[line])
 
-    def most_s(self, name: str, change: CostKind) -> tuple[FloatArray, FloatArray]:
-        """(NUM_CELLS,) the most that a change costs beyond the profile, and whether that is known: 1 or 0.
+    def _most_s(self, name: str, change: str = "resize") -> tuple[Line, Line]:
+        """The most that a change costs beyond the profile, and whether that is known: 1 or 0.
 
         Growths and shrinks count together. The line rises above the largest size that was measured.
         """
-        is_start, costs_s, nums = change == "start", dict[int, float](), dict[int, float]()
-        for one in CHANGES[:1] if is_start else CHANGES[1:]:
-            for cell, costs in self._measured(name, one).items():
-                costs_s[cell] = max(costs_s.get(cell, NO_COST_S), costs.most_s)
-                nums[cell] = max(nums.get(cell, 0), costs.num_jobs)
-        if is_start and name == TRIED_FAMILY:
+        row, costs_s, nums = self.rows.get(name, {}), dict[int, float](), dict[int, float]()
+        for one in row.keys() & (CHANGES[:1] if change == "start" else CHANGES[1:]):
+            for cell, known in row[one].items():
+                costs_s[cell] = max(costs_s.get(cell, NO_COST_S), known.most_s)
+                nums[cell] = max(nums.get(cell, 0), len(known.jobs))
+        least = NUM_OF_FAMILY if name in PRIORS else NUM_OF_KIND
+        is_known = [float(num >= least) for num in _line(nums, 0.0)]
+        if nums:
+            is_known[max(nums) + 1 :] = [0.0] * (NUM_CELLS - 1 - max(nums))
+        if change == "start" and name == TRIED_FAMILY:
             costs_s = {**{cell: TRIAL_SPREAD * cost_s for cell, cost_s in self.trial_s.items()}, **costs_s}
-        line = _line(costs_s, _prior(name)[MOST_START if is_start else MOST_RESIZE])
-        if costs_s:
-            line += _rise_s(costs_s) * np.maximum(CELLS - max(costs_s), 0)
-        least = NUM_OF_FAMILY if name == family_of(name) else NUM_OF_KIND
-        is_known = (_line(nums, 0.0) >= least) & (max(nums, default=-1) >= CELLS)
-        return line, is_known.astype(float)
-
-    def _measured(self, name: str, change: CostKind) -> Mapping[int, CellCosts]:
-        known = self.rows.get(name, {}).get(change)
-        if not known:
-            return {}
-        cells = self._cells.setdefault((name, change), {})
-        return {cell: cells.get(cell) or cells.setdefault(cell, _sum_up(of)) for cell, of in known.items()}
+        prior_s = PRIORS.get(name, NO_PRIOR)[MOST_START if change == "start" else MOST_RESIZE]
+        return _line(costs_s, prior_s, _rise_s(costs_s)), is_known
 
 
 class CostCurves:
@@ -233,30 +244,22 @@ class CostCurves:
             self._new.discard(name)
 
     def refresh(self, table: CostTable) -> list[int]:
-        """Draw those lines again of which something else is known now.
+        """Draw those rows again of which something else is known now.
 
         Returns rows in which what promises are made with is another.
         """
-        due = {(name, change) for name in self._new for change in CHANGES} | table.changed
-        if table is not self._table:
-            due = {(name, change) for name in self._row for change in CHANGES}
-        others = {
-            self._row[name] for name, change in due if name in self._row and self._draw(table, name, change)
-        }
+        due = self._new | table.changed if table is self._table else self._row.keys()
+        others = [self._row[name] for name in due if name in self._row and self._draw(table, name)]
         self._table = table
         self._new.clear()
         table.changed.clear()
-        return list(others)
+        return others
 
-    def _draw(self, table: CostTable, name: str, change: CostKind) -> bool:
+    def _draw(self, table: CostTable, name: str) -> bool:
         """Whether what promises are made with is another."""
-        lines = self.lines[self._row[name]]
-        for one in CHANGES[:1] if change == "start" else CHANGES[1:]:  # either resize tells of the other
-            lines[CHANGES.index(one)] = table.medians_s(name, one)
-        of_most = [MOST_START, KNOWS_START] if change == "start" else [MOST_RESIZE, KNOWS_RESIZE]
-        most = np.array(table.most_s(name, change))
-        is_other = not np.array_equal(lines[of_most], most)
-        lines[of_most] = most
+        drawn, lines = self.lines[self._row[name]], table.lines(name)
+        is_other = drawn[MOST_START:].tolist() != lines[MOST_START:]
+        drawn[:] = lines
         return is_other
 
     def most_s(
@@ -385,26 +388,24 @@ def cells_of(devices: IntArray) -> IntArray:
     return cells
 
 
-def _prior(name: str) -> tuple[float, float, float, float, float]:
-    """What changes are taken to cost where nothing was measured, by line: medians, and the most."""
-    if name != family_of(name):  # what its family does
-        return math.nan, math.nan, math.nan, NO_COST_S, NO_COST_S
-    start_s, most_start_s = (0.3, 0.3) if name.endswith(" timed") else (1.0, 20.0)
-    resize_s = 5.0 if name.startswith(Elasticity.RESTART) else RESIZE_S
-    return start_s, resize_s, resize_s, most_start_s, resize_s
-
-
-def _sum_up(measured: list[JobCosts]) -> CellCosts:
-    costs_s = sorted([cost_s for one in measured for cost_s in one.latest_s])
+def _sum_up(jobs: list[JobCosts]) -> SizeCosts:
+    costs_s = sorted([cost_s for one in jobs for cost_s in one.latest_s])
     half, is_odd = divmod(len(costs_s), 2)
     median_s = costs_s[half] if is_odd else (costs_s[half - 1] + costs_s[half]) / 2
-    return CellCosts(median_s, max([one.most_s for one in measured]), len(measured))
+    return SizeCosts(jobs, median_s, max([one.most_s for one in jobs]))
 
 
-def _line(knots: Mapping[int, float], prior: float) -> FloatArray:
-    """(NUM_CELLS,) straight between knots, and level outside of them."""
+def _line(knots: Mapping[int, float], prior: float, rise: float = 0.0) -> Line:
+    """Straight between knots, level below the first, and rising with each cell above the last."""
+    if not knots:
+        return [prior] * NUM_CELLS
     cells = sorted(knots)
-    return np.interp(CELLS, cells, [knots[cell] for cell in cells]) if cells else np.full(NUM_CELLS, prior)
+    first, last = cells[0], cells[-1]
+    line = [knots[first]] * first
+    for low, high in pairwise(cells):
+        slope = (knots[high] - knots[low]) / (high - low)
+        line += [slope * (cell - low) + knots[low] for cell in range(low, high)]
+    return line + [knots[last] + rise * (cell - last) for cell in range(last, NUM_CELLS)]
 
 
 def _rise_s(knots: Mapping[int, float]) -> float:
@@ -414,6 +415,8 @@ def _rise_s(knots: Mapping[int, float]) -> float:
     knot, the first device is taken to cost as much as each doubling up to the knot.
     """
     cells = sorted(knots)
+    if not cells:
+        return 0.0
     first, last = cells[0], cells[-1]
     if first == last:
         return max(0.0, knots[last] / (1 + last))

@@ -95,9 +95,9 @@ class OptionTable:
         sizes, most_workers = self._values[WORKERS, : len(most_devices)], most_devices // devices_per_worker
         is_there = (sizes > 0) & (sizes <= most_workers.astype(np.float64)[:, None])
         places, num = is_there.ravel().nonzero()[0], is_there.sum(axis=1)
-        layers = self._values.reshape(NUM_LAYERS, -1)[:START_S].take(places, axis=1)
-        workers, global_batch, margin_class = read_only(layers[:RATE].astype(np.int64))
-        rate_per_s, efficiency = read_only(layers[RATE:])
+        layers = self._values.reshape(NUM_LAYERS, -1)
+        rate_per_s, efficiency = read_only(layers[RATE:START_S].take(places, axis=1))
+        workers, global_batch, margin_class = read_only(layers[:RATE].take(places, axis=1).astype(np.int64))
         starts, largest = np.concatenate([[0], num.cumsum()]), np.ones(len(num), dtype=np.int64)
         largest[num > 0] = workers[starts[1:][num > 0] - 1]
         self.is_changed = False

@@ -89,12 +89,12 @@ def as_learnt(costs: CostTable) -> AsMeasured:
     """Changes cost what the head has learnt that those of small jobs cost."""
     small = cell_of(2)
     return AsMeasured(
-        pause_s=float(costs.medians_s(TRIED_FAMILY, "growth")[small]),
+        pause_s=costs.medians_s(TRIED_FAMILY, "growth")[small],
         state_bytes_per_s=1.0 / costs.state_s_per_byte,
         crowding_share=CROWDING_SHARE,
-        order_s=float(costs.medians_s(TRIED_FAMILY, "start")[small]),
-        unprofiled_start_s=float(costs.medians_s(UNTRIED_FAMILY, "start")[small]),
-        restart_s=float(costs.medians_s(UNTRIED_FAMILY, "growth")[small]),
+        order_s=costs.medians_s(TRIED_FAMILY, "start")[small],
+        unprofiled_start_s=costs.medians_s(UNTRIED_FAMILY, "start")[small],
+        restart_s=costs.medians_s(UNTRIED_FAMILY, "growth")[small],
     )
 
 
