@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple, ParamSpec
+from operator import itemgetter
+from typing import ParamSpec
 
 import numpy as np
 
@@ -15,12 +17,9 @@ from swell.placement.occupancy import NOTHING, Occupancy, Share
 P = ParamSpec("P")
 
 
-class MovablePart(NamedTuple):
-    """What a job has of one group of devices, and may have elsewhere instead. The smallest comes first."""
-
-    num: int
-    moving_cost: int  #: 0 if it does not run yet, 1, or 2 if it may not go to borrowed nodes
-    job: str
+#: What a job has of one group of devices, and may have elsewhere instead: how many; its moving cost (0 if it
+#: does not run yet, 1, or 2 if it may not go to borrowed nodes); and its id. The smallest comes first.
+MovablePart = tuple[int, int, str]
 
 
 class BuddyAllocation:
@@ -79,7 +78,7 @@ class BuddyAllocation:
         leaving = self._leaving_owned(num_devices) if job in self._owned_only else ()
         if leaving is None:
             return False
-        nums = {part.job: sum(self.share(part.job).values()) for part in leaving}
+        nums = {other: sum(self.share(other).values()) for _, _, other in leaving}
         self.evicted.update(nums)
         self._clear(nums)
         return all(self._settle(one, num) for one, num in ({job: num_devices} | nums).items())
@@ -267,13 +266,14 @@ class BuddyAllocation:
             return False
         group, victims = place
         parts, inside = self._tree.parts(group), home & self._tree.is_in(group)
-        self.evicted.update(part.job for part in victims)
-        self._clear([part.job for part in victims], inside)
+        others = [other for _, _, other in victims]
+        self.evicted.update(others)
+        self._clear(others, inside)
         is_whole = not len(parts) or (node is None and self._tree.is_on_node[group])
         pieces = {num: 1} if is_whole else self._pieces(num, parts, inside)
         return self._force_each(job, pieces, inside, node) and all(
-            self._force(part.job, part.num, self._allowed(part.job) if node is None else node, node)
-            for part in sorted(victims)[::-1]
+            self._force(other, size, self._allowed(other) if node is None else node, node)
+            for size, _, other in sorted(victims)[::-1]
         )
 
     def _force_each(
@@ -310,20 +310,20 @@ class BuddyAllocation:
             group_of = np.where(home & is_one[level], level, group_of)
         own = self._tree.sums(self._by_leaf(self._really(job)))
         best, least = None, None
-        for group, parts in sorted(self._parts(group_of).items()):
-            smaller = [part for part in parts if part.job != job and self._size(part, group) < num]
-            victims = _fewest(smaller, num - int(free[group]))
+        for group, nums in sorted(self._nums_by_group(group_of).items()):
+            # On a node, the part of a job counts; elsewhere all that it has.
+            is_whole = not self._tree.is_on_node[group]
+            sizes = {one: sum(self.share(one).values()) for one in nums} if is_whole else nums
+            smaller = {one: there for one, there in nums.items() if one != job and sizes[one] < num}
+            victims = _fewest(self._parts(smaller), num - int(free[group]))
             if victims is None:
                 continue
-            cost = (*_cost(victims), -int(own[group]), sum(part.num for part in victims))
-            if least is None or cost < least:
-                best, least = (group, victims), cost
+            costs = [cost for _, cost, _ in victims]
+            num_leaving = sum([there for there, _, _ in victims])
+            rank = (max(costs, default=0), len(costs) - costs.count(0), -int(own[group]), num_leaving)
+            if least is None or rank < least:
+                best, least = (group, victims), rank
         return best
-
-    def _size(self, part: MovablePart, group: int) -> int:
-        """What has to be less than another job needs so that this one makes room: what it has on a node, or
-        all that it has."""
-        return part.num if self._tree.is_on_node[group] else sum(self.share(part.job).values())
 
     def _leaving_owned(self, num_devices: int) -> Sequence[MovablePart] | None:
         """Who goes to borrowed nodes so that so many owned devices are free; None: that cannot be."""
@@ -331,50 +331,42 @@ class BuddyAllocation:
         lacking = num_devices - int(self._free[is_owned].sum())
         if lacking <= 0:
             return ()
-        parts = self._parts(np.where(is_owned, 0, -1)).get(0, ())
-        return _fewest([part for part in parts if part.moving_cost < 2], lacking)
+        parts = self._parts(self._nums_by_group(np.where(is_owned, 0, -1)).get(0, {}))
+        return _fewest([part for part in parts if part[1] < 2], lacking)
 
-    def _parts(self, group_of: IntArray) -> Mapping[int, Sequence[MovablePart]]:
-        """What jobs have of each group, by (L,) groups of leaves, -1 of those that do not matter: jobs that
-        may move."""
+    def _nums_by_group(self, group_of: IntArray) -> Mapping[int, Mapping[str, int]]:
+        """Devices that jobs which may move have of each group, by (L,) groups of leaves; -1: of none."""
         nums: dict[int, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+        really, groups = self._reality.shares, group_of.tolist()
         for leaf in (group_of >= 0).nonzero()[0].tolist():
-            there = nums[int(group_of[leaf])]
+            there = nums[groups[leaf]]
             for job in self._reality.jobs_on[leaf].difference(self.shares, self._pinned):
-                there[job] += self._really(job)[leaf]
+                there[job] += really[job][leaf]
         for job, share in self.shares.items():
             for leaf, num in share.items():
-                if group_of[leaf] >= 0 and job not in self._pinned:
-                    nums[int(group_of[leaf])][job] += num
-        return {
-            group: [MovablePart(num, self._moving_cost(job), job) for job, num in there.items()]
-            for group, there in nums.items()
-        }
+                if groups[leaf] >= 0 and job not in self._pinned:
+                    nums[groups[leaf]][job] += num
+        return nums
 
-    def _moving_cost(self, job: str) -> int:
-        return 2 if job in self._owned_only else int(job in self._reality.held)
+    def _parts(self, nums: Mapping[str, int]) -> list[MovablePart]:
+        owned_only, running = self._owned_only, self._reality.held
+        return [(num, 2 if job in owned_only else int(job in running), job) for job, num in nums.items()]
 
 
-def _cost(leaving: Sequence[MovablePart]) -> tuple[int, int]:
-    """The highest moving cost of these, and how many run."""
-    costs = [part.moving_cost for part in leaving]
-    return max(costs, default=0), sum(cost > 0 for cost in costs)
-
-
-def _fewest(parts: Iterable[MovablePart], num: int) -> Sequence[MovablePart] | None:
+def _fewest(parts: Sequence[MovablePart], num: int) -> Sequence[MovablePart] | None:
     """Fewest parts that have `num` devices together, of the lowest moving cost possible; None: too few.
 
     The last part is the smallest that suffices.
     """
-    for cost in range(3):
-        left = sorted(part for part in parts if part.moving_cost <= cost)
-        if sum(part.num for part in left) >= num:
+    for most in range(3):
+        left = sorted([part for part in parts if part[1] <= most])
+        if sum([there for there, _, _ in left]) >= num:
             break
     else:
         return None
-    chosen = []
+    chosen: list[MovablePart] = []
     while num > 0:
-        chosen.append(next((part for part in left if part.num >= num), left[-1]))
-        left.remove(chosen[-1])
-        num -= chosen[-1].num
+        place = bisect_left(left, num, key=itemgetter(0))
+        chosen.append(left.pop(min(place, len(left) - 1)))
+        num -= chosen[-1][0]
     return chosen
