@@ -123,15 +123,13 @@ class CostTable(msgspec.Struct, dict=True):
         beyond_s = cost_s - self.profiled_s(change, record.profile, spec, num_workers)
         for name in (kind, family_of(kind)):
             row = self.rows[name] = self.rows.pop(name, {})
-            sizes = {at: known for at, known in row.get(change, {}).items() if known.jobs[-1].at_s >= since_s}
-            jobs = [one for one in sizes[cell].jobs if one.at_s >= since_s] if cell in sizes else []
-            others = [one for one in jobs if one.job_id != record.id]
-            own = next(
-                (one for one in jobs if one.job_id == record.id), JobCosts(record.id, at_s, beyond_s, ())
-            )
+            sizes = {at: one for at, one in row.get(change, {}).items() if one.jobs[-1].at_s >= since_s}
+            jobs = sizes[cell].jobs if cell in sizes else []
+            known = {one.job_id: one for one in jobs if one.at_s >= since_s}
+            own = known.pop(record.id, None) or JobCosts(record.id, at_s, beyond_s, ())
             latest_s = (*own.latest_s, beyond_s)[-NUM_OWN:]
-            others.append(JobCosts(record.id, at_s, max(own.most_s, beyond_s), latest_s))
-            sizes[cell] = _sum_up(others[-NUM_JOBS:])
+            latest = JobCosts(record.id, at_s, max(own.most_s, beyond_s), latest_s)
+            sizes[cell] = _sum_up([*known.values(), latest][-NUM_JOBS:])
             row[change] = sizes
             self.changed.add(name)
         while len(self.rows) > NUM_ROWS:
@@ -175,38 +173,40 @@ class CostTable(msgspec.Struct, dict=True):
     def lines(self, name: str) -> list[Line]:
         """(NUM_LINES,) all that is known of a kind or family."""
         medians_s = [self.medians_s(name, change) for change in CHANGES]
-        (start_s, knows_start), (resize_s, knows_resize) = self._most_s(name, "start"), self._most_s(name)
+        (start_s, knows_start), (resize_s, knows_resize) = [
+            self._most_s(name, line) for line in (MOST_START, MOST_RESIZE)
+        ]
         return [*medians_s, start_s, resize_s, knows_start, knows_resize]
 
     def medians_s(self, name: str, change: CostKind) -> Line:
         """Median of a change beyond the profile; NaN for a kind of which none was measured."""
-        row = self.rows.get(name, {})
-        sizes, line = row.get(change), CHANGES.index(change)
-        if sizes is None and name in PRIORS:  # a resize of the other direction tells of a family
-            sizes = row.get({"growth": "shrink", "shrink": "growth"}.get(change))
+        row, is_start = self.rows.get(name, {}), change == "start"
+        sizes = row.get(change)
+        if sizes is None and name in PRIORS and not is_start:  # the other direction tells of a family
+            sizes = row.get("shrink", row.get("growth"))
         medians_s = {cell: known.median_s for cell, known in sizes.items()} if sizes else {}
-        if change == "start" and name == TRIED_FAMILY:
+        if is_start and name == TRIED_FAMILY:
             medians_s = {**self.trial_s, **medians_s}
-        return _line(medians_s, PRIORS.get(name, NO_PRIOR)[line])
+        return _line(medians_s, PRIORS.get(name, NO_PRIOR)[CHANGES.index(change)])
 
-    def _most_s(self, name: str, change: str = "resize") -> tuple[Line, Line]:
+    def _most_s(self, name: str, line: int) -> tuple[Line, Line]:
         """The most that a change costs beyond the profile, and whether that is known: 1 or 0.
 
         Growths and shrinks count together. The line rises above the largest size that was measured.
         """
-        row, costs_s, nums = self.rows.get(name, {}), dict[int, float](), dict[int, float]()
-        for one in row.keys() & (CHANGES[:1] if change == "start" else CHANGES[1:]):
-            for cell, known in row[one].items():
-                costs_s[cell] = max(costs_s.get(cell, NO_COST_S), known.most_s)
-                nums[cell] = max(nums.get(cell, 0), len(known.jobs))
+        row, costs_s, num_jobs = self.rows.get(name, {}), dict[int, float](), dict[int, float]()
+        for change in CHANGES[:1] if line == MOST_START else CHANGES[1:]:
+            for cell, known in row.get(change, {}).items():
+                if known.most_s > costs_s.get(cell, NO_COST_S):
+                    costs_s[cell] = known.most_s
+                if (num := len(known.jobs)) > num_jobs.get(cell, 0):
+                    num_jobs[cell] = num
         least = NUM_OF_FAMILY if name in PRIORS else NUM_OF_KIND
-        is_known = [float(num >= least) for num in _line(nums, 0.0)]
-        if nums:
-            is_known[max(nums) + 1 :] = [0.0] * (NUM_CELLS - 1 - max(nums))
-        if change == "start" and name == TRIED_FAMILY:
+        is_known, beyond = [float(num >= least) for num in _line(num_jobs, 0.0)], max(num_jobs, default=0) + 1
+        is_known[beyond:] = [0.0] * (NUM_CELLS - beyond)
+        if line == MOST_START and name == TRIED_FAMILY:
             costs_s = {**{cell: TRIAL_SPREAD * cost_s for cell, cost_s in self.trial_s.items()}, **costs_s}
-        prior_s = PRIORS.get(name, NO_PRIOR)[MOST_START if change == "start" else MOST_RESIZE]
-        return _line(costs_s, prior_s, _rise_s(costs_s)), is_known
+        return _line(costs_s, PRIORS.get(name, NO_PRIOR)[line], _rise_s(costs_s)), is_known
 
 
 class CostCurves:
@@ -258,7 +258,7 @@ class CostCurves:
     def _draw(self, table: CostTable, name: str) -> bool:
         """Whether what promises are made with is another."""
         drawn, lines = self.lines[self._row[name]], table.lines(name)
-        is_other = drawn[MOST_START:].tolist() != lines[MOST_START:]
+        is_other: bool = drawn[MOST_START:].tolist() != lines[MOST_START:]
         drawn[:] = lines
         return is_other
 
@@ -400,12 +400,14 @@ def _line(knots: Mapping[int, float], prior: float, rise: float = 0.0) -> Line:
     if not knots:
         return [prior] * NUM_CELLS
     cells = sorted(knots)
-    first, last = cells[0], cells[-1]
-    line = [knots[first]] * first
+    line, last = [knots[cells[0]]] * NUM_CELLS, cells[-1]
     for low, high in pairwise(cells):
         slope = (knots[high] - knots[low]) / (high - low)
-        line += [slope * (cell - low) + knots[low] for cell in range(low, high)]
-    return line + [knots[last] + rise * (cell - last) for cell in range(last, NUM_CELLS)]
+        for cell in range(low, high):
+            line[cell] = slope * (cell - low) + knots[low]
+    for cell in range(last, NUM_CELLS):
+        line[cell] = knots[last] + rise * (cell - last)
+    return line
 
 
 def _rise_s(knots: Mapping[int, float]) -> float:

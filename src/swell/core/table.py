@@ -143,8 +143,11 @@ class Rows:
     """Values of jobs by column and row, of which those in use are the first ones."""
 
     def __init__(self, columns: Sequence[Column]) -> None:
-        self._names = {kind: [one.name for one in columns if one.type is kind] for kind in TYPES}
-        ordered = [one for kind in TYPES for one in columns if one.type is kind]
+        inner = [one for one in columns if one.type is float and one.name not in SEEN]
+        by_type = {kind: [one for one in columns if one.type is kind and one not in inner] for kind in TYPES}
+        ordered = [*inner, *(one for group in by_type.values() for one in group)]
+        self._inner = [one.name for one in inner]  #: which nobody sees, and nobody has to copy
+        self._names = {kind: [one.name for one in group] for kind, group in by_type.items()}
         self._place = {one.name: place for place, one in enumerate(ordered)}
         self._getters = [one.of for one in ordered]
         self._absent = np.array([one.absent for one in ordered])[:, None]
@@ -169,9 +172,9 @@ class Rows:
             self._values[:, row] = self._values[:, last]
 
     def copied(self, num: int) -> dict[str, Any]:
-        """(num,) columns by name, of the first rows; read-only."""
-        columns: dict[str, Any] = {}
-        begin = 0
+        """(num,) columns by name, of the first rows; those that are seen are read-only copies."""
+        columns: dict[str, Any] = dict(zip(self._inner, self._values[:, :num], strict=False))
+        begin = len(self._inner)
         for kind, names in self._names.items():
             end = begin + len(names)
             columns |= zip(names, read_only(self._values[begin:end, :num].astype(kind)), strict=True)

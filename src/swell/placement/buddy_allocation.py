@@ -40,6 +40,7 @@ class BuddyAllocation:
         staying: frozenset[str],
     ) -> None:
         self._reality, self._tree = reality, reality.tree
+        self._held = reality.shares  #: what jobs hold before anything is changed
         self._owned_only, self._barred = owned_only, barred
         self._staying = staying & reality.held.keys()
         self._pinned = pinned | self._staying  #: jobs that make no room for others
@@ -53,7 +54,7 @@ class BuddyAllocation:
     def share(self, job: str) -> Share:
         """Devices that the job has by now."""
         share = self.shares.get(job)
-        return self._really(job) if share is None else share
+        return self._held.get(job, NOTHING) if share is None else share
 
     def keep(self, job: str, num_devices: int) -> None:
         """The job gives up what it has beyond so many: it keeps some of few racks, nodes and islands."""
@@ -104,10 +105,6 @@ class BuddyAllocation:
 
     # Steps, and undoing them
 
-    def _really(self, job: str) -> Share:
-        """Devices that the job holds now, before anything is changed."""
-        return self._reality.shares.get(job, NOTHING)
-
     def _by_leaf(self, share: Share) -> IntArray:
         """(L,) the same by leaf."""
         counts = np.zeros_like(self._free)
@@ -118,12 +115,12 @@ class BuddyAllocation:
     def _own_share(self, job: str) -> dict[int, int]:
         """What the job has by now, to be changed."""
         if job not in self.shares:
-            self.shares[job] = dict(self._really(job))
+            self.shares[job] = dict(self._held.get(job, NOTHING))
         return self.shares[job]
 
     def _add(self, job: str, leaf: int, num: int) -> None:
         """Give the job so many more of this leaf; below 0: it gives them up."""
-        share, really = self._own_share(job), self._really(job).get(leaf, 0)
+        share, really = self._own_share(job), self._held.get(job, NOTHING).get(leaf, 0)
         had = share.pop(leaf, 0)
         if had + num:
             share[leaf] = had + num
@@ -231,7 +228,7 @@ class BuddyAllocation:
         if len(groups) < 2:
             return list(groups.tolist())
         at_once, by_own = free[groups] - self._sums(self._leaving, home)[groups], list[IntArray]()
-        if really := self._really(job):
+        if really := self._held.get(job, NOTHING):
             own = tree.sums(np.maximum(self._by_leaf(really) - self._by_leaf(self.share(job)), 0))
             own_there = np.minimum(own[groups], num)
             at_once += own_there
@@ -308,7 +305,7 @@ class BuddyAllocation:
         group_of = np.full(len(home), -1)
         for level in self._tree.levels:
             group_of = np.where(home & is_one[level], level, group_of)
-        own = self._tree.sums(self._by_leaf(self._really(job)))
+        own = self._tree.sums(self._by_leaf(self._held.get(job, NOTHING)))
         best, least = None, None
         for group, nums in sorted(self._nums_by_group(group_of).items()):
             # On a node, the part of a job counts; elsewhere all that it has.
@@ -337,11 +334,11 @@ class BuddyAllocation:
     def _nums_by_group(self, group_of: IntArray) -> Mapping[int, Mapping[str, int]]:
         """Devices that jobs which may move have of each group, by (L,) groups of leaves; -1: of none."""
         nums: dict[int, dict[str, int]] = defaultdict(lambda: defaultdict(int))
-        really, groups = self._reality.shares, group_of.tolist()
+        groups = group_of.tolist()
         for leaf in (group_of >= 0).nonzero()[0].tolist():
             there = nums[groups[leaf]]
             for job in self._reality.jobs_on[leaf].difference(self.shares, self._pinned):
-                there[job] += really[job][leaf]
+                there[job] += self._held[job][leaf]
         for job, share in self.shares.items():
             for leaf, num in share.items():
                 if groups[leaf] >= 0 and job not in self._pinned:

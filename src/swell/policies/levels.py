@@ -53,7 +53,7 @@ class Levels:
 
     def options_at(self, level: IntArray) -> IntArray:
         """(J,) the option of each job's level; NO_OPTION at level 0."""
-        return (self.option.ravel()[self._at(level)] - NO_OPTION) * (level > 0) + NO_OPTION
+        return np.where(level > 0, self.option.ravel()[self._before + level], NO_OPTION)
 
     def up_to(self, workers: IntArray) -> IntArray:
         """(J,) the highest level of each job with no more than so many workers."""
@@ -63,15 +63,18 @@ class Levels:
 
     def workers_at(self, level: IntArray) -> IntArray:
         """(J,) workers at each job's level."""
-        return self.workers.ravel()[self._at(level)] * (level > 0)
+        workers: IntArray = self.workers.ravel()[self._before + level] * (level > 0)
+        return workers
 
     def devices_at(self, level: IntArray) -> IntArray:
         """(J,) devices at each job's level."""
-        return self.devices.ravel()[self._at(level)] * (level > 0)
+        devices: IntArray = self.devices.ravel()[self._before + level] * (level > 0)
+        return devices
 
     def rates_at(self, level: IntArray) -> FloatArray:
         """(J,) steps/s at each job's level; 0 at level 0."""
-        return self.rates.ravel()[self._at(level)] * (level > 0)
+        rates: FloatArray = self.rates.ravel()[self._before + level] * (level > 0)
+        return rates
 
     def with_rates(self, rate_per_s: FloatArray) -> Levels:
         """The same levels at these rates of (O,) options, which need not ascend."""
@@ -96,9 +99,10 @@ class Levels:
         """(J, L) what holds of each level's option."""
         return of_option[self.option] if len(of_option) else np.zeros(self.option.shape)
 
-    def _at(self, level: IntArray) -> IntArray:
-        """(J,) where a level's entry is; that of some other level for level 0."""
-        return np.arange(-1, self.workers.size - 1, self.workers.shape[1]) + level
+    @cached_property
+    def _before(self) -> IntArray:
+        """(J,) the place before that of level 1 of each job, which is another job's."""
+        return np.arange(-1, self.workers.size - 1, self.workers.shape[1])
 
 
 def useful_levels(snapshot: Snapshot, most_workers: IntArray | None = None) -> Levels:

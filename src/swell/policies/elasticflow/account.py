@@ -37,9 +37,10 @@ class ElasticFlowAccount:
     def codes(self) -> Sequence[str]:
         """(J,) codes of the reasons."""
         level, grade = self.shares.level, self.promises.grade
-        is_kept = (grade >= 0) & ((level == self.shares.floor) | (grade == JUST))
-        is_first = (grade < 0) & (level == 1)
-        number = np.select([grade == BROKEN, level == 0, is_kept, is_first], [4, 0, 3, 1], 2)
+        number = 2 - ((grade < 0) & (level == 1))
+        number[(grade >= 0) & ((level == self.shares.floor) | (grade == JUST))] = 3
+        number[level == 0] = 0
+        number[grade == BROKEN] = 4
         return [CODES[one] for one in number.tolist()]
 
     def text(self, row: int) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from typing import Annotated
 
 import numpy as np
@@ -105,8 +105,7 @@ class Unified(Policy):
 
     @property
     def offered(self) -> Domain:
-        is_open, shares = bool(self.open_batches), bool(self.share_cores)
-        return Domain(opens_batches=is_open, lasting_rates=is_open, shares_crowded_cores=shares)
+        return _domain(bool(self.open_batches), bool(self.share_cores))
 
     def decide(self, snapshot: Snapshot) -> Allocation:
         """Devices, and the parts of cores that each job has of those that its node lacks."""
@@ -179,6 +178,12 @@ class Unified(Policy):
         if not self.share_cores or learning is None:
             return None
         return learning.num_whole if int(learning.num_whole.sum()) < snapshot.num_devices else None
+
+
+@cache
+def _domain(opens_batches: bool, shares_cores: bool) -> Domain:
+    """The very same each time, which is compared at once in every turn."""
+    return Domain(opens_batches=opens_batches, lasting_rates=opens_batches, shares_crowded_cores=shares_cores)
 
 
 def _queue(
@@ -254,10 +259,8 @@ def _moves(
 
 def _wake_s(snapshot: Snapshot, levels: Levels, promises: Promises, queue: Queue, shares: Shares) -> float:
     """The first step of a plan that may need more than its job has."""
-    next_s = min(
-        next_step_s(shares.level, levels.held, plans.top, plans.change_s)
-        for plans in (promises.plans, shares.after_change, queue.plans)
-    )
+    all_plans = promises.plans, shares.after_change, queue.plans
+    next_s = min([next_step_s(shares.level, levels.held, one.top, one.change_s) for one in all_plans])
     # A job that gets more than its plan says pushes the plan's next step away, by less each time: without a
     # least step a run could take infinitely many before a fixed instant.
     return snapshot.now_s + max(next_s, MOMENT_S)

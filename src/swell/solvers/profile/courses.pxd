@@ -10,6 +10,8 @@ cdef class Room:
     cdef IntsOut fits, plan_levels
     cdef FloatTableOut before, after
     cdef IntTableOut came_from, goes_to
+    cdef long long num_levels
+    cdef void make(self, long long num_runs)
 
 cdef class TakerRows:
     cdef IntTable devices

@@ -24,16 +24,21 @@ class Room:
 
     def __init__(self, num_levels: int) -> None:
         self.starts_s, self.fits = np.empty(MOST_RUNS), np.empty(MOST_RUNS, dtype=np.int64)
-        by_level = MOST_RUNS, num_levels + 1
-        #: Most work on entering a run at a level below the highest, and the level before that.
-        self.before, self.came_from = np.empty(by_level), np.empty(by_level, dtype=np.int64)
-        #: Most work from the end of a run on, at a level in it, and the level after that.
-        self.after, self.goes_to = np.empty(by_level), np.empty(by_level, dtype=np.int64)
+        self.num_levels = num_levels
         #: The plan that it had.
-        self.plan_starts_s, self.plan_levels = (
-            np.empty(MOST_SEGMENTS),
-            np.empty(MOST_SEGMENTS, dtype=np.int64),
-        )
+        self.plan_starts_s = np.empty(MOST_SEGMENTS)
+        self.plan_levels = np.empty(MOST_SEGMENTS, dtype=np.int64)
+        self.before = self.after = np.empty((0, 0))
+        self.came_from = self.goes_to = np.empty((0, 0), dtype=np.int64)
+
+    def make(self, num_runs: int) -> None:
+        """Have tables for so many runs at least."""
+        if num_runs > len(self.before):
+            by_level = 2 * num_runs, self.num_levels + 1
+            #: Most work on entering a run at a level below the highest, and the level before that.
+            self.before, self.came_from = np.empty(by_level), np.empty(by_level, dtype=np.int64)
+            #: Most work from the end of a run on, at a level in it, and the level after that.
+            self.after, self.goes_to = np.empty(by_level), np.empty(by_level, dtype=np.int64)
 
 
 class TakerRows:

@@ -155,6 +155,7 @@ def _plan_up_to(takers: TakerRows, plans: PlanRows, row: int, level: int, work: 
     Returns: FOUND, TOO_RAGGED if those that were found have too many segments, or NONE.
     """
     room, until_s = takers.room, takers.until_s[row]
+    room.make(num)
     room.before[:num, :level], room.after[:num, : level + 1] = -INF, -INF
     room.came_from[:num, :level], room.goes_to[:num, : level + 1] = 0, 0
     for run in range(num):
