@@ -515,12 +515,6 @@ class Core:
         return self._state
 
     @property
-    def ends_s(self) -> Mapping[str, float]:
-        """When nodes that are there are to be left for good, by name, where that is known."""
-        state = self._state
-        return {name: at_s for name, at_s in state.ends_s.items() if state.cluster.has_node(name)}
-
-    @property
     def domain(self) -> Domain:
         """What the policy that decides chooses from."""
         return self._current_planner.policy.offered
@@ -534,27 +528,6 @@ class Core:
     def failures(self) -> Sequence[NoPlan]:
         """Where the policy has ended in an error in the latest batch, what was decided, and the error."""
         return self._questions.failures
-
-    @property
-    def failed_plans(self) -> tuple[int, PlanFailed | None]:
-        """How many plans have ended in an error since the last one that did not, and the latest of them."""
-        return self._state.last_plan.num_failed, self._state.last_plan.failed
-
-    @property
-    def is_idle(self) -> bool:
-        """No job holds a device."""
-        return not (self._state.holdings.owner or self._state.unknown.gangs)
-
-    @property
-    def ended(self) -> Sequence[str]:
-        """Ids of jobs that ended in the latest batch."""
-        return [record.id for record in self._state.ended]
-
-    @property
-    def known_nodes(self) -> Mapping[str, tuple[str, ...]]:
-        """Devices by name, of nodes that are there or away."""
-        there = {node.name: node.devices for node in self._state.cluster.nodes}
-        return {**self._state.away, **there}
 
     def views(self) -> list[JobView]:
         """Jobs that have not ended, oldest first."""
@@ -649,10 +622,6 @@ class Core:
             for record in records
             if record.phase.holds_devices
         ]
-
-    def unknown_gangs(self) -> dict[str, int]:
-        """Gangs that the journal does not explain: job -> generation of the command to end."""
-        return {gang.job_id: gang.generation for gang in self._state.unknown.gangs.values()}
 
     def save(self) -> bytes:
         """All that the head remembers, for a fold of the journal."""

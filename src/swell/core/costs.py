@@ -293,15 +293,6 @@ class CostCurves:
         resize_s = np.where(is_bounded[1], resize_s, np.maximum(resize_s, start_s))
         return start_s, np.maximum(resize_s, 0.0)
 
-    def medians_s(
-        self, lines: IntArray, kinds: IntArray, families: IntArray, devices: IntArray
-    ) -> tuple[FloatArray, FloatArray]:
-        """(n, J) these (n, 1) lines at as many (n, J) sizes: of each job's kind, NaN where nothing was
-        measured, and of its family.
-        """
-        cells = cells_of(devices)
-        return self.lines[kinds, lines, cells], self.lines[families, lines, cells]
-
 
 def expected_costs(
     costs: CostTable, curves: CostCurves, columns: Mapping[str, Any], largest: IntArray
@@ -319,10 +310,10 @@ def expected_costs(
     grown = np.minimum(np.maximum(2 * held, 1), largest)
     workers = np.array([largest, grown, np.maximum(held // 2, 1), grown])
     lines = np.array([START, GROWTH, SHRINK, START])[:, None]
-    devices = workers * columns["devices_per_worker"]
-    own_s, of_family_s = curves.medians_s(lines, columns["kind"], columns["family"], devices)
-    is_measured = ~np.isnan(own_s)
-    beyond_s = np.where(is_measured, own_s, of_family_s)
+    cells = cells_of(workers * columns["devices_per_worker"])
+    beyond_s = curves.lines[columns["kind"], lines, cells]
+    is_measured = ~np.isnan(beyond_s)
+    beyond_s = np.where(is_measured, beyond_s, curves.lines[columns["family"], lines, cells])
     launch_s, _, _, wait_s = crowded_s(columns["own_start_s"], workers) + beyond_s
     growth_s, shrink_s = copy_s(costs, columns) + beyond_s[GROWTH], beyond_s[SHRINK]
     for change, cost_s, stated_s in (

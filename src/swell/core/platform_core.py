@@ -146,8 +146,8 @@ class PlatformCore:
         self._forget_losses()
         self._latest = [self._cores[place] for place in sorted(self._begun)]
         if self._job_places:
-            for job_id in chain.from_iterable(core.ended for core in self._latest):
-                self._job_places.pop(job_id, None)
+            for record in chain.from_iterable(core.state.ended for core in self._latest):
+                self._job_places.pop(record.id, None)
         commands = [*(one for one in commands if not isinstance(one, WakeAt)), *self._wake()]
         if failures := [failure for core in self._latest for failure in core.failures]:
             raise PlanError(commands, [one.verdict for one in failures]) from failures[-1].__cause__
@@ -238,7 +238,7 @@ class PlatformCore:
         own = self._job_places.get(event.job_id, FIRST)
         if len(self._cores) == 1 or not isinstance(event, UnknownGangEvent):
             return (own,)
-        places = {place for place, core in enumerate(self._cores) if event.job_id in core.unknown_gangs()}
+        places = {place for place, core in enumerate(self._cores) if event.job_id in core.state.unknown.gangs}
         if isinstance(event, GangFound):  # its devices are in use, whichever job the journal takes it for
             held = set(event.devices)
             places |= {node.place for node in self._nodes.values() if held.intersection(node.devices)}
@@ -380,12 +380,15 @@ class PlatformCore:
 
     @property
     def ends_s(self) -> dict[str, float]:
-        """See `Core.ends_s`."""
-        return {name: end_s for core in self._cores for name, end_s in core.ends_s.items()}
+        """When nodes that are there are to be left for good, by name, where that is known."""
+        known = ((core.state.cluster, core.state.ends_s) for core in self._cores)
+        return {
+            name: at_s for nodes, ends_s in known for name, at_s in ends_s.items() if nodes.has_node(name)
+        }
 
     @property
     def lost_nodes(self) -> Sequence[NodeLost]:
-        """See `Core.lost_nodes`."""
+        """Nodes that were lost for a cause, of the latest."""
         lost = [event for core in self._cores for event in core.state.lost_nodes.values()]
         return tuple(lost if len(self._cores) == 1 else sorted(lost, key=lambda event: event.at_s))
 
@@ -406,7 +409,7 @@ class PlatformCore:
 
     @property
     def quotas(self) -> Quotas:
-        """See `Core.quotas`; they hold for each kind by itself."""
+        """By tenant; they hold for each kind by itself."""
         return self._cores[FIRST].state.quotas
 
     @property
@@ -415,14 +418,17 @@ class PlatformCore:
 
     @property
     def set_aside(self) -> Sequence[EventSetAside]:
-        """See `Core.set_aside`."""
+        """Events that were set aside, of the latest."""
         found = (event for core in self._cores for event in core.state.set_aside)
         return sorted(found, key=lambda event: event.at_s)
 
     @property
     def failed_plans(self) -> tuple[int, PlanFailed | None]:
-        """See `Core.failed_plans`; of the kind for which most have."""
-        return max((core.failed_plans for core in self._cores), key=lambda found: found[0])
+        """How many plans have ended in an error since the last one that did not, and the latest of them; of
+        the kind for which most have.
+        """
+        last = max((core.state.last_plan for core in self._cores), key=lambda one: one.num_failed)
+        return last.num_failed, last.failed
 
     @property
     def ignored(self) -> Sequence[Event]:
@@ -432,11 +438,11 @@ class PlatformCore:
     @property
     def is_idle(self) -> bool:
         """No job holds a device."""
-        return all(core.is_idle for core in self._cores)
+        return not any(core.state.holdings.owner or core.state.unknown.gangs for core in self._cores)
 
     @property
     def unknown_owner(self) -> dict[str, str]:
-        """See `Core.unknown_owner`."""
+        """Device -> the job whose gang holds it, of gangs that the journal does not explain."""
         return {device: job for core in self._cores for device, job in core.state.unknown.owner.items()}
 
     @property
@@ -474,8 +480,9 @@ class PlatformCore:
         return [gang for core in self._cores for gang in core.gangs()]
 
     def unknown_gangs(self) -> dict[str, int]:
-        """See `Core.unknown_gangs`."""
-        return {job: generation for core in self._cores for job, generation in core.unknown_gangs().items()}
+        """Gangs that the journal does not explain: job -> generation of the command to end."""
+        found = (gang for core in self._cores for gang in core.state.unknown.gangs.values())
+        return {gang.job_id: gang.generation for gang in found}
 
     def save(self) -> bytes:
         """All that the head remembers, for a fold of the journal; `read_platform` reads it."""
@@ -493,7 +500,9 @@ class PlatformCore:
             core.load(bytes(one.head))
             if one.kind or len(saved) > 1:
                 core.be_of_kind(one.kind)
-            self._nodes |= {name: KnownNode(place, devices) for name, devices in core.known_nodes.items()}
+            there = {node.name: node.devices for node in core.state.cluster.nodes}
+            known = {**core.state.away, **there}
+            self._nodes |= {name: KnownNode(place, devices) for name, devices in known.items()}
             self._job_places |= {job_id: place for job_id in core.state.records if place != FIRST}
         self._wake_s = self._earliest_s()
 
