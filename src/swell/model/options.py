@@ -144,11 +144,6 @@ class Options:
         return self.global_batch > 0
 
     @cached_property
-    def longest(self) -> int:
-        """Options of the job that has most, or 1: the width of a table of them."""
-        return int(self.num.max(initial=1))
-
-    @cached_property
     def useful(self) -> UsefulOptions:
         """Those that no smaller one of their job equals or beats in speed."""
         return self._useful_before(self.starts[1:])

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from swell.arrays import FloatArray, IntArray
-from swell.model.options import NO_OPTION
+from swell.model.options import NO_OPTION, UsefulOptions
 from swell.model.snapshot import Snapshot
 
 
@@ -114,34 +114,19 @@ def useful_levels(snapshot: Snapshot, most_workers: IntArray | None = None) -> L
         most_workers: (J,) that the policy gives each job, but none less than its smallest size; None: any.
     """
     options = snapshot.options
-    useful = options.useful if most_workers is None else options.useful_up_to(most_workers)
-    is_level = np.arange(useful.workers.shape[1]) < useful.num[:, None]
-    held = (is_level & (useful.workers <= snapshot.held_workers[:, None])).sum(axis=1)
-    return Levels(*useful, held, *costs_of_options(snapshot))
+    return levels_of(snapshot, options.useful if most_workers is None else options.useful_up_to(most_workers))
 
 
 def all_levels(snapshot: Snapshot) -> Levels:
     """Every option, slower ones too: rates need not ascend."""
-    options, num_jobs = snapshot.options, snapshot.num_jobs
-    rows, at = options.rows, np.arange(len(options.workers))
-    places = rows, at - options.starts[rows]
-    option, workers, devices = np.zeros((3, num_jobs, options.longest), dtype=np.int64)
-    rates = np.zeros(option.shape)
-    option[places], workers[places], devices[places] = at, options.workers, options.devices
-    rates[places] = options.rate_per_s
-    is_within = (options.workers <= snapshot.held_workers[rows]).astype(np.int64)
-    held = np.bincount(rows, weights=is_within, minlength=num_jobs).astype(np.int64)
-    return Levels(
-        option,
-        workers,
-        devices,
-        rates,
-        options.num,
-        held,
-        *costs_of_options(snapshot),
-    )
+    options = snapshot.options
+    ascending = np.arange(1.0, len(options.workers) + 1.0)  # as if each were faster than the one before
+    return levels_of(snapshot, replace(options, rate_per_s=ascending).useful).with_rates(options.rate_per_s)
 
 
-def costs_of_options(snapshot: Snapshot) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """(O,) the last columns of `Levels`."""
-    return snapshot.option_start_s, snapshot.option_resize_s, snapshot.option_margin_share
+def levels_of(snapshot: Snapshot, options: UsefulOptions) -> Levels:
+    """These options of its jobs."""
+    is_held = options.workers <= snapshot.held_workers[:, None]
+    held = (is_held & (np.arange(options.workers.shape[1]) < options.num[:, None])).sum(axis=1)
+    costs_s = snapshot.option_start_s, snapshot.option_resize_s
+    return Levels(*options, held, *costs_s, snapshot.option_margin_share)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from swell.model.options import NO_OPTION
+from swell.model.options import NO_OPTION, UsefulOptions
 from swell.model.snapshot import Snapshot
-from swell.policies.levels import Levels, costs_of_options
+from swell.policies.levels import Levels, levels_of
 
 
 def requested_levels(snapshot: Snapshot) -> Levels:
@@ -23,6 +23,4 @@ def requested_levels(snapshot: Snapshot) -> Levels:
     rates = np.zeros((snapshot.num_jobs, 1))
     option[has_any, 0], rates[has_any, 0] = chosen, options.rate_per_s[chosen]
     workers[has_any, 0], devices[has_any, 0] = options.workers[chosen], options.devices[chosen]
-    num = has_any.astype(np.int64)
-    held = num * (snapshot.held_workers >= workers[:, 0])
-    return Levels(option, workers, devices, rates, num, held, *costs_of_options(snapshot))
+    return levels_of(snapshot, UsefulOptions(option, workers, devices, rates, has_any.astype(np.int64)))
