@@ -21,6 +21,7 @@ from swell.model.event import (
     ClockStepped,
     DrainRequested,
     GangEnded,
+    GangFound,
     JobProfiled,
     JobSubmitted,
     KindAllowed,
@@ -242,6 +243,17 @@ def test_a_fold_holds_all_kinds_and_goes_on_alike() -> None:
     ]
     for batch in following:
         assert other.handle(batch) == core.handle(batch)
+
+
+def test_a_gang_that_no_journal_explains_keeps_its_devices_until_it_is_gone() -> None:
+    """The journal was lost: the job of a gang on `fast` is submitted again, to `slow`."""
+    core, fast = new(), ("n1.0", "n1.1", "n1.2", "n1.3")
+    found = GangFound(at_s=0.0, job_id="b", generation=3, devices=fast, steps=10)
+    core.handle([submit("b", at_s=0.0), join(of_kind("slow", "n0")), join(of_kind("fast", "n1")), found])
+    core.handle([submit("a", "fast")])
+    assert not launches(core.handle([measured("a"), measured("b")])), "neither device nor job is free"
+    gone = GangEnded(at_s=3.0, job_id="b", generation=4, outcome=Outcome.STOPPED, steps=10)
+    assert launches(core.handle([gone])) == {"a": fast, "b": ("n0.0", "n0.1", "n0.2", "n0.3")}
 
 
 def test_all_nodes_can_be_of_another_kind_at_the_next_start() -> None:
