@@ -20,7 +20,7 @@ from swell.executors.gang.gang_settings import GangSettings
 from swell.executors.gang.timeouts import Timeouts
 from swell.executors.local.agent.address import read_address
 from swell.executors.local.agent.options import AgentOptions
-from swell.executors.local.agent.process import TICK_S, WorkerSupervisor
+from swell.executors.local.agent.process import WorkerSupervisor
 from swell.executors.local.devices import parse_devices
 from swell.executors.local.link import LocalExecutor
 from swell.model.event import GangStarted, WorkersLost
@@ -32,12 +32,6 @@ class FakeTime:
     def __init__(self) -> None:
         self.time_s = 100.0
         self.clock = AwakeClock(lambda: self.time_s)
-
-    def pass_awake(self, duration_s: float) -> None:
-        """As the agent lives: it looks at its clock ten times a second."""
-        for _ in range(round(duration_s / TICK_S)):
-            self.time_s += TICK_S
-            self.clock.now_s()
 
 
 @given(st.lists(st.floats(0.0, 10.0)))
