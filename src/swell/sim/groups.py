@@ -10,7 +10,7 @@ import msgspec
 from swell.model.job import Phase
 from swell.sim.outcome import JobOutcome
 
-#: Tenants beyond so many, those with the fewest jobs, are one group.
+#: Tenants beyond so many, those with the fewest jobs, are not told.
 MOST_TENANTS = 50
 #: Who has fewer deadlines says nothing about fairness: one job more or less would change all.
 LEAST_DEADLINES = 10
@@ -19,7 +19,7 @@ LEAST_DEADLINES = 10
 class GroupMetrics(msgspec.Struct, frozen=True, kw_only=True):
     """Names as in `Metrics`."""
 
-    name: str | None  #: None: all tenants that have no group of their own
+    name: str
     jobs: int
     deadlines: int  #: jobs that were submitted with one
     admitted: int
@@ -55,15 +55,11 @@ class GroupSums:
             self.num_kept += bool(job.is_kept)
             self.num_admitted += job.phase is not Phase.REJECTED and not job.is_unpromised
 
-    def merge(self, other: GroupSums) -> None:
-        for name, value in vars(other).items():
-            setattr(self, name, getattr(self, name) + value)
-
     @property
     def satisfaction(self) -> float | None:
         return self.num_kept / self.num_deadlines if self.num_deadlines else None
 
-    def named(self, name: str | None) -> GroupMetrics:
+    def named(self, name: str) -> GroupMetrics:
         return GroupMetrics(
             name=name,
             jobs=self.num_jobs,
@@ -92,13 +88,7 @@ class Groups:
         if len(self._tenants) < 2:
             return ()
         ranked = sorted(self._tenants.items(), key=lambda item: (-item[1].num_jobs, item[0]))
-        groups = [sums.named(name) for name, sums in ranked[:MOST_TENANTS]]
-        if len(ranked) > MOST_TENANTS:
-            rest = GroupSums()
-            for _, sums in ranked[MOST_TENANTS:]:
-                rest.merge(sums)
-            groups.append(rest.named(None))
-        return tuple(groups)
+        return tuple(sums.named(name) for name, sums in ranked[:MOST_TENANTS])
 
     def by_size(self) -> tuple[GroupMetrics, ...]:
         """Figures of the jobs by the number of devices that users asked for, in ranges of powers of two.

@@ -23,7 +23,6 @@ from swell.sim.traces.workload import Workload, WorkloadJob
 #: `small` fits on 1 to 4 workers, `large` on 2 to 16.
 PROFILES = Curves(
     "two",
-    "made up",
     [
         curve_of("small", 32, {1: 1.0, 2: 1.8, 4: 3.0}),
         curve_of("small", 64, {1: 0.5, 2: 0.9, 4: 1.6}),

@@ -24,7 +24,6 @@ class ThroughputCurve:
     global_batch: int  #: samples of a step, divided among the workers
     sizes: IntArray  #: (K,) workers, ascending, >= 1, none above the global batch
     rate_per_s: FloatArray  #: (K,) steps/s, > 0
-    filled: tuple[int, ...] = ()  #: sizes between measured ones that were interpolated
     num_steps: int | None = None  #: until a model is as good as it can be, where that was measured
     #: Hosts -> workers -> seconds that a step takes longer than on one host, where that was measured.
     crossing_s: Crossing = field(default_factory=dict)
@@ -37,11 +36,6 @@ class ThroughputCurve:
     @property
     def max_workers(self) -> int:
         return int(self.sizes[-1])
-
-    @property
-    def peak_workers(self) -> int:
-        """The fewest with the highest rate."""
-        return int(self.sizes[int(np.argmax(self.rate_per_s))])
 
     def rates_at(self, workers: IntArray) -> FloatArray:
         """Steps/s at each (any shape): on a line in logarithms between sizes, 0 below and beyond them."""

@@ -24,12 +24,9 @@ class PowerLaw:
     powers of two up to the global batch.
     """
 
-    notes: tuple[str, ...] = ("a step is what one worker does in a second, whatever the model",)
-
-    def __init__(self, exponent: float = DEFAULT_EXPONENT, name: str = "", source: str = "") -> None:
+    def __init__(self, exponent: float = DEFAULT_EXPONENT, name: str = "") -> None:
         self.exponent = exponent
         self.name = name or f"law:{exponent:g}"
-        self.source = source or f"a law, not a measurement: n workers are n^{exponent:g} times as fast as one"
 
     def models(self) -> tuple[str, ...]:
         return (MODEL,)
@@ -53,5 +50,4 @@ def hu() -> PowerLaw:
     return PowerLaw(
         exponent=1.0 + math.log2(0.8),
         name="hu",
-        source="Hu et al., Equations 2-4: n nodes are n * 0.8^log2(n) times as fast as one",
     )

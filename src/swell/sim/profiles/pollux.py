@@ -50,18 +50,11 @@ class PolluxProfiles:
     """
 
     def __init__(self, folder: Path) -> None:
-        self.name, self.source = folder.name, str(folder)
+        self.name = folder.name
         self._folders = {path.parent.name: path.parent for path in sorted(folder.glob(f"*/{PLACEMENTS}"))}
         self._times = cache(lambda model: _step_times(self._folders[model], self._statistics(model)))
         self._statistics = cache(lambda model: GradientStatistics(_runs(self._folders[model])))
         self._curves: dict[tuple[str, int], ThroughputCurve] = {}
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        return (
-            "gangs are on as few nodes as can be; a job may have any batch from its model's smallest run to "
-            "its largest; steps are those of all epochs of the runs",
-        )
 
     def models(self) -> tuple[str, ...]:
         return tuple(self._folders)

@@ -23,14 +23,6 @@ class ProfileSet(Protocol):
     @property
     def name(self) -> str: ...
 
-    @property
-    def source(self) -> str:
-        """Where the figures come from, for people."""
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What was done about holes, and what is odd."""
-
     def models(self) -> tuple[str, ...]:
         """Return the names of the models, in alphabetical order."""
 
@@ -44,12 +36,8 @@ class ProfileSet(Protocol):
 class Curves:
     """A set that is a list of curves. Implements `ProfileSet`."""
 
-    def __init__(
-        self, name: str, source: str, curves: Iterable[ThroughputCurve], notes: tuple[str, ...] = ()
-    ) -> None:
+    def __init__(self, name: str, curves: Iterable[ThroughputCurve]) -> None:
         self.name = name
-        self.source = source
-        self.notes = notes
         self._curves = {(curve.model, curve.global_batch): curve for curve in curves}
 
     def models(self) -> tuple[str, ...]:

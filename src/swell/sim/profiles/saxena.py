@@ -175,12 +175,7 @@ def saxena(model: ScalingModel | None = None, k_max: int = K_MAX) -> Curves:
     """
     model = model or fitted()
     curves = [_curve(CategoryTimes(model, at, k_max)) for at in range(len(CATEGORIES))]
-    return Curves(
-        name="saxena",
-        source="Saxena et al., Tables I and II: a model that is fitted to them, not a measurement",
-        curves=curves,
-        notes=("a job's batch is open within the range of Table I; a sample counts alike in any batch",),
-    )
+    return Curves("saxena", curves)
 
 
 def _curve(times: CategoryTimes) -> ThroughputCurve:

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -58,7 +57,7 @@ def read_tables(folder: Path) -> Curves:
         inside = f"; it has folders {folders}: name one" if folders else ""
         raise ProfileError(f"folder {folder} has no table MODEL.csv{inside}")
     curves = [curve for path in paths for curve in read_table(path)]
-    return Curves(folder.name, str(folder), curves, tuple(_remarks(curves)))
+    return Curves(folder.name, curves)
 
 
 def read_table(path: Path) -> list[ThroughputCurve]:
@@ -181,16 +180,4 @@ def _filled(table: ThroughputTable, global_batch: int, measured: dict[int, float
         global_batch=global_batch,
         sizes=np.array(sizes, dtype=np.int64),
         rate_per_s=np.array(rates, dtype=np.float64),
-        filled=tuple(size for size in sizes if size not in measured),
     )
-
-
-def _remarks(curves: list[ThroughputCurve]) -> Iterator[str]:
-    for curve in curves:
-        name = f"{curve.model} at batch {curve.global_batch}"
-        if curve.filled:
-            yield f"{name}: not measured on {', '.join(map(str, curve.filled))} workers, filled in between"
-        if curve.min_workers > 1:
-            yield f"{name}: fits from {curve.min_workers} workers on"
-        if curve.peak_workers < curve.max_workers:
-            yield f"{name}: fastest on {curve.peak_workers} workers, measured up to {curve.max_workers}"
