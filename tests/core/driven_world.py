@@ -108,7 +108,7 @@ class DrivenWorld(SimulatedWorld):
         if (node := self._nodes.pop(name, None)) is not None:
             gone = frozenset(node.devices)
             self._devices -= gone
-            self._gangs.lose(gone, self.now_s)
+            self.all_gangs.lose(gone, self.now_s)
             self._told_s[name] = told_s = self.now_s + delay_s
             self.say_at(told_s, NodeLost(at_s=told_s, name=name, cause="its machine is gone"))
             self.expect(told_s, NodeFails(name))  # if it was on its way back, which the head heard first
@@ -129,14 +129,14 @@ class DrivenWorld(SimulatedWorld):
         joiners = () if gang.change is None else gang.change.target.devices
         devices = (*(device for device in joiners if device not in members), *gang.devices)
         num_devices = num * gang.job.spec.devices_per_worker
-        self._gangs.lose(frozenset(devices[-num_devices:]), self.now_s)
+        self.all_gangs.lose(frozenset(devices[-num_devices:]), self.now_s)
 
     def find_gang(self, job_id: str, generation: int, devices: tuple[str, ...], spec: JobSpec) -> None:
         """A gang of another journal trains here, and is found at once."""
         job = self._add_job(job_id, spec)
         gang = Training(job, generation, devices, as_of_s=self.now_s, formed_s=self.now_s)
         gang.rate_per_s = gang.true_rate_per_s
-        self._gangs.adopt(gang, self.now_s)
+        self.all_gangs.adopt(gang, self.now_s)
         found = GangFound(at_s=self.now_s, job_id=job_id, generation=generation, devices=devices, steps=0)
         self._told.append(found)
 
@@ -165,7 +165,7 @@ class DrivenWorld(SimulatedWorld):
     # ------------------------------------------------------------ what is seen of it
     @property
     def gangs(self) -> Mapping[str, Training]:
-        return self._gangs.training
+        return self.all_gangs.training
 
     @property
     def devices(self) -> frozenset[str]:

@@ -79,7 +79,7 @@ class SimulatedGangs:
         raise AssertionError(f"no {kind.__name__} of generation {generation} in all that time")
 
     def kill(self, device: str) -> None:
-        self._world._gangs.lose(frozenset({device}), self._world.now_s)
+        self._world.all_gangs.lose(frozenset({device}), self._world.now_s)
 
 
 @pytest.fixture

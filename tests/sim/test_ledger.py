@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import partial
 
 import pytest
@@ -15,15 +15,15 @@ from tests.sim.worlds import head, job, run
 from swell.model.job import Phase
 from swell.sim.agenda import Agenda
 from swell.sim.change_cost import change_cost
-from swell.sim.item_source import ItemSource, RepeatedItems
 from swell.sim.job import SimJob
+from swell.sim.jobs import RepeatedJobs
 from swell.sim.simulate import Scenario, cluster, simulate
 from swell.sim.true_speed import TrueSpeed
 
 NUM_JOBS = 200
 
 
-def scenario(jobs: ItemSource[SimJob]) -> Scenario:
+def scenario(jobs: Collection[SimJob]) -> Scenario:
     return Scenario(nodes=cluster(1, 8, "gpu"), jobs=jobs, cost=change_cost("none", 8))
 
 
@@ -46,7 +46,7 @@ def test_jobs_enter_as_time_comes_to_them_and_are_forgotten_with_their_end() -> 
         nonlocal num_ended
         num_ended = num
 
-    outcome = simulate(head("fifo"), scenario(RepeatedItems(NUM_JOBS, jobs)), progress=note)
+    outcome = simulate(head("fifo"), scenario(RepeatedJobs(NUM_JOBS, jobs)), progress=note)
     assert most_alive <= 3
     assert [ended.id for ended in outcome.jobs] == [f"j{number}" for number in range(NUM_JOBS)]
     assert {ended.phase for ended in outcome.jobs} == {Phase.SUCCEEDED}
@@ -74,7 +74,7 @@ def test_what_comes_out_does_not_depend_on_where_jobs_wait(
         for number, (at, steps, cancel) in enumerate(arrivals)
     ]
     by_submission = sorted(jobs, key=lambda one: one.submit_s)
-    streamed = simulate(head(policy, 10.0), scenario(RepeatedItems(len(jobs), lambda: iter(by_submission))))
+    streamed = simulate(head(policy, 10.0), scenario(RepeatedJobs(len(jobs), lambda: iter(by_submission))))
     whole = run(jobs, policy)
     assert {ended.id: ended for ended in streamed.jobs} == {ended.id: ended for ended in whole.jobs}
     assert [ended.id for ended in whole.jobs] == [one.id for one in jobs]
@@ -84,7 +84,7 @@ def test_what_comes_out_does_not_depend_on_where_jobs_wait(
 def test_a_job_that_comes_too_late_or_twice_is_named() -> None:
     jobs = [job("late", 5.0), job("early", 1.0)]
     with pytest.raises(ValueError, match="job 'early' comes after a later one; sort jobs by submission"):
-        simulate(head(), scenario(RepeatedItems(2, lambda: iter(jobs))))
+        simulate(head(), scenario(RepeatedJobs(2, lambda: iter(jobs))))
     with pytest.raises(ValueError, match="job 'late' is in the workload twice"):
         run([jobs[0], jobs[0]])
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from swell.sim.outcome import Usage
-from swell.sim.report_segments import mean_devices
+from swell.sim.report_data import mean_devices
 
 END_S = 1000.0
 

@@ -26,7 +26,7 @@ from swell.sim.job import SimJob
 from swell.sim.occurrence import EventArrives, Occurrence
 from swell.sim.platform_state import PlatformState, sim_job
 from swell.sim.recorder import TurnRecorder
-from swell.sim.resumed import ResumedWorld
+from swell.sim.what_if import ResumedWorld
 from swell.throughput.belief import FittedBelief
 from swell_papers.experiment import Claim, Context, Key, Measure, Paper, Results, Study
 from swell_papers.findings import Cell, Table, table
@@ -106,7 +106,7 @@ def rerun(
     recorder = TurnRecorder(core)
 
     def end_turn(now_s: float) -> None:
-        recorder.end_turn(now_s, world.tally, world.version)
+        recorder.end_turn(now_s, world.all_gangs.tally, world.all_gangs.version)
         listen(core)
 
     submissions: list[tuple[float, Occurrence]] = [

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 import numpy as np
 
 from swell.arrays import FloatArray
 from swell.model.errors import InvalidInput
-from swell.sim.item_source import ItemSource
 from swell.sim.job import SimJob
 
 #: Elementary operations that a bound may take: so many moments of a log are told apart.
@@ -18,7 +17,7 @@ MOST_OPERATIONS = 1.2e10
 LEAST_MOMENTS = 256
 
 
-def offline_bound(jobs: ItemSource[SimJob], num_devices: int) -> float | None:
+def offline_bound(jobs: Collection[SimJob], num_devices: int) -> float | None:
     """`most_deadlines` as a share of those there are; None if there are none.
 
     Raises InvalidInput: the batch of a job is open, and so it is not known how fast the job could be.

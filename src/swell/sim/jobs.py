@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import cache
 from types import MappingProxyType
 
@@ -20,7 +20,6 @@ from swell.model.job import (
     Profile,
 )
 from swell.model.kind import ANY
-from swell.sim.item_source import ItemSource, RepeatedItems
 from swell.sim.job import SimJob
 from swell.sim.loss_curves import parse_loss
 from swell.sim.profiles.batch_truth import BatchTruth
@@ -33,6 +32,27 @@ from swell.sim.true_speed import KindTruth, TrueSpeed
 NOISE = 1
 
 
+class RepeatedJobs(Collection[SimJob]):
+    """Jobs that are made again each time, so that they need not all be in memory.
+
+    Args:
+        num: of the jobs that `make` gives.
+    """
+
+    def __init__(self, num: int, make: Callable[[], Iterator[SimJob]]) -> None:
+        self._num = num
+        self._make = make
+
+    def __iter__(self) -> Iterator[SimJob]:
+        return self._make()
+
+    def __len__(self) -> int:
+        return self._num
+
+    def __contains__(self, job: object) -> bool:
+        return any(job == one for one in self)
+
+
 def jobs_of(
     workload: Workload,
     profiles: ProfileSet,
@@ -42,7 +62,7 @@ def jobs_of(
     seed: int = 0,
     after_refusal: AfterRefusal = AfterRefusal.END,
     kind_speeds: Mapping[str, float] = MappingProxyType({}),
-) -> ItemSource[SimJob]:
+) -> Collection[SimJob]:
     """What each user asks for, and what is true of each job. Jobs are made again each time.
 
     Args:
@@ -93,7 +113,7 @@ def jobs_of(
             loss=None if job.loss_curve is None else parse_loss(job.loss_curve, (seed, index, NOISE)),
         )
 
-    return RepeatedItems(
+    return RepeatedJobs(
         len(workload.jobs), lambda: (job_of(index, job) for index, job in enumerate(workload.jobs))
     )
 

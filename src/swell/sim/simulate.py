@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
@@ -19,7 +19,6 @@ from swell.model.view import JobView
 from swell.sim.change_cost import ChangeCost
 from swell.sim.faults import NOTHING_FAILS, InjectedFaults
 from swell.sim.gangs import GangTimings
-from swell.sim.item_source import ItemSource
 from swell.sim.job import SimJob
 from swell.sim.occurrence import Occurrence
 from swell.sim.outcome import JobOutcome, SimOutcome, outcome_of, too_large
@@ -40,7 +39,7 @@ class JobLedger:
 
     def __init__(
         self,
-        jobs: ItemSource[SimJob],
+        jobs: Collection[SimJob],
         most_devices: Callable[[tuple[str, ...]], int],
         log: SegmentLog | None = None,
     ) -> None:
@@ -81,7 +80,7 @@ class JobLedger:
         self._outcomes[place] = outcome_of(job, view, now_s, segments)
 
 
-def _in_turn(jobs: ItemSource[SimJob]) -> Iterable[tuple[int, SimJob]]:
+def _in_turn(jobs: Collection[SimJob]) -> Iterable[tuple[int, SimJob]]:
     """(place, job) by submission; of those at one moment the first in the workload first."""
     if isinstance(jobs, list | tuple):
         return sorted(enumerate(jobs), key=lambda entry: entry[1].submit_s)
@@ -97,18 +96,13 @@ class Scenario:
     """Everything outside the head."""
 
     nodes: Sequence[Node]  #: owned ones, that are there from the start
-    jobs: ItemSource[SimJob]  #: by submission, unless all are in memory anyway
+    jobs: Collection[SimJob]  #: by submission, unless all are in memory anyway
     cost: ChangeCost
     timings: GangTimings = field(default_factory=GangTimings)
     others: Sequence[tuple[float, Occurrence]] = ()
     faults: InjectedFaults = NOTHING_FAILS
     pool: Pool | None = None  #: nodes that are borrowed while they are idle
     cpu_shares: ShareMode = ShareMode.WEIGHT  #: of the cores of nodes that say how many they have
-
-    @property
-    def num_owned(self) -> int:
-        """Devices that are there from the start."""
-        return sum(len(node.devices) for node in self.nodes)
 
     def most_devices(self, kinds: tuple[str, ...]) -> int:
         """Devices of the kind that has most, as if all nodes that are ever lent were there at the same time.
@@ -159,7 +153,7 @@ def simulate(
 
     def end_turn(now_s: float) -> None:
         nonlocal num_told
-        recorder.end_turn(now_s, world.tally, world.version)
+        recorder.end_turn(now_s, world.all_gangs.tally, world.all_gangs.version)
         if pool is not None:
             kept.note(now_s, world.num_kept)
         listen(core)
@@ -185,14 +179,14 @@ def simulate(
     return SimOutcome(
         jobs=ledger.close(core.views(), world.now_s),
         usage=recorder.usage(),
-        num_devices=scenario.num_owned,
+        num_devices=sum(len(node.devices) for node in scenario.nodes),
         end_s=world.now_s,
         num_events=len(recorder.decision_s),
         decision_s=np.array(recorder.decision_s),
         cpu_s=cpu_s,
         pool=pool,
         kept_device_s=kept.device_s,
-        waste=world.waste,
+        waste=world.all_gangs.waste,
     )
 
 

@@ -31,9 +31,8 @@ from swell.model.node import Node
 from swell.model.share_mode import ShareMode
 from swell.sim.agenda import Agenda
 from swell.sim.change_cost import ChangeCost
-from swell.sim.checkpoint_cycle import WastedTime
 from swell.sim.faults import MESSAGE, NOTHING_FAILS, InjectedFaults
-from swell.sim.gangs import GangTimings, SimGangs, UsageTally
+from swell.sim.gangs import GangTimings, SimGangs
 from swell.sim.job import SimJob
 from swell.sim.occurrence import EventArrives, NodeFails, NodeReturns, Occurrence
 from swell.sim.segments import SegmentLog
@@ -77,7 +76,7 @@ class SimulatedWorld:
         self._timings = timings or GangTimings()
         self._agenda = Agenda()
         self._told: list[AnyEvent] = []
-        self._gangs = SimGangs(cost, self._timings, self._agenda, self._told.append, self._faults, log)
+        self.all_gangs = SimGangs(cost, self._timings, self._agenda, self._told.append, self._faults, log)
         self._jobs: dict[str, SimJob] = {}
         self._coming: Iterator[SimJob] = iter(())
         self._next_job: SimJob | None = None
@@ -86,31 +85,16 @@ class SimulatedWorld:
         self._nodes = {node.name: node for node in nodes}
         self._failed_s: dict[str, float] = {}  #: node -> since when it is gone, of which no event has told
         for node in nodes:
-            self._gangs.join(node, cpu_shares)
+            self.all_gangs.join(node, cpu_shares)
         self._wake_s = math.inf
         self._num_idle_wakes = 0
         self._open(nodes, jobs, others)
 
     @property
-    def tally(self) -> UsageTally:
-        """What the gangs really use."""
-        return self._gangs.tally
-
-    @property
-    def waste(self) -> WastedTime:
-        """Device-seconds of all gangs that brought no training."""
-        return self._gangs.waste
-
-    @property
     def num_kept(self) -> int:
         """Devices on which a gang still is though their node has left."""
-        gangs = self._gangs.training.values()
+        gangs = self.all_gangs.training.values()
         return sum(len(gang.occupied.difference(self._devices)) for gang in gangs)
-
-    @property
-    def version(self) -> int:
-        """Changes whenever who trains on what does."""
-        return self._gangs.version
 
     def _open(
         self, nodes: Sequence[Node], jobs: Iterable[SimJob], others: Iterable[tuple[float, Occurrence]]
@@ -152,15 +136,15 @@ class SimulatedWorld:
         """The job has ended; nothing will ask for it."""
         self._jobs.pop(job_id, None)
         self._trials.pop(job_id, None)
-        self._gangs.forget(job_id)
+        self.all_gangs.forget(job_id)
 
     # ------------------------------------------------------------ the port
     def next_events(self) -> Sequence[AnyEvent]:
         """All that is due at the next instant at which the head hears anything; empty at the end."""
-        self._gangs.settle(self.now_s)
+        self.all_gangs.settle(self.now_s)
         self._end_turn(self.now_s)
         while not self._told:
-            self._gangs.settle(self.now_s)
+            self.all_gangs.settle(self.now_s)
             self._take_in_jobs()
             due_s = min(self._agenda.next_s, self._wake_s)
             if math.isinf(due_s) or self._is_over():
@@ -177,7 +161,7 @@ class SimulatedWorld:
 
     def _is_over(self) -> bool:
         """Nothing is to come but that the head wakes, and it has had its chances to do something then."""
-        if self._agenda or self._gangs.training or self._next_job is not None:
+        if self._agenda or self.all_gangs.training or self._next_job is not None:
             self._num_idle_wakes = 0
         else:
             self._num_idle_wakes += 1
@@ -196,14 +180,14 @@ class SimulatedWorld:
                 job, devices = self._jobs[command.job_id], command.target.devices
                 if job.truths:
                     job = job.on(self._kind_of(devices))
-                self._gangs.launch(job, command, self._missing(devices), now_s)
+                self.all_gangs.launch(job, command, self._missing(devices), now_s)
             case Reconfigure():
-                self._gangs.reconfigure(command, self._missing(command.target.devices), now_s)
+                self.all_gangs.reconfigure(command, self._missing(command.target.devices), now_s)
             case SuspendGang():
-                self._gangs.suspend(command, now_s)
+                self.all_gangs.suspend(command, now_s)
             case StopGang():
                 self._trials.pop(command.job_id, None)
-                self._gangs.stop(command, now_s)
+                self.all_gangs.stop(command, now_s)
             case _:
                 raise TypeError(f"a simulated world knows no command {type(command).__name__}")
 
@@ -245,7 +229,7 @@ class SimulatedWorld:
             self._miss(node)
         else:
             self._failed_s[name] = now_s
-            self._gangs.silence(frozenset(node.devices), now_s)
+            self.all_gangs.silence(frozenset(node.devices), now_s)
             self._agenda.put(now_s + notice_s, partial(self._miss_node, name, now_s))
 
     def _miss_node(self, name: str, failed_s: float, now_s: float) -> None:
@@ -260,7 +244,7 @@ class SimulatedWorld:
         self._failed_s.pop(node.name, None)
         self._devices -= gone
         self._told.append(NodeLost(at_s=self.now_s, name=node.name))
-        self._gangs.lose(gone, self.now_s)
+        self.all_gangs.lose(gone, self.now_s)
 
     def _return_node(self, node: Node, now_s: float) -> None:
         if node.name in self._failed_s:  # that it is there again tells that it was gone
@@ -268,5 +252,5 @@ class SimulatedWorld:
         if node.name not in self._nodes:
             self._nodes[node.name] = node
             self._devices |= frozenset(node.devices)
-            self._gangs.join(node, self._cpu_shares)
+            self.all_gangs.join(node, self._cpu_shares)
             self._told.append(NodeJoined(at_s=now_s, node=node))

@@ -297,7 +297,7 @@ def test_there_is_a_sample_of_every_format() -> None:
 @pytest.mark.parametrize("sample", SAMPLES)
 def test_every_format_is_known_by_one_reader_only(sample: str, write: Callable[..., Path]) -> None:
     """So that none of them hides another by standing before it."""
-    from swell.sim.traces.format import Head
+    from swell.sim.traces.record import Head
 
     name, text, *_ = SAMPLES[sample]
     assert [known.name for known in FORMATS if known.is_like(Head(text))] == [name]

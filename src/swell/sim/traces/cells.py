@@ -57,6 +57,15 @@ def number(cell: str) -> float:
     return value
 
 
+def is_number(cell: str) -> bool:
+    """Whether it is one, of whatever size."""
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
+
+
 def bound(cell: str) -> float | None:
     """A number; None for infinity, which is how some write that there is no bound."""
     return None if cell.lower() in ("inf", "infinity") else number(cell)

@@ -5,11 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from swell.sim.traces.entry import Skipped, Trace, TraceError, TraceJob, order, since
-from swell.sim.traces.format import Format, Head
 from swell.sim.traces.formats.plain import PLAIN
 from swell.sim.traces.formats.registry import by_name, detect
 from swell.sim.traces.formats.swf import SWF
-from swell.sim.traces.record import LineRemarks, cut
+from swell.sim.traces.record import Format, Head, LineRemarks, cut
 from swell.sim.traces.source import Source
 
 

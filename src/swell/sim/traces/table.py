@@ -9,8 +9,7 @@ from typing import Any
 
 from swell.sim.traces.cells import is_blank, text
 from swell.sim.traces.entry import Malformed, Outside, TraceError, TraceJob
-from swell.sim.traces.format import Head, Records, split, split_header
-from swell.sim.traces.record import LineRemarks, records
+from swell.sim.traces.record import Head, LineRemarks, Records, records, split, split_header
 from swell.sim.traces.source import Source
 
 #: What a line says: field -> value, None where its cell is blank or its column is not there.

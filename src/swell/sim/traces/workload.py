@@ -12,9 +12,6 @@ from swell.sim.traces.record import plural
 
 #: Ids that are shown of jobs left out for one reason.
 NUM_SHOWN = 3
-#: Reasons that are told apart; more of them are one.
-NUM_REASONS = 1000
-OTHERS = "for other reasons"
 
 
 class WorkloadJob(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -76,8 +73,6 @@ class Dropped(msgspec.Struct):
     ids: dict[str, list[str]] = {}
 
     def add(self, job_id: str, why: str) -> None:
-        if why not in self.counts and len(self.counts) >= NUM_REASONS:
-            why = OTHERS
         self.counts[why] = self.counts.get(why, 0) + 1
         ids = self.ids.setdefault(why, [])
         if len(ids) < NUM_SHOWN:

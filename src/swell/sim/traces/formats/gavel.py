@@ -8,10 +8,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from swell.sim.traces.cells import number
+from swell.sim.traces.cells import is_number, number
 from swell.sim.traces.entry import Malformed, TraceJob
-from swell.sim.traces.format import Head, Records
-from swell.sim.traces.record import LineRemarks, records
+from swell.sim.traces.record import Head, LineRemarks, Records, records
 from swell.sim.traces.source import Source
 
 _COMMON = ("type", "command", "steps_arg", "needs_data")
@@ -76,21 +75,13 @@ class GavelTable:
         if layout is None:
             return False
         row = dict(zip(layout, head.lines[0].split("\t"), strict=True))
-        return _is_number(row["steps"]) and _is_number(row["submit"])
+        return is_number(row["steps"]) and is_number(row["submit"])
 
     def records(self, source: Source, remarks: LineRemarks) -> Records:
         def read(line: int, row_text: str) -> TraceJob:
             return build(line, row_text, self.layouts)
 
         yield from records(source.lines(), read, remarks)
-
-
-def _is_number(cell: str) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True
 
 
 BATCHES = "batch sizes are those of a device: a job's global batch is that times its devices"

@@ -9,8 +9,7 @@ from typing import Any
 
 from swell.sim.traces.cells import is_blank, moment, status
 from swell.sim.traces.entry import Malformed, Outside, TraceError, TraceJob
-from swell.sim.traces.format import Head, Records
-from swell.sim.traces.record import LineRemarks, records
+from swell.sim.traces.record import Head, LineRemarks, Records, records
 from swell.sim.traces.source import Source
 
 #: Of a job of such a file.

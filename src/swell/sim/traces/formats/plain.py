@@ -29,8 +29,7 @@ from swell.sim.traces.cells import (
     weight,
 )
 from swell.sim.traces.entry import TraceError, TraceJob
-from swell.sim.traces.format import Head, Records
-from swell.sim.traces.record import LineRemarks
+from swell.sim.traces.record import Head, LineRemarks, Records
 from swell.sim.traces.source import Source
 from swell.sim.traces.table import Ignored, TableFormat, TraceColumn, column, needed_column
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from swell.sim.traces.entry import Skipped, TraceError
-from swell.sim.traces.format import Format, Head
 from swell.sim.traces.formats.gavel import GAVEL, SHOCKWAVE
 from swell.sim.traces.formats.philly_json import PHILLY_JSON
 from swell.sim.traces.formats.plain import PLAIN
 from swell.sim.traces.formats.sacct import SACCT
 from swell.sim.traces.formats.swf import SWF
 from swell.sim.traces.formats.tables import TABLES
-from swell.sim.traces.record import LineRemarks
+from swell.sim.traces.record import Format, Head, LineRemarks
 from swell.sim.traces.source import Source
 
 FORMATS: tuple[Format, ...] = (PLAIN, *TABLES, SACCT, GAVEL, SHOCKWAVE, SWF, PHILLY_JSON)

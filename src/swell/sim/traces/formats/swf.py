@@ -6,10 +6,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from swell.sim.traces.cells import number
+from swell.sim.traces.cells import is_number, number
 from swell.sim.traces.entry import Malformed, Outside, Status, TraceJob
-from swell.sim.traces.format import Head, Records
-from swell.sim.traces.record import LineRemarks, records
+from swell.sim.traces.record import Head, LineRemarks, Records, records
 from swell.sim.traces.source import Source
 
 NUM_FIELDS = 18
@@ -56,7 +55,7 @@ class Swf:
         if not head.lines:
             return False
         words = head.lines[0].split()
-        return len(words) == NUM_FIELDS and all(_is_number(word) for word in words)
+        return len(words) == NUM_FIELDS and all(is_number(word) for word in words)
 
     def records(self, source: Source, remarks: LineRemarks) -> Records:
         yield from records(self._lines(source), build, remarks)
@@ -68,14 +67,6 @@ class Swf:
         """Seconds since 1970 when the clock of the log stood at 0; 0 if it does not say."""
         match = UNIX_START.search(head_text)
         return float(match[1]) if match else 0.0
-
-
-def _is_number(word: str) -> bool:
-    try:
-        float(word)
-    except ValueError:
-        return False
-    return True
 
 
 SWF = Swf()
