@@ -20,4 +20,4 @@ for _ in run.epochs():
         loss.backward()
         for p in model.parameters():
             p.grad.clamp_(-0.01, 0.01)
-        run.step(loss)  # differs: changed-gradient
+        run.step(loss)  # differs: batch-dependent

@@ -1,7 +1,5 @@
 """Batches taken with next(), in a loop that counts from 0 when it goes on."""
 
-import sys
-
 import torch
 from torch import nn
 from torch.nn import functional
@@ -30,5 +28,3 @@ for step in range(40):
     run.step(loss)
     if step % 5 == 0:
         run.report(loss=loss)
-if run.is_leader:
-    torch.save(model.state_dict(), sys.argv[1])

@@ -133,19 +133,22 @@ def set_stream_states(states: tuple[Any, ...]) -> None:
         torch.cuda.set_rng_state(state)
 
 
-def has_drawn_since(states: tuple[Any, ...], device: torch.device = _CPU) -> bool:
-    """Whether a stream of this process has moved on."""
-    of_torch, of_python, (_, *of_numpy), *of_gpu = states
-    torch_now, python_now, (_, *numpy_now), *gpu_now = stream_states(device)
-    of_arrays = zip((*of_numpy, *of_gpu), (*numpy_now, *gpu_now), strict=True)
-    is_same = torch.equal(of_torch, torch_now) and of_python == python_now
-    return not (is_same and all(np.array_equal(*pair) for pair in of_arrays))
+def drawn_since(states: tuple[Any, ...], device: torch.device = _CPU) -> set[str]:
+    """Whose streams have moved on in this process: those of `torch`, `random` and `numpy`."""
+    pairs = zip(("torch", "random", "numpy", "torch"), states, stream_states(device), strict=False)
+    return {name for name, before, now in pairs if not _is_same(before, now)}
 
 
-def has_drawn(device: torch.device, seed: int, purpose: Purpose, *place: int) -> bool:
-    """Whether a stream has moved on since `seed_streams` was called with these; they are left as they are."""
+def drawn_from(device: torch.device, seed: int, purpose: Purpose, *place: int) -> set[str]:
+    """As `drawn_since`, since `seed_streams` was called with these; the streams are left as they are."""
     states = stream_states(device)
     seed_streams(device, seed, purpose, *place)
-    has_moved = has_drawn_since(states, device)
+    names = drawn_since(states, device)
     set_stream_states(states)
-    return has_moved
+    return names
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    if isinstance(one, torch.Tensor):
+        return torch.equal(one, other)
+    return all(np.array_equal(*pair) for pair in zip(one, other, strict=True))

@@ -9,9 +9,10 @@ import ast
 from collections.abc import Collection, Iterable, Iterator
 from functools import cache
 from types import FrameType
-from typing import NamedTuple
 
 from swell.train.link.code_paths import submitted
+from swell.train.runtime.difference_causes import listed
+from swell.wire.findings import ScriptFinding
 
 #: Times that a script may ask for batches after the last step; a loop over epochs may do so.
 MOST_ASKED = 1000
@@ -24,15 +25,7 @@ NO_END = (
 _Loop = ast.For | ast.While
 
 
-class LoopExit(NamedTuple):
-    """Conditions under which a function leaves its loop over batches or epochs."""
-
-    names: tuple[str, ...]  #: locals on which they depend
-    function: str
-    place: str  #: FILE:LINE of the last of them
-
-
-def loop_exits(frames: Iterable[FrameType], own: Collection[str]) -> list[LoopExit]:
+def loop_exits(frames: Iterable[FrameType], own: Collection[str]) -> list[ScriptFinding]:
     """Return where these functions leave their loops by values that go on from round to round.
 
     Args:
@@ -42,7 +35,7 @@ def loop_exits(frames: Iterable[FrameType], own: Collection[str]) -> list[LoopEx
     return [one for one in found if one is not None]
 
 
-def _exit_of(frame: FrameType, own: Collection[str]) -> LoopExit | None:
+def _exit_of(frame: FrameType, own: Collection[str]) -> ScriptFinding | None:
     loops, function = _loops_around(frame), frame.f_code.co_name
     if not loops:
         return None
@@ -56,11 +49,13 @@ def _exit_of(frame: FrameType, own: Collection[str]) -> LoopExit | None:
     guards = {test.lineno: names for test in tests if (names := _names_in(test) & carried)}
     if not guards:
         return None
-    return LoopExit(
-        tuple(sorted(set().union(*guards.values()))),
-        function,
-        f"{submitted(frame.f_code.co_filename)}:{max(guards)}",
+    text = (
+        f"{listed(sorted(set().union(*guards.values())))} in {function}() changes with the samples of each "
+        "worker's own part of the batch, and decides when the loop ends: workers would leave it at different "
+        "steps. Decide by what is the same on all workers, as what `run.step` returns is"
     )
+    place = f"{submitted(frame.f_code.co_filename)}:{max(guards)}"
+    return ScriptFinding(name="hidden-state", text=text, place=place)
 
 
 @cache

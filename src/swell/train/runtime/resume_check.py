@@ -12,19 +12,18 @@ import dis
 import time
 from collections.abc import Callable, Mapping
 from types import FrameType
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
 from swell.train.collective.memory_errors import is_out_of_memory
+from swell.train.data.sample_schedule import Share
 from swell.train.data.stream_reader import NUM_BACK
 from swell.train.link.code_paths import place_of
 from swell.train.runtime.difference_causes import PAGE, listed
-from swell.train.runtime.gradient_differences import differ, sampled, tolerance_of
 from swell.train.runtime.host import Task
+from swell.train.runtime.rehearsal import Rehearsal, StepResult, sampled, tolerance_of
 from swell.train.runtime.run import started
-from swell.train.state import codec
-from swell.train.state.script_values import copied
 from swell.wire.findings import NOT_RESUMED, ScriptFinding
 
 #: The name of what is found.
@@ -37,16 +36,8 @@ LONG_S = 1.5
 CPU_SHARE = 1e-3
 
 
-class StepTaken(NamedTuple):
-    """What a step has come to."""
-
-    loss: float
-    gradient: torch.Tensor  #: `sampled`
-    settings: str  #: hyperparameters, such as learning rates
-
-
-class ResumeCheck:
-    """Has the script make some steps twice; `findings` is what they came to, once they are over."""
+class ResumeCheck(Rehearsal):
+    """Has the script make some steps twice."""
 
     def __init__(
         self, task: Task, originals: Mapping[str, Any], end_epoch: Callable[[], None] | None = None
@@ -57,27 +48,25 @@ class ResumeCheck:
             originals: its variables as it had them before its first batch.
             end_epoch: ends the epoch; None: the steps are of one epoch.
         """
-        self.edition = -1000  #: another one once batches are to be drawn again
-        self.findings: list[ScriptFinding] = []
-        self._task, self._originals, self._end_epoch = task, originals, end_epoch
-        self._parameters = [p for p in task.state.model.parameters() if p.requires_grad]
+        super().__init__(task)
+        self.edition = -1000  # another one than those of a comparison before this
+        self._originals, self._end_epoch = dict(originals), end_epoch
         is_cpu = not any(parameter.is_cuda for parameter in self._parameters)
         self._tolerance = tolerance_of(self._parameters, is_lower=False) * (CPU_SHARE if is_cpu else 1.0)
-        self._first: list[StepTaken] = []
-        self._num_again = 0  #: of these that were made again
-        self._differs = ""  #: what, and in which step
+        self._first: list[StepResult] = []
+        self._num_again = 0  # of these that were made again
+        self._differs = ""  # what, and in which step
         self._is_again = self._is_over = False
-        self._num = self._num_first = 0  #: steps made this time, and the first time
+        self._num = self._num_first = 0  # steps made this time, and the first time
         self._counts: dict[str, int] = {}
         self._begun_s = time.monotonic()
         frames = task.state.variables.frames()
         self._place = place_of(frames[0]) if frames else ""
         task.state.variables.put_waiting()  # of a comparison before this
-        self._kept = task.state.copy()
+        self._keep()
         self._epoch, self._shown_steps = task.course.epoch, task.shown.steps if task.shown else 0
 
     def goes_on(self) -> bool:
-        """The script asks for a batch: whether there is one more to try."""
         if not self._is_over:
             return True
         counts = self._counts_of_next()
@@ -87,6 +76,8 @@ class ResumeCheck:
         self._counts = counts
         try:
             self._put_back()
+            if self._task.shown is not None:
+                self._task.shown.steps = self._shown_steps
         except (RuntimeError, TypeError, ValueError, KeyError) as error:
             self.findings = [not_tried(str(error))]
             return False
@@ -94,15 +85,15 @@ class ResumeCheck:
         self.edition -= 1
         return True
 
-    def note(self, loss: torch.Tensor) -> None:
+    def note(self, share: Share, loss: torch.Tensor) -> None:
         """The gradients of a step are summed, and its update is to come."""
         groups = self._task.state.hyperparameters()
         settings = repr([{name: group[name] for name in group if name != "params"} for group in groups])
-        taken = StepTaken(float(loss), sampled(self._parameters), settings)
+        result = StepResult(float(loss), sampled(self._parameters), settings)
         if not self._is_again:
-            self._first.append(taken)
+            self._first.append(result)
         elif self._num_again < len(self._first):
-            what = _difference(self._first[self._num_again], taken, self._tolerance)
+            what = self._first[self._num_again].difference(result, self._tolerance)
             self._num_again += 1
             if what and not self._differs:
                 self._differs = f"is another one: {what} of its step {self._num_again} differs"
@@ -121,29 +112,13 @@ class ResumeCheck:
                 self._task.course.place.epoch = self._epoch
 
     def finding_of(self, error: BaseException, line: str) -> ScriptFinding | None:
-        """What an error of the script comes to; None: it raises it in any case, or memory ran out."""
         if is_out_of_memory(error) or not (self._is_again or self._end_epoch is not None):
             return None
         return self._finding(f"fails: {line}") if self._is_again else not_tried(line)
 
     def finding_of_end(self) -> ScriptFinding:
-        """What it comes to that the script leaves its loop."""
         why = "the script leaves its loop after a few batches"
         return self._finding("leaves its loop earlier") if self._is_again else not_tried(why)
-
-    def _put_back(self) -> None:
-        """Have all be as in a new process that goes on: what the script begins with, and what was saved."""
-        state = self._task.state
-        state.variables.restore(copied(self._originals))
-        state.variables.put_waiting()
-        tree = codec.decode(*self._kept)  # once: what loads it may go on with its tensors
-        for name in {*state.objects} - {*tree["objects"], *tree["values"]}:
-            del state.objects[name]
-        state.restore(tree)
-        if self._task.shown is not None:
-            self._task.shown.steps = self._shown_steps
-        for parameter in self._parameters:
-            parameter.grad = None
 
     def _counts_of_next(self) -> dict[str, int]:
         """Return the whole numbers that the script keeps, if it takes its batches with `next`.
@@ -185,15 +160,6 @@ def not_tried(why: str) -> ScriptFinding:
         "job that goes on, learn the same is not known; what is in run.state goes on in any case"
     )
     return ScriptFinding(name=NOT_RESUMED, text=text, holds=False)
-
-
-def _difference(one: StepTaken, other: StepTaken, tolerance: float) -> str:
-    """What differs in two steps that ought to be the same."""
-    if one.settings != other.settings:
-        return "a learning rate or the like"
-    if abs(one.loss - other.loss) > tolerance * max(abs(one.loss), abs(other.loss)):
-        return "the loss"
-    return "the gradient" if differ(one.gradient, other.gradient, (), tolerance) else ""
 
 
 def _is_in_for(frame: FrameType) -> bool:

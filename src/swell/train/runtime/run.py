@@ -16,7 +16,7 @@ from swell.tally import REDUCTIONS, Reduction
 from swell.train.collective.gradients import MIXED_WEIGHTS, EpochLeft, LoopError, StepTotals
 from swell.train.data.loader import Feed
 from swell.train.data.place import UNBOUNDED
-from swell.train.data.random_streams import Purpose, has_drawn_since, seed_streams, stream_states
+from swell.train.data.random_streams import Purpose, drawn_since, seed_streams, stream_states
 from swell.train.data.sample_schedule import Pass, Share
 from swell.train.runtime.batch_use import OWN_BATCHES, is_unused
 from swell.train.runtime.deferred_calls import DeferredCalls
@@ -328,7 +328,7 @@ class Run:
         self._has_trained, self._has_stepped, state = True, False, self._task.state
         if state.undo.is_lost or self._is_stopped:  # in an earlier one of several steps of this batch
             return own_loss
-        self._has_drawn = self._begun is not None and has_drawn_since(self._begun)
+        self._has_drawn = self._begun is not None and bool(drawn_since(self._begun))
         out, others = self._out, [] if self._several is None else self._take_others(stepping)
         share, part, is_last = self._end_pass(weight)
         if not is_last:

@@ -144,8 +144,8 @@ class Profiling(Host):
         if self.welcome.compares:
             has_passes = self.max_local_batch is not None
             most = min(max(self._sizes, default=MOST_SAMPLES), self.max_local_batch or MOST_SAMPLES)
-            comparison = SizeComparison(self.device, self.seed)
-            self._tried = comparison if comparison.begin(task, self.course, most, has_passes) else None
+            comparison = SizeComparison(task, self.course, most, has_passes)
+            self._tried = comparison if comparison.is_possible else None
         if not self._sizes and self._tried is None and not self.welcome.resumes:
             self._finish_trial()
         self.divide()
@@ -258,7 +258,7 @@ class Profiling(Host):
         self._meter.begin_reduce(share)
         totals = super().reduce(share, loss, stop=False)
         if self._tried is not None and totals is not None:
-            self._tried.note(totals.loss)
+            self._tried.note(share, totals.loss)
         return totals
 
     def loss_told(self, own: torch.Tensor) -> torch.Tensor:
