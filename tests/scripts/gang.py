@@ -1,7 +1,7 @@
 """Run one training script at any size, through resizes, kills and resumes, and read what it has learnt.
 
-A script gets the path of its final parameters as its argument, trains in float64 with batches of `BATCH`, and
-knows nothing of these tests.
+A script trains in float64 with batches of `BATCH`, and knows nothing of these tests. What it has learnt is
+the model of its last checkpoint, or what it saves at the path that is its argument.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import TypeVar
 import torch
 from tests.train.fake_agent import LIMIT_S, STEPS_ALLOWED, UNLIMITED, FakeAgent
 
+from swell.train.state.checkpoint import load_checkpoint
 from swell.wire import messages
 
 BATCH, NUM_STEPS = 12, 80
@@ -102,7 +103,9 @@ class Gang:
         for member in self.members:
             self.agent.wait(member, messages.Finished)
             assert self.agent.exit_status(member) == 0, self.agent.logs()
-        parameters = torch.load(self.folder / "final.pt")
+        own = self.folder / "final.pt"
+        state = load_checkpoint(self.agent.checkpoint_dir)
+        parameters = torch.load(own) if own.exists() else state["model"]
         points: dict[str, tuple[int, float]] = {}
         for _, said in self.agent.said:
             if isinstance(said, messages.Progress | messages.Reported):

@@ -1,7 +1,5 @@
 """Both losses and backward passes before the two steps; the first optimizer is another one after a while."""
 
-import sys
-
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
@@ -34,5 +32,3 @@ for _ in run.epochs():
         loss_actor.backward()
         run.step(loss_critic, optimizer=opt_critic)
         run.step(loss_actor, optimizer=optimizer)
-if run.is_leader:
-    torch.save(model.state_dict(), sys.argv[1])

@@ -1,7 +1,5 @@
 """Adversarial training: perturbations by the gradient of the inputs, in one step and in several."""
 
-import sys
-
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -49,5 +47,3 @@ for _epoch in run.epochs():
     adv = x.clone().requires_grad_(True)
     F.cross_entropy(model(adv), y).backward()
     run.report(robust=(model(fgsm_attack(adv, 0.1, adv.grad)).argmax(1) == y).float().mean().item())
-if run.is_leader:
-    torch.save(model.state_dict(), sys.argv[1])

@@ -1,7 +1,5 @@
 """Sampling with replacement, as many samples an epoch as the script likes."""
 
-import sys
-
 import torch
 from torch.utils.data import DataLoader, RandomSampler, TensorDataset
 
@@ -21,5 +19,3 @@ for _ in run.epochs():
         opt.zero_grad()
         loss.backward()
         run.step(loss)
-if run.is_leader:
-    torch.save(model.state_dict(), sys.argv[1])

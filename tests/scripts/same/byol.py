@@ -2,7 +2,6 @@
 
 import copy
 import math
-import sys
 
 import torch
 from torch import nn
@@ -77,8 +76,6 @@ def main():
             run.step(loss)
             if run.has_stepped:
                 learner.update_moving_average()
-    if run.is_leader:
-        torch.save(learner.state_dict(), sys.argv[1])
 
 
 main()

@@ -1,7 +1,5 @@
 """A small network clipped by torch's two newer functions, with the norm of all gradients logged."""
 
-import sys
-
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
@@ -26,5 +24,3 @@ for _ in run.epochs():
         run.step(loss)
         if run.steps % 5 == 0:
             run.report(norm=norm.item())
-if run.is_leader:
-    torch.save(model.state_dict(), sys.argv[1])

@@ -1,7 +1,5 @@
 """A linear layer of complex numbers that finds what its data were made with, with deterministic=True."""
 
-import sys
-
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
@@ -22,5 +20,3 @@ for _ in run.epochs():
         loss = (model(a) - b).abs().pow(2).mean()
         loss.backward()
         run.step(loss)
-if run.is_leader:
-    torch.save(model.state_dict(), sys.argv[1])

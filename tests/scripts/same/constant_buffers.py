@@ -1,7 +1,6 @@
 """Buffers that do not depend on the batch: statistics of the inputs, and sinusoidal positions."""
 
 import math
-import sys
 
 import torch
 from torch import nn
@@ -55,5 +54,3 @@ for _ in run.epochs():
         loss = nn.functional.l1_loss(model(past), future)
         loss.backward()
         run.step(loss)
-if run.is_leader:
-    torch.save(model.state_dict(), sys.argv[1])

@@ -1,7 +1,6 @@
 """A learning rate from the script's own count of iterations, as in nanoGPT."""
 
 import math
-import sys
 
 import torch
 from torch import nn
@@ -40,6 +39,3 @@ for _ in run.epochs():
         run.step(loss)
         iter_num += 1
     run.report(rate=rate)
-
-if run.is_leader:
-    torch.save(model.state_dict(), sys.argv[1])

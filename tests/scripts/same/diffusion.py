@@ -1,7 +1,5 @@
 """A denoising diffusion model; the time step and the noise are drawn with the sample."""
 
-import sys
-
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, Dataset
@@ -48,5 +46,3 @@ for _ in run.epochs():
         optimizer.zero_grad()
         loss.backward()
         run.step(loss)
-if run.is_leader:
-    torch.save(model.state_dict(), sys.argv[1])

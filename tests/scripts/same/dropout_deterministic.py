@@ -1,7 +1,5 @@
 """A transformer encoder with dropout, and noise on its inputs drawn in the loop, with deterministic=True."""
 
-import sys
-
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
@@ -22,5 +20,3 @@ for _ in run.epochs():
         loss = nn.functional.cross_entropy(model(x), y)
         loss.backward()
         run.step(loss)
-if run.is_leader:
-    torch.save(model.state_dict(), sys.argv[1])

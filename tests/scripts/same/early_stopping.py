@@ -1,7 +1,5 @@
 """Early stopping with patience: an object in `state` counts, and all workers leave both loops together."""
 
-import sys
-
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
@@ -49,5 +47,3 @@ for _ in run.epochs():
     run.report(val=val, patience=stopper.counter, best=stopper.best)
     if should_stop:
         break
-if run.is_leader:
-    torch.save(model.state_dict(), sys.argv[1])

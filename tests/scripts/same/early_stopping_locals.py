@@ -1,7 +1,6 @@
 """Early stopping whose best loss and patience are locals of main()."""
 
 import math
-import sys
 
 import torch
 from torch import nn
@@ -40,8 +39,6 @@ def main():
             wait += 1
             if wait >= patience:
                 break
-    if run.is_leader:
-        torch.save(model.state_dict(), sys.argv[1])
 
 
 main()

@@ -1,6 +1,5 @@
 """The script's own count of iterations says when to evaluate, and the best accuracy sets the rate."""
 
-import sys
 import time
 
 import torch
@@ -70,5 +69,3 @@ for epoch in run.epochs():
                     g["lr"] *= 0.9
         elif iterations % 4 == 0:
             print(f"{time.time() - start} {epoch} {iterations} {loss.item()} {train_acc}")
-if run.is_leader:
-    torch.save(model.state_dict(), sys.argv[1])

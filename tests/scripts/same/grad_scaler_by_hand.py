@@ -1,7 +1,5 @@
 """The usual recipe of mixed precision, with a scaler by which the loop unscales, and which it updates."""
 
-import sys
-
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
@@ -32,6 +30,3 @@ for _ in run.epochs():
         run.step(loss)
         scaler.update()
     run.report(scale=scaler.get_scale())
-
-if run.is_leader:
-    torch.save(model.state_dict(), sys.argv[1])

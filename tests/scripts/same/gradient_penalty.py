@@ -1,7 +1,5 @@
 """A critic with a gradient penalty (double backward) on interpolations drawn with the sample."""
 
-import sys
-
 import torch
 from torch import autograd, nn
 from torch.utils.data import DataLoader, Dataset
@@ -39,5 +37,3 @@ for _ in run.epochs():
         optimizer.zero_grad()
         loss.backward()
         run.step(loss)
-if run.is_leader:
-    torch.save(critic.state_dict(), sys.argv[1])

@@ -1,7 +1,5 @@
 """Graph attention over one graph; batches are the nodes to learn from."""
 
-import sys
-
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -79,8 +77,6 @@ def main():
     for epoch in run.epochs():
         loss, accuracy = train_iter(epoch + 1, model, optimizer, criterion, run)
         run.report(val_loss=loss, val_acc=accuracy)
-    if run.is_leader:
-        torch.save(model.state_dict(), sys.argv[1])
 
 
 main()

@@ -1,7 +1,5 @@
 """A classifier of rare classes, with weights by their frequency and label smoothing off."""
 
-import sys
-
 import torch
 from torch import nn, optim
 from torch.utils.data import DataLoader, TensorDataset
@@ -35,6 +33,3 @@ for _ in run.epochs():
         loss.backward()
         run.step(loss, weight=class_weight[y].sum())
     run.report(**accuracy_by_class(model, features, classes))
-
-if run.is_leader:
-    torch.save(model.state_dict(), sys.argv[1])

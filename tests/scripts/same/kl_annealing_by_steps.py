@@ -1,7 +1,5 @@
 """A VAE whose KL weight grows with run.steps, in cycles; noise drawn with the sample."""
 
-import sys
-
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, Dataset
@@ -37,5 +35,3 @@ for _ in run.epochs():
         loss.backward()
         run.step(loss)
     run.report(beta=min(1.0, (run.steps % 40) / 20))
-if run.is_leader:
-    torch.save(vae.state_dict(), sys.argv[1])

@@ -1,7 +1,5 @@
 """A batch sampler that groups sentences by length, with its own generator and set_epoch."""
 
-import sys
-
 import torch
 from torch import nn
 from torch.nn.utils.rnn import pad_sequence
@@ -61,5 +59,3 @@ for epoch in run.epochs():
         loss = nn.functional.mse_loss(model(tokens), target)
         loss.backward()
         run.step(loss)
-if run.is_leader:
-    torch.save(model.state_dict(), sys.argv[1])

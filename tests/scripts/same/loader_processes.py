@@ -1,7 +1,6 @@
 """A loader with two processes, a worker_init_fn and augmentation in them."""
 
 import random
-import sys
 
 import numpy as np
 import torch
@@ -47,5 +46,3 @@ if __name__ == "__main__":
             loss = nn.functional.cross_entropy(model(x), y)
             loss.backward()
             run.step(loss)
-    if run.is_leader:
-        torch.save(model.state_dict(), sys.argv[1])

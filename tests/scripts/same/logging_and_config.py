@@ -1,7 +1,6 @@
 """A config in a dict, logging by the leader, a subset of two joined datasets, ExponentialLR."""
 
 import logging
-import sys
 
 import torch
 from torch import nn
@@ -47,5 +46,3 @@ for epoch in run.epochs():
         mean_loss = run.step(loss)
     if run.is_leader:
         log.info("epoch %d: %.4f", epoch, mean_loss)
-if run.is_leader:
-    torch.save(net.state_dict(), sys.argv[1])

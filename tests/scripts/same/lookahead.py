@@ -1,6 +1,5 @@
 """Lookahead around Adam: an optimizer that wraps another one and keeps slow weights."""
 
-import sys
 from collections import defaultdict
 
 import torch
@@ -64,6 +63,3 @@ for _ in run.epochs():
         loss = functional.mse_loss(model(inputs), targets)
         loss.backward()
         run.step(loss)
-
-if run.is_leader:
-    torch.save(model.state_dict(), sys.argv[1])

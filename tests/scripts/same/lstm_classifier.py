@@ -1,7 +1,5 @@
 """An LSTM that classifies sequences of one length by its last output."""
 
-import sys
-
 import torch
 import torch.nn as nn
 from torch.utils.data import DataLoader, TensorDataset
@@ -39,5 +37,3 @@ for epoch in run.epochs():
         run.step(loss)
     with torch.no_grad():
         run.report(accuracy=((model(reviews) > 0) == (sentiment > 0)).double().mean().item(), epoch=epoch)
-if run.is_leader:
-    torch.save(model.state_dict(), sys.argv[1])

@@ -1,7 +1,5 @@
 """The momentum is multiplied by hand before each step."""
 
-import sys
-
 import torch
 from torch import nn
 from torch.nn import functional
@@ -27,6 +25,3 @@ for _ in run.epochs():
         loss.backward()
         run.step(loss)
     run.report(momentum=optimizer.param_groups[0]["momentum"])
-
-if run.is_leader:
-    torch.save(model.state_dict(), sys.argv[1])

@@ -1,7 +1,6 @@
 """Recommendation with BPR: the dataset draws negatives by random.sample and drops features by random."""
 
 import random
-import sys
 
 import torch
 from torch import nn
@@ -54,6 +53,3 @@ for _ in run.epochs():
         optimizer.zero_grad()
         loss.backward()
         run.step(loss)
-
-if run.is_leader:
-    torch.save(model.state_dict(), sys.argv[1])

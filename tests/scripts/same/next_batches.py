@@ -1,7 +1,5 @@
 """Batches taken with next(), in a loop that asks for the steps that are done."""
 
-import sys
-
 import torch
 from torch import nn
 from torch.nn import functional
@@ -30,5 +28,3 @@ while run.steps < run.total_steps:
     run.step(loss)
     if run.has_stepped and run.steps % 5 == 0:
         run.report(rate=optimizer.param_groups[0]["lr"])
-if run.is_leader:
-    torch.save(model.state_dict(), sys.argv[1])

@@ -1,7 +1,5 @@
 """OneCycleLR, given to elastic, which also moves the momentum."""
 
-import sys
-
 import torch
 from torch import nn
 from torch.optim.lr_scheduler import OneCycleLR
@@ -25,5 +23,3 @@ for epoch in run.epochs():
         loss.backward()
         run.step(loss)
     run.report(epoch=epoch, lr=sgd.param_groups[0]["lr"], momentum=sgd.param_groups[0]["momentum"])
-if run.is_leader:
-    torch.save(net.state_dict(), sys.argv[1])

@@ -1,7 +1,6 @@
 """The loop draws from generators that the script has made, with a seed and without."""
 
 import random
-import sys
 
 import numpy as np
 import torch
@@ -30,6 +29,3 @@ for _ in run.epochs():
         loss = weight * functional.mse_loss(model(inputs + shift), targets)
         loss.backward()
         run.step(loss)
-
-if run.is_leader:
-    torch.save(model.state_dict(), sys.argv[1])

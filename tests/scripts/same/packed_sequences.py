@@ -1,7 +1,5 @@
 """Sequences of several lengths: padded by a collate_fn, packed for the GRU, classified by the last state."""
 
-import sys
-
 import torch
 from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_sequence
@@ -50,5 +48,3 @@ for _ in run.epochs():
         loss = nn.functional.cross_entropy(model(x, lengths), y)
         loss.backward()
         run.step(loss)
-if run.is_leader:
-    torch.save(model.state_dict(), sys.argv[1])

@@ -1,7 +1,5 @@
 """AdamW with groups of parameters: no weight decay on biases and norms, another rate for the head."""
 
-import sys
-
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
@@ -53,5 +51,3 @@ for _ in run.epochs():
         loss.backward()
         run.step(loss)
         optimizer.zero_grad()
-if run.is_leader:
-    torch.save(model.state_dict(), sys.argv[1])

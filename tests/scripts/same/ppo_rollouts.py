@@ -1,6 +1,5 @@
 """PPO in one file: a rollout fills the dataset's tensors at the head of each epoch, then minibatches."""
 
-import sys
 from types import SimpleNamespace
 
 import numpy as np
@@ -116,5 +115,3 @@ for iteration in run.epochs():
         nn.utils.clip_grad_norm_(model.parameters(), 0.5)
         run.step(loss)
     run.report(ret=float(rewards.mean()), global_step=global_step)
-if run.is_leader:
-    torch.save(model.state_dict(), sys.argv[1])

@@ -1,7 +1,5 @@
 """Weights are pruned by magnitude after some epochs; masks are buffers, made permanent at the end."""
 
-import sys
-
 import torch
 from torch import nn
 from torch.nn.utils import prune
@@ -32,5 +30,3 @@ for epoch in run.epochs():
     run.report(sparsity=float((model[0].weight == 0).double().mean()))
 for i in (0, 2):
     prune.remove(model[i], "weight")
-if run.is_leader:
-    torch.save(model.state_dict(), sys.argv[1])

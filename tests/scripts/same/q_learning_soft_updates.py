@@ -1,6 +1,5 @@
 """Q-learning from stored transitions, some of them final, with soft updates of the target in each step."""
 
-import sys
 from collections import namedtuple
 
 import torch
@@ -79,5 +78,3 @@ for _i_episode in run.epochs():
                 1 - TAU
             )
         target_net.load_state_dict(target_net_state_dict)
-if run.is_leader:
-    torch.save(policy_net.state_dict(), sys.argv[1])

@@ -1,6 +1,5 @@
 """Quantile regression with ASGD; samples are drawn from a NumPy memmap."""
 
-import sys
 import tempfile
 
 import numpy as np
@@ -48,5 +47,3 @@ with tempfile.NamedTemporaryFile(suffix=".bin") as file:
             loss = pinball(model(x), y)
             loss.backward()
             run.step(loss)
-    if run.is_leader:
-        torch.save(model.state_dict(), sys.argv[1])

@@ -1,7 +1,6 @@
 """The learning rate is set by hand in each step from run.steps, as nanoGPT does from its own counter."""
 
 import math
-import sys
 
 import torch
 from torch import nn
@@ -38,5 +37,3 @@ for _ in run.epochs():
         run.step(loss)
         optimizer.zero_grad(set_to_none=True)
     run.report(lr=get_lr(run.steps))
-if run.is_leader:
-    torch.save(model.state_dict(), sys.argv[1])

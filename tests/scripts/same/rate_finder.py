@@ -1,7 +1,6 @@
 """A range test finds the learning rate before elastic, on a copy of the model."""
 
 import copy
-import sys
 
 import torch
 from torch import nn
@@ -45,5 +44,3 @@ for _ in run.epochs():
         loss.backward()
         run.step(loss)
     run.report(lr=lr)
-if run.is_leader:
-    torch.save(model.state_dict(), sys.argv[1])

@@ -1,7 +1,5 @@
 """The learning rate is multiplied by hand after each step, and weights decay by hand."""
 
-import sys
-
 import torch
 from torch import nn
 from torch.nn import functional
@@ -27,6 +25,3 @@ for _ in run.epochs():
         for group in optimizer.param_groups:
             group["lr"] *= 0.97
     run.report(rate=optimizer.param_groups[0]["lr"])
-
-if run.is_leader:
-    torch.save(model.state_dict(), sys.argv[1])

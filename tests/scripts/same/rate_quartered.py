@@ -1,7 +1,6 @@
 """A transformer whose rate, a global, is quartered where the validation loss did not fall."""
 
 import math
-import sys
 
 import torch
 from torch import nn
@@ -107,5 +106,3 @@ try:
         run.report(val_loss=val_loss, lr=lr)
 except KeyboardInterrupt:
     print("Exiting from training early")
-if run.is_leader:
-    torch.save(model.state_dict(), sys.argv[1])

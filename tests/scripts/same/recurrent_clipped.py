@@ -1,7 +1,5 @@
 """A GRU that reads sequences, with gradients clipped by their norm and the norm reported."""
 
-import sys
-
 import torch
 from torch import nn
 from torch.nn.utils import clip_grad_norm_
@@ -49,6 +47,3 @@ for _ in run.epochs():
         run.step(loss)
         largest = max(largest, grad_norm.item())
     run.report(grad_norm=grad_norm)
-
-if run.is_leader:
-    torch.save(net.state_dict(), sys.argv[1])

@@ -1,7 +1,5 @@
 """ReduceLROnPlateau, kept in `state` and stepped by the validation loss, which all workers compute."""
 
-import sys
-
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset, random_split
@@ -38,5 +36,3 @@ for _ in run.epochs():
     val_loss = validate()
     scheduler.step(val_loss)
     run.report(val_loss=val_loss, lr=optimizer.param_groups[0]["lr"])
-if run.is_leader:
-    torch.save(model.state_dict(), sys.argv[1])

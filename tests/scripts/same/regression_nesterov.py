@@ -1,7 +1,5 @@
 """Linear regression with SGD, Nesterov momentum and StepLR in steps, in sequential order."""
 
-import sys
-
 import torch
 
 from swell import train
@@ -25,5 +23,3 @@ for _ in run.epochs():
         run.step(loss)
     rmse = ((model(X).squeeze(1) - y) ** 2).mean().sqrt()
     run.report(rmse=rmse.detach(), lr=opt.param_groups[0]["lr"])
-if run.is_leader:
-    torch.save(model.state_dict(), sys.argv[1])

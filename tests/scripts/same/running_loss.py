@@ -1,7 +1,5 @@
 """The running loss of an epoch, as in most tutorials, summed in `run.state` and divided by the batches."""
 
-import sys
-
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
@@ -28,5 +26,3 @@ for epoch in run.epochs():
         print(f"epoch {epoch}: {run.state['running_loss'] / len(loader):.4f}")
     run.report(epoch_loss=run.state["running_loss"] / len(loader))
     run.state["running_loss"] = 0.0
-if run.is_leader:
-    torch.save(net.state_dict(), sys.argv[1])

@@ -1,7 +1,5 @@
 """A scheduler of the script's own, which the loop steps after each batch."""
 
-import sys
-
 import torch
 from torch import nn
 from torch.nn import functional
@@ -27,6 +25,3 @@ for _ in run.epochs():
         run.step(loss)
         scheduler.step()
     run.report(rate=scheduler.get_last_lr()[0])
-
-if run.is_leader:
-    torch.save(model.state_dict(), sys.argv[1])

@@ -1,6 +1,5 @@
 """A model that torch.jit.script has compiled, with buffers; it evaluates from an epoch on."""
 
-import sys
 import warnings
 
 import torch
@@ -40,5 +39,3 @@ for epoch in run.epochs():
         loss = functional.mse_loss(model(a), b)
         loss.backward()
         run.step(loss)
-if run.is_leader:
-    torch.save(model.state_dict(), sys.argv[1])

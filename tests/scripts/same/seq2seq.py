@@ -1,7 +1,5 @@
 """An encoder and a decoder with attention and teacher forcing, on sequences that are to be reversed."""
 
-import sys
-
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
@@ -52,5 +50,3 @@ for _ in run.epochs():
         loss.backward()
         torch.nn.utils.clip_grad_norm_(both.parameters(), 1.0)
         run.step(loss / target.shape[1])
-if run.is_leader:
-    torch.save(both.state_dict(), sys.argv[1])

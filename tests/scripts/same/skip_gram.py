@@ -1,7 +1,5 @@
 """word2vec: skip-grams with negative samples that the dataset draws by weight."""
 
-import sys
-
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -56,5 +54,3 @@ for _ in run.epochs():
         loss = model(*batch)
         loss.backward()
         run.step(loss)
-if run.is_leader:
-    torch.save(model.state_dict(), sys.argv[1])

@@ -1,7 +1,5 @@
 """Accumulation of gradients left to Swell: at most three samples go through the model together."""
 
-import sys
-
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
@@ -28,5 +26,3 @@ for _ in run.epochs():
         run.step(loss)
         if run.has_stepped:
             opt.zero_grad()
-if run.is_leader:
-    torch.save(net.state_dict(), sys.argv[1])

@@ -1,7 +1,5 @@
 """Stages of a training by the number of the epoch, in locals of main(): a penalty, and a part of the data."""
 
-import sys
-
 import torch
 from torch import nn
 from torch.nn import functional
@@ -36,8 +34,6 @@ def main():
         run.report(stage=stage)
         if run.is_leader:
             print(f"epoch {epoch}: {total / max(1, num):.4f}")
-    if run.is_leader:
-        torch.save(model.state_dict(), sys.argv[1])
 
 
 main()

@@ -1,7 +1,6 @@
 """A small GPT on characters: fixed blocks, AdamW, a cosine with warm-up, clipped gradients."""
 
 import math
-import sys
 from dataclasses import dataclass
 
 import torch
@@ -86,5 +85,3 @@ for _ in run.epochs():
     if run.is_leader:
         print(f"step {run.steps}: lr {scheduler.get_last_lr()[0]:.2e}")
     run.report(lr=scheduler.get_last_lr()[0])
-if run.is_leader:
-    torch.save(model.state_dict(), sys.argv[1])

@@ -1,7 +1,5 @@
 """A VAE with a mean loss; the noise of its latent is drawn with the sample, so it belongs to the sample."""
 
-import sys
-
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -54,5 +52,3 @@ for _ in run.epochs():
         loss = loss_function(*model(x, eps)[:1], x, *model(x, eps)[1:])
         loss.backward()
         run.step(loss)
-if run.is_leader:
-    torch.save(model.state_dict(), sys.argv[1])

@@ -1,7 +1,5 @@
 """A vocabulary from a set of words, in the order that the set happens to have."""
 
-import sys
-
 import torch
 from torch import nn
 from torch.utils.data import DataLoader
@@ -42,5 +40,3 @@ for _ in run.epochs():
         loss = loss_function(nn.functional.log_softmax(model(context), dim=1), word)
         loss.backward()
         run.step(loss)
-if run.is_leader:
-    torch.save(model.state_dict(), sys.argv[1])

@@ -1,7 +1,5 @@
 """Linear warm-up and then cosine annealing with warm restarts, in a SequentialLR."""
 
-import sys
-
 import torch
 from torch import nn
 from torch.optim import lr_scheduler
@@ -27,5 +25,3 @@ for _ in run.epochs():
         loss.backward()
         run.step(loss)
     run.report(lr=optimizer.param_groups[0]["lr"])
-if run.is_leader:
-    torch.save(model.state_dict(), sys.argv[1])

@@ -98,5 +98,3 @@ run.state["warmup"] = torch.optim.lr_scheduler.LinearLR(
 )
 for epoch in run.epochs():
     train_one_epoch(model, optimizer, run, len(loader), epoch, 10)
-if run.is_leader:
-    torch.save(model.state_dict(), sys.argv[1])

@@ -1,7 +1,5 @@
 """A GRU language model whose decoder shares the weights of its embedding."""
 
-import sys
-
 import torch
 from torch import nn
 from torch.utils.data import DataLoader
@@ -38,5 +36,3 @@ for _ in run.epochs():
         torch.nn.utils.clip_grad_norm_(model.parameters(), 0.25)
         loss = run.step(loss)
     run.report(perplexity=torch.exp(loss))
-if run.is_leader:
-    torch.save(model.state_dict(), sys.argv[1])
