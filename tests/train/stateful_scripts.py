@@ -1,4 +1,7 @@
-"""Training scripts that count something of their own: by name, the loop that each has."""
+"""Training scripts that count something of their own: by name, the loop that each has.
+
+More of these, in the idioms of the wild, are in `tests/scripts`.
+"""
 
 from __future__ import annotations
 
@@ -51,27 +54,6 @@ if run.is_leader:
 
 #: State that is given, or is taken over.
 KEPT = {
-    "rate by run.state": """
-run = train.elastic(model, optimizer, loader, epochs=5)
-run.state["count"] = 0
-for epoch in run.epochs():
-    for a, b in run.batches():
-        set_rate(run.state["count"])
-        run.state["count"] += 1
-        fit_batch(run, a, b)
-""",
-    "weight by run.state": """
-def fit():
-    run = train.elastic(model, optimizer, loader, epochs=5)
-    run.state.setdefault("beta", 0.1)
-    for epoch in run.epochs():
-        for a, b in run.batches():
-            fit_batch(run, a, b, run.state["beta"])
-            run.state["beta"] = min(1.0, run.state["beta"] + 0.05)
-    return run
-
-run = fit()
-""",
     "rate by epochs without progress": """
 run = train.elastic(model, optimizer, loader, epochs=5)
 state = run.state
@@ -84,40 +66,12 @@ for epoch in run.epochs():
         state["cuts"] = state.get("cuts", 0) + 1
     set_rate(state.get("cuts", 0))
 """,
-    "a teacher in run.state": """
-run = train.elastic(model, optimizer, loader, epochs=5)
-teacher = run.state.setdefault("teacher", copy.deepcopy(model))
-for epoch in run.epochs():
-    for a, b in run.batches():
-        fit_batch(run, a, b + 0.5 * teacher(a).detach())
-        with torch.no_grad():
-            for own, other in zip(teacher.parameters(), model.parameters()):
-                own.data.mul_(0.9).add_(other.data, alpha=0.1)
-""",
     "a generator in run.state": """
 run = train.elastic(model, optimizer, loader, epochs=5)
 numbers = run.state.setdefault("numbers", np.random.default_rng(3))
 for epoch in run.epochs():
     for a, b in run.batches():
         fit_batch(run, a, b, 1 + numbers.random())
-""",
-    "a copy of the model that a global holds later": """
-run = train.elastic(model, optimizer, loader, epochs=5)
-kept = None
-for epoch in run.epochs():
-    for a, b in run.batches():
-        fit_batch(run, a, b if kept is None else b + 0.5 * kept(a).detach())
-        if kept is None and run.has_stepped:
-            kept = copy.deepcopy(model)
-""",
-    "rate by a global": """
-run = train.elastic(model, optimizer, loader, epochs=5)
-count = 0
-for epoch in run.epochs():
-    for a, b in run.batches():
-        set_rate(count)
-        count += 1
-        fit_batch(run, a, b)
 """,
     "rate by a global of a function": """
 count = 0
@@ -163,16 +117,6 @@ for epoch in run.epochs():
         fit_batch(run, a, b, model.temperature)
         model.temperature *= 0.9
 """,
-    "a teacher in a global": """
-teacher = copy.deepcopy(model)
-run = train.elastic(model, optimizer, loader, epochs=5)
-for epoch in run.epochs():
-    for a, b in run.batches():
-        fit_batch(run, a, b + 0.5 * teacher(a).detach())
-        with torch.no_grad():
-            for own, other in zip(teacher.parameters(), model.parameters()):
-                own.data.mul_(0.9).add_(other.data, alpha=0.1)
-""",
     "shadow weights in a dict of a local": """
 def fit():
     run = train.elastic(model, optimizer, loader, epochs=5)
@@ -186,18 +130,6 @@ def fit():
 
 run = fit()
 """,
-    "a local list that is replaced": """
-def fit():
-    run = train.elastic(model, optimizer, loader, epochs=5)
-    recent = []
-    for epoch in run.epochs():
-        for a, b in run.batches():
-            recent = [*recent, len(recent) + 1.0][-30:]
-            fit_batch(run, a, b, 1 / len(recent))
-    return run
-
-run = fit()
-""",
     "a running baseline in a global tensor": """
 baseline = torch.zeros(())
 run = train.elastic(model, optimizer, loader, epochs=5)
@@ -205,50 +137,6 @@ for epoch in run.epochs():
     for a, b in run.batches():
         mean = fit_batch(run, a, b, 1 / (1 + baseline))
         baseline = 0.9 * baseline + 0.1 * mean
-""",
-    "generators of the script's own": """
-numbers, others = random.Random(3), np.random.RandomState(3)
-run = train.elastic(model, optimizer, loader, epochs=5)
-for epoch in run.epochs():
-    for a, b in run.batches():
-        fit_batch(run, a, b, 1 + numbers.random() + others.rand())
-""",
-    "a scheduler that the script steps": """
-scheduler = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.95)
-run = train.elastic(model, optimizer, loader, epochs=5)
-for epoch in run.epochs():
-    for a, b in run.batches():
-        fit_batch(run, a, b)
-        if run.has_stepped:
-            scheduler.step()
-""",
-    "a local counter": """
-def fit():
-    run = train.elastic(model, optimizer, loader, epochs=5)
-    count = 0
-    total = 0.0
-    for epoch in run.epochs():
-        for a, b in run.batches():
-            set_rate(count)
-            total += float(fit_batch(run, a, b))
-            count += 1
-    return run
-
-run = fit()
-""",
-    "a loss weight in a local": """
-def fit():
-    run = train.elastic(model, optimizer, loader, epochs=5)
-    beta = 0.1
-    started = time.time()
-    for epoch in run.epochs():
-        for a, b in run.batches():
-            loss = fit_batch(run, a, b, beta)
-            beta = min(1.0, beta + 0.05)
-        started = time.time()
-    return run
-
-run = fit()
 """,
     "a count of epochs in a local": """
 def fit():
@@ -574,12 +462,6 @@ for epoch in run.epochs():
 
 #: Nothing to find.
 RIGHT = {
-    "plain": """
-run = train.elastic(model, optimizer, loader, epochs=5)
-for epoch in run.epochs():
-    for a, b in run.batches():
-        fit_batch(run, a, b)
-""",
     "a stream that goes on from where it is": """
 class Rows(torch.utils.data.IterableDataset):
     place = 0
@@ -603,25 +485,6 @@ run = train.elastic(model, optimizer, DataLoader(Rows(), batch_size=6), epochs=5
 for epoch in run.epochs():
     for a, b in run.batches():
         fit_batch(run, a, b)
-""",
-    "in a function, with totals": """
-def main():
-    run = train.elastic(model, optimizer, loader, epochs=5)
-    best, history = math.inf, []
-    for epoch in run.epochs():
-        total, num, correct = 0.0, 0, 0
-        for i, (a, b) in enumerate(run.batches()):
-            loss = fit_batch(run, a, b)
-            total += float(loss) * len(a)
-            num += len(a)
-            if i % 2 == 0:
-                print(f"{epoch} {i} {total / num}")
-        history.append(total / num)
-        if history[-1] < best:
-            best = history[-1]
-    return run
-
-run = main()
 """,
     "times": """
 run = train.elastic(model, optimizer, loader, epochs=5)
@@ -648,69 +511,6 @@ for epoch in run.epochs():
     bar = Bar(run.batches())
     for a, b in bar:
         bar.text = str(float(fit_batch(run, a, b)))
-""",
-    "rate by run.steps": """
-run = train.elastic(model, optimizer, loader, epochs=5)
-for epoch in run.epochs():
-    for a, b in run.batches():
-        set_rate(run.steps)
-        fit_batch(run, a, b)
-""",
-    "weight by run.progress": """
-run = train.elastic(model, optimizer, loader, epochs=5)
-for epoch in run.epochs():
-    for a, b in run.batches():
-        fit_batch(run, a, b, 0.1 + run.progress)
-""",
-    "a scheduler and an average": """
-scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 10)
-average = torch.optim.swa_utils.AveragedModel(model)
-run = train.elastic(model, optimizer, loader, epochs=5, scheduler=scheduler, state={"average": average})
-for epoch in run.epochs():
-    model.train()
-    for a, b in run.batches():
-        fit_batch(run, a, b)
-        if run.has_stepped:
-            average.update_parameters(model)
-    model.eval()
-""",
-    "dropout and augmentation": """
-model.insert(2, nn.Dropout(0.3))
-run = train.elastic(model, optimizer, loader, epochs=5)
-for epoch in run.epochs():
-    for a, b in run.batches():
-        fit_batch(run, a + 0.1 * torch.randn_like(a), b, 1 + random.random())
-""",
-    "plateau": """
-scheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, patience=0)
-run = train.elastic(model, optimizer, loader, epochs=5, state={"plateau": scheduler})
-for epoch in run.epochs():
-    for a, b in run.batches():
-        fit_batch(run, a, b)
-    with torch.no_grad():
-        scheduler.step(float(F.mse_loss(model(x), y)))
-""",
-    "callbacks": """
-class Log:
-    def __init__(self):
-        self.lines, self.num = [], 0
-    def note(self, loss):
-        self.num += 1
-        self.lines.append(f"{self.num} {loss}")
-
-class Trainer:
-    def __init__(self, callbacks):
-        self.callbacks, self.global_step = callbacks, 0
-    def fit(self, run):
-        for epoch in run.epochs():
-            for a, b in run.batches():
-                loss = fit_batch(run, a, b)
-                self.global_step += 1
-                for callback in self.callbacks:
-                    callback.note(float(loss))
-
-run = train.elastic(model, optimizer, loader, epochs=5)
-Trainer([Log()]).fit(run)
 """,
 }
 
