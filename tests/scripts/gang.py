@@ -1,7 +1,7 @@
 """Run one training script at any size, through resizes, kills and resumes, and read what it has learnt.
 
-A script trains in float64 with batches of `BATCH`, and knows nothing of these tests. What it has learnt is
-the model of its last checkpoint, or what it saves at the path that is its argument.
+A script has batches of `BATCH`, and knows nothing of these tests, which have it compute in float64. What it
+has learnt is the model of its last checkpoint, or what it saves at the path that is its argument.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
-from tests.train.fake_agent import LIMIT_S, STEPS_ALLOWED, UNLIMITED, FakeAgent
+from tests.train.fake_agent import IN_DOUBLE, LIMIT_S, STEPS_ALLOWED, UNLIMITED, FakeAgent
 
 from swell.train.state.checkpoint import load_checkpoint
 from swell.wire import messages
@@ -23,6 +23,13 @@ BATCH, NUM_STEPS = 12, 80
 Said = TypeVar("Said", messages.Joined, messages.Broken, messages.Left)
 #: Largest difference of two numbers that ought to be the same, in float64: rounding in another order.
 TOLERANCE = 1e-9
+
+
+def agent_in(folder: Path, **fields: Any) -> FakeAgent:
+    """An agent of scripts that compute in float64."""
+    agent = FakeAgent(folder, global_batch=BATCH, **fields)
+    agent.environ[IN_DOUBLE] = "1"
+    return agent
 
 
 @dataclass
@@ -60,9 +67,7 @@ class Gang:
     generation: int = 0
 
     def __post_init__(self) -> None:
-        self.agent = FakeAgent(
-            self.folder, global_batch=BATCH, total_steps=NUM_STEPS, checkpoint_interval_s=3600.0
-        )
+        self.agent = agent_in(self.folder, total_steps=NUM_STEPS, checkpoint_interval_s=3600.0)
         self.allow_more(0)
         self.agent.environ[STEPS_ALLOWED] = str(self.folder / "allowed")
 

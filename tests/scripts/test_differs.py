@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.scripts.gang import BATCH, marked_line
+from tests.scripts.gang import agent_in, marked_line
 from tests.scripts.test_scripts import SAME
-from tests.train.fake_agent import FakeAgent
 
 from swell.wire import messages
 from swell.wire.findings import ScriptFinding
@@ -16,9 +15,7 @@ DIFFERS = sorted((Path(__file__).parent / "differs").glob("*.py"))
 
 
 def findings_that_hold(script: Path, folder: Path) -> list[ScriptFinding]:
-    agent = FakeAgent(
-        folder, mode="profile", global_batch=BATCH, total_steps=None, compares=True, resumes=True
-    )
+    agent = agent_in(folder, mode="profile", total_steps=None, compares=True, resumes=True)
     try:
         agent.start(0, script, str(folder / "final.pt"))
         agent.exit_status(0)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.scripts.gang import BATCH, NUM_STEPS, marked_line
-from tests.train.fake_agent import FakeAgent, until
+from tests.scripts.gang import NUM_STEPS, agent_in, marked_line
+from tests.train.fake_agent import until
 
 from swell.wire import messages
 
@@ -17,7 +17,7 @@ REFUSED = sorted((Path(__file__).parent / "refused").glob("*.py"))
 @pytest.mark.parametrize("script", REFUSED, ids=lambda script: script.stem)
 def test_a_script_that_cannot_be_right_names_the_line_and_the_change(script: Path, tmp_path: Path) -> None:
     number, text = marked_line(script, "refused")
-    agent = FakeAgent(tmp_path / "gang", global_batch=BATCH, total_steps=NUM_STEPS)
+    agent = agent_in(tmp_path / "gang", total_steps=NUM_STEPS)
 
     def has_failed() -> bool:
         return bool(agent.all_said(messages.Failed))

@@ -38,6 +38,8 @@ if DEVICE != "cpu":
 LIMIT_S = 30.0 if DEVICE == "cpu" else 90.0  #: workers that share a GPU take turns
 #: Names a file in the environment of a worker: how many steps its job may make.
 STEPS_ALLOWED = "TEST_STEPS_ALLOWED"
+#: In the environment of a worker: its script computes in float64, where rounding is told from differences.
+IN_DOUBLE = "TEST_IN_DOUBLE"
 #: That a job may make beyond those that a test which waits has been told of.
 STEPS_AHEAD = 2
 #: Between two of its steps while a group forms, at first and later.
@@ -88,6 +90,8 @@ def _work(entry: str, args: tuple[str, ...], log: str, env: dict[str, str], fold
     os.dup2(handle, 2)
     os.environ.update(env)
     os.chdir(folder or os.curdir)
+    if IN_DOUBLE in env:
+        torch.set_default_dtype(torch.float64)
     if STEPS_ALLOWED in env:
         _hold(Path(env[STEPS_ALLOWED]))
     run_entry(entry, args)

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 import torch
-from tests.train.fake_agent import FakeAgent
 from torch import nn
 from torch.optim import SGD
 from torch.optim.lr_scheduler import StepLR
@@ -21,7 +20,6 @@ from swell.train.collective.gradients import LoopError
 from swell.train.data.sample_schedule import Share
 from swell.train.runtime.run import Run
 from swell.train.state.checkpoint import Checkpoints
-from swell.wire import messages
 
 
 class Problem:
@@ -333,35 +331,3 @@ def test_an_optimizer_that_is_made_in_mid_run_is_refused_with_its_line() -> None
 def test_an_optimizer_that_is_given_or_thrown_away_is_none_of_the_loops() -> None:
     assert train_with_another(Problem(), is_given=True, is_kept=True).steps == 8
     assert train_with_another(Problem(), is_given=False, is_kept=False).steps == 8
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("script", ["gan_two_optimizers", "actor_critic_backward_first"])
-def test_a_trial_run_compares_sizes_between_two_steps_of_one_batch(script: str, tmp_path: Path) -> None:
-    """What the comparison puts back does not break the graph that the second step goes through."""
-    fields: dict[str, Any] = {
-        "mode": "profile",
-        "local_batches": (6, 12),
-        "global_batch": 12,
-        "compares": True,
-    }
-    agent = FakeAgent(tmp_path / "agent", **fields)
-    try:
-        path = Path(__file__).parents[1] / "scripts" / "same" / f"{script}.py"
-        agent.start(0, path, str(tmp_path / "final.pt"))
-        agent.wait(0, messages.Profiled, lambda told: not told.goes_on)
-        assert not agent.all_said(messages.Failed), agent.logs()
-    finally:
-        agent.close()
-
-
-def test_an_epoch_that_is_left_and_would_come_again_is_refused() -> None:
-    problem = Problem()
-    run = problem.begin()
-    with pytest.raises(LoopError, match="was left before its last batch"):
-        for _ in run.epochs():
-            for number, (x,) in enumerate(run.batches()):
-                problem.step_d(run, x)
-                problem.step_g(run, x)
-                if number == 1:
-                    break

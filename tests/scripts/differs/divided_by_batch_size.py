@@ -6,7 +6,6 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from swell import train
 
-torch.set_default_dtype(torch.float64)
 torch.manual_seed(0)
 BATCH_SIZE = 12
 x, y = torch.randn(60, 5), torch.randint(0, 3, (60,))

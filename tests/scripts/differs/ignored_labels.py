@@ -6,7 +6,6 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from swell import train
 
-torch.set_default_dtype(torch.float64)
 torch.manual_seed(0)
 x = torch.randint(0, 9, (60, 7))
 lengths = torch.randint(2, 8, (60, 1))

@@ -11,7 +11,6 @@ from torch.utils.data.distributed import DistributedSampler
 
 from swell import train as swell_train
 
-torch.set_default_dtype(torch.float64)
 torch.manual_seed(13)
 
 

@@ -7,7 +7,6 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from swell import train
 
-torch.set_default_dtype(torch.float64)
 torch.manual_seed(0)
 dist.init_process_group("gloo", rank=0, world_size=1, store=dist.HashStore())
 x, y = torch.randn(60, 5), torch.randint(0, 3, (60,))

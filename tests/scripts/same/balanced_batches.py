@@ -22,7 +22,6 @@ class BalancedBatchSampler(BatchSampler):
         return self.n_batches
 
 
-torch.set_default_dtype(torch.float64)
 torch.manual_seed(11)
 labels = torch.arange(72) % 3
 features = torch.randn(72, 4) + labels.unsqueeze(1)

@@ -10,7 +10,6 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from swell import train as swell_train
 
-torch.set_default_dtype(torch.float64)
 torch.manual_seed(3)
 x = torch.randn(96, 6)
 y = (x[:, 0] + 0.8 * torch.randn(96) > 0).long()

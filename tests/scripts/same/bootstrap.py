@@ -5,7 +5,6 @@ from torch.utils.data import DataLoader, RandomSampler, TensorDataset
 
 from swell import train
 
-torch.set_default_dtype(torch.float64)
 torch.manual_seed(5)
 X = torch.randn(40, 3)
 data = TensorDataset(X, X.sin().sum(1))

@@ -6,7 +6,6 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from swell import train
 
-torch.set_default_dtype(torch.float64)
 torch.manual_seed(4)
 x = torch.randn(60, 3)
 target = (x**2).sum(1, keepdim=True)

@@ -8,7 +8,6 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from swell import train
 
-torch.set_default_dtype(torch.float64)
 torch.manual_seed(89)
 model = nn.Sequential(nn.Linear(6, 12), nn.GELU(), nn.Linear(12, 2))
 compiled = torch.compile(model, backend="eager", dynamic=True)

@@ -7,7 +7,6 @@ from torch.utils.data import DataLoader, Dataset
 from swell import train
 
 T = 20
-torch.set_default_dtype(torch.float64)
 betas = torch.linspace(1e-4, 0.2, T)
 alphas_bar = torch.cumprod(1 - betas, 0)
 

@@ -7,7 +7,6 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from swell import train
 
-torch.set_default_dtype(torch.float64)
 torch.manual_seed(61)
 x = torch.randn(84, 6)
 y = (x @ torch.randn(6, 3)).argmax(1)

@@ -11,7 +11,6 @@ from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
 from swell import train
 
-torch.set_default_dtype(torch.float64)
 ddp = int(os.environ.get("RANK", -1)) != -1
 if ddp:
     dist.init_process_group("gloo")

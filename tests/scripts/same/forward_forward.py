@@ -8,7 +8,6 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from swell import train as swell_train
 
-torch.set_default_dtype(torch.float64)
 torch.manual_seed(13)
 
 

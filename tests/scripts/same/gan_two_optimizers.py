@@ -8,7 +8,6 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from swell import train
 
-torch.set_default_dtype(torch.float64)
 torch.manual_seed(21)
 real = torch.randn(75, 4) * 0.5 + 1.0
 noise = torch.randn(75, 3)

@@ -31,7 +31,6 @@ class Deep(nn.Module):
         return self.head(x)
 
 
-torch.set_default_dtype(torch.float64)
 torch.manual_seed(19)
 model = Deep()
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)

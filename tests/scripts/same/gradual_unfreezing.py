@@ -6,7 +6,6 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from swell import train
 
-torch.set_default_dtype(torch.float64)
 torch.manual_seed(3)
 x = torch.randn(60, 10)
 y = (x[:, :5].sum(1) > x[:, 5:].sum(1)).long()

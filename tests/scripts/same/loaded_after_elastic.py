@@ -7,7 +7,6 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from swell import train
 
-torch.set_default_dtype(torch.float64)
 torch.manual_seed(43)
 x = torch.randn(60, 6)
 loader = DataLoader(TensorDataset(x, x.sum(1, keepdim=True)), 12, shuffle=True)

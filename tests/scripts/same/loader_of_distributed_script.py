@@ -9,7 +9,6 @@ from torch.utils.data.distributed import DistributedSampler
 
 from swell import train
 
-torch.set_default_dtype(torch.float64)
 torch.manual_seed(int(os.environ.get("SEED", "42")))
 dataset = TensorDataset(torch.randn(75, 8), torch.randint(0, 4, (75,)))
 sampler = DistributedSampler(dataset, num_replicas=4, rank=0, shuffle=True, seed=7)

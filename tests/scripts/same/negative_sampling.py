@@ -9,7 +9,6 @@ from torch.utils.data import DataLoader, Dataset
 
 from swell import train
 
-torch.set_default_dtype(torch.float64)
 torch.manual_seed(8)
 random.seed(8)
 

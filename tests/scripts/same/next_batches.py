@@ -7,7 +7,6 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from swell import train
 
-torch.set_default_dtype(torch.float64)
 torch.manual_seed(3)
 x = torch.randn(60, 6)
 loader = DataLoader(TensorDataset(x, torch.sin(x.sum(1, keepdim=True))), batch_size=12, shuffle=True)

@@ -14,7 +14,6 @@ from torch.utils.data import DataLoader, Dataset, RandomSampler
 
 from swell import train
 
-torch.set_default_dtype(torch.float64)
 out_dir = os.path.join(os.path.dirname(sys.argv[1]), "out")
 eval_interval, eval_iters, log_interval = 10, 3, 1
 init_from = "resume" if os.path.exists(os.path.join(out_dir, "ckpt.pt")) else "scratch"

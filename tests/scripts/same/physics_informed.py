@@ -5,7 +5,6 @@ from torch import nn
 
 from swell import train
 
-torch.set_default_dtype(torch.float64)
 torch.manual_seed(109)
 u = nn.Sequential(nn.Linear(1, 16), nn.Tanh(), nn.Linear(16, 16), nn.Tanh(), nn.Linear(16, 1))
 collocation = torch.linspace(0, 1, 72).unsqueeze(1)

@@ -29,7 +29,6 @@ def pinball(predicted, actual):
     return torch.maximum(QUANTILES * error, (QUANTILES - 1) * error).mean()
 
 
-torch.set_default_dtype(torch.float64)
 torch.manual_seed(149)
 with tempfile.NamedTemporaryFile(suffix=".bin") as file:
     rng = np.random.default_rng(0)

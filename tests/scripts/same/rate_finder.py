@@ -8,7 +8,6 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from swell import train
 
-torch.set_default_dtype(torch.float64)
 torch.manual_seed(47)
 x = torch.randn(72, 4)
 dataset = TensorDataset(x, torch.tanh(x.sum(1, keepdim=True)))

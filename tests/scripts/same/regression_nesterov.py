@@ -4,7 +4,6 @@ import torch
 
 from swell import train
 
-torch.set_default_dtype(torch.float64)
 g = torch.Generator().manual_seed(5)
 X = torch.randn(100, 4, generator=g)
 w_true = torch.tensor([1.0, -2.0, 3.0, 0.5])

@@ -30,7 +30,6 @@ class Decoder(nn.Module):
         return self.out(hidden), hidden
 
 
-torch.set_default_dtype(torch.float64)
 torch.manual_seed(137)
 src = torch.randint(0, 9, (60, 4))
 encoder, decoder = Encoder(), Decoder()

@@ -9,7 +9,6 @@ from torch.utils.data import DataLoader, Dataset
 
 from swell import train
 
-torch.set_default_dtype(torch.float64)
 files = [f"sample_{i:03}.txt" for i in range(90)]
 random.shuffle(files)
 train_files, val_files = files[:72], files[72:]

@@ -42,7 +42,6 @@ class Word2Vec(nn.Module):
         return -(positive + negative).mean()
 
 
-torch.set_default_dtype(torch.float64)
 torch.manual_seed(113)
 model = Word2Vec()
 optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)

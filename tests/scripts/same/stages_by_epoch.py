@@ -7,8 +7,6 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from swell import train
 
-torch.set_default_dtype(torch.float64)
-
 
 def main():
     torch.manual_seed(6)

@@ -7,7 +7,6 @@ from torch.utils.data import DataLoader, Dataset
 
 from swell import train
 
-torch.set_default_dtype(torch.float64)
 torch.manual_seed(0)
 x = torch.randn(60, 6)
 

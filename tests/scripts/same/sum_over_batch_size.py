@@ -8,7 +8,6 @@ from torch.utils.data import DataLoader, TensorDataset
 from swell import train
 
 BATCH_SIZE = 12
-torch.set_default_dtype(torch.float64)
 torch.manual_seed(9)
 inputs = torch.rand(65, 4)
 outputs = torch.sin(3 * inputs).sum(dim=1, keepdim=True)

@@ -7,7 +7,6 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from swell import train
 
-torch.set_default_dtype(torch.float64)
 np.random.seed(0)
 rows = [
     {

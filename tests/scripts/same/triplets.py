@@ -8,7 +8,6 @@ from torch.utils.data import DataLoader, Dataset
 
 from swell import train
 
-torch.set_default_dtype(torch.float64)
 torch.manual_seed(0)
 FEATURES = torch.randn(60, 8)
 CLASSES = torch.arange(60) % 4

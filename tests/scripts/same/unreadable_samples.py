@@ -7,7 +7,6 @@ from torch.utils.data import DataLoader, Dataset, default_collate
 
 from swell import train
 
-torch.set_default_dtype(torch.float64)
 torch.manual_seed(2)
 x = torch.randn(120, 6)
 is_readable = torch.rand(120) < 0.5

@@ -38,7 +38,6 @@ def loss_function(recon, x, mu, logvar):
     return (bce + kld).mean()
 
 
-torch.set_default_dtype(torch.float64)
 torch.manual_seed(1)
 data = (torch.rand(60, 10) > 0.6).double()
 model = VAE()

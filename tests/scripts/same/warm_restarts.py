@@ -7,7 +7,6 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from swell import train
 
-torch.set_default_dtype(torch.float64)
 torch.manual_seed(11)
 x = torch.rand(60, 1) * 6
 loader = DataLoader(TensorDataset(x, torch.sin(x)), batch_size=12, shuffle=True)

@@ -21,7 +21,6 @@ class RNNModel(nn.Module):
         return self.decoder(self.rnn(self.encoder(tokens))[0])
 
 
-torch.set_default_dtype(torch.float64)
 torch.manual_seed(1111)
 sequences = torch.randint(0, 13, (72, 9))
 model = RNNModel(13, 10)
