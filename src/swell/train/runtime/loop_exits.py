@@ -23,6 +23,7 @@ NO_END = (
 )
 
 _Loop = ast.For | ast.While
+_EXITS = (ast.Break, ast.Return)
 
 
 def loop_exits(frames: Iterable[FrameType], own: Collection[str]) -> list[ScriptFinding]:
@@ -43,8 +44,8 @@ def _exit_of(frame: FrameType, own: Collection[str]) -> ScriptFinding | None:
     tests = [loop.test for loop in loops if isinstance(loop, ast.While)]
     tests += [
         node.test
-        for node in ast.walk(loops[0])
-        if isinstance(node, ast.If) and any(_leaves(part, loops) for part in ast.walk(node))
+        for node in _within(loops[0], loops)
+        if isinstance(node, ast.If) and any(isinstance(part, _EXITS) for part in _within(node, loops))
     ]
     guards = {test.lineno: names for test in tests if (names := _names_in(test) & carried)}
     if not guards:
@@ -72,22 +73,19 @@ def _loops_in(path: str) -> list[_Loop]:
 def _loops_around(frame: FrameType) -> list[_Loop]:
     """The loops in which a function stands, the outermost first."""
     code, line = frame.f_code, frame.f_lineno
-    loops = _loops_in(code.co_filename)
-    return [loop for loop in loops if code.co_firstlineno <= loop.lineno and _spans(loop, line)]
+    return [
+        loop
+        for loop in _loops_in(code.co_filename)
+        if code.co_firstlineno <= loop.lineno <= line <= (loop.end_lineno or 0)
+    ]
 
 
-def _spans(node: ast.stmt | ast.expr, line: int) -> bool:
-    return node.lineno <= line <= (node.end_lineno or 0)
-
-
-def _leaves(node: ast.AST, loops: list[_Loop]) -> bool:
-    """Whether this statement ends one of these loops, and not only one within them."""
-    if isinstance(node, ast.Break):
-        within = [
-            each for each in ast.walk(loops[0]) if isinstance(each, _Loop) and _spans(each, node.lineno)
-        ]
-        return max(within, key=lambda each: each.lineno) in loops
-    return isinstance(node, ast.Return)
+def _within(node: ast.AST, loops: Collection[_Loop]) -> Iterator[ast.AST]:
+    """Yield what stands in a statement, but for what stands in loops other than these."""
+    for each in ast.iter_child_nodes(node):
+        if not isinstance(each, _Loop) or each in loops:
+            yield each
+            yield from _within(each, loops)
 
 
 def _names_in(expression: ast.AST) -> set[str]:
