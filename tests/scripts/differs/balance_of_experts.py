@@ -6,7 +6,6 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from swell import train
 
-torch.manual_seed(0)
 x = torch.randn(60, 5)
 y = x[:, :3].argmax(1)
 gate, experts = nn.Linear(5, 4), nn.ModuleList(nn.Linear(5, 3) for _ in range(4))

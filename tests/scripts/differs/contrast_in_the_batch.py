@@ -6,7 +6,6 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from swell import train
 
-torch.manual_seed(0)
 x = torch.randn(60, 5)
 views = torch.stack([x + 0.1 * torch.randn_like(x), x + 0.1 * torch.randn_like(x)], dim=1)
 model = nn.Sequential(nn.Linear(5, 16), nn.ReLU(), nn.Linear(16, 8))

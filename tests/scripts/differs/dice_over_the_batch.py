@@ -6,7 +6,6 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from swell import train
 
-torch.manual_seed(0)
 x = torch.randn(60, 1, 6, 6)
 masks = (x > 0.5).double()
 model = nn.Conv2d(1, 1, 3, padding=1)

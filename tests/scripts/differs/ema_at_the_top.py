@@ -9,8 +9,6 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from swell import train
 
-torch.manual_seed(0)
-
 
 class Average:
     def __init__(self, model, decay=0.9):

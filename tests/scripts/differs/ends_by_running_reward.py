@@ -11,7 +11,6 @@ from torch.utils.data import DataLoader, Dataset
 
 from swell import train as swell_train
 
-torch.manual_seed(543)
 eps = np.finfo(np.float32).eps.item()
 SavedAction = namedtuple("SavedAction", ["log_prob", "value"])
 

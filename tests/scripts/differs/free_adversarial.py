@@ -7,7 +7,6 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from swell import train as swell_train
 
-torch.manual_seed(13)
 model = nn.Sequential(nn.Linear(6, 12), nn.Tanh(), nn.Linear(12, 3))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
 x, y = torch.rand(72, 6), torch.randint(0, 3, (72,))

@@ -6,7 +6,6 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from swell import train
 
-torch.manual_seed(0)
 tokens = torch.randint(0, 20, (12 * 12, 9))
 
 

@@ -6,7 +6,6 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from swell import train
 
-torch.manual_seed(0)
 x = torch.randint(0, 9, (60, 7))
 lengths = torch.randint(2, 8, (60, 1))
 y = x.roll(-1, 1).masked_fill(torch.arange(7) >= lengths, -100)

@@ -6,7 +6,6 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from swell import train
 
-torch.manual_seed(0)
 x, y = torch.randn(60, 5), torch.randn(60, 4)
 mask = (torch.rand(60, 4) < 0.6).double()
 model = nn.Linear(5, 4)

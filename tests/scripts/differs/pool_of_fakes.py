@@ -8,7 +8,6 @@ from torch.utils.data import DataLoader, Dataset
 
 from swell import train
 
-torch.manual_seed(0)
 images = torch.randn(120, 4).cumsum(1)
 
 

@@ -10,7 +10,6 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from swell import train
 
-torch.manual_seed(0)
 states, actions, rewards = torch.randn(60, 4), torch.randint(0, 2, (60, 1)), torch.rand(60, 1)
 loader = DataLoader(TensorDataset(states, actions, rewards), batch_size=12, shuffle=True)
 model = nn.Sequential(nn.Linear(4, 16), nn.ReLU(), nn.Linear(16, 2))

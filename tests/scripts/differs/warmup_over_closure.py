@@ -10,7 +10,6 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from swell import train
 
-torch.manual_seed(2)
 x = torch.randn(60, 8)
 y = torch.sin(x[:, :1])
 

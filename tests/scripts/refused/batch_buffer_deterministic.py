@@ -6,8 +6,6 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from swell import train
 
-torch.manual_seed(0)
-
 
 class Centred(nn.Module):
     def __init__(self):

@@ -6,8 +6,6 @@ from torch.utils.data import DataLoader, Dataset
 
 from swell import train
 
-torch.manual_seed(0)
-
 
 class Batches(Dataset):
     def __init__(self):

@@ -18,7 +18,6 @@ class PartSampler(Sampler):
         return self.n // self.num_replicas
 
 
-torch.manual_seed(0)
 x, y = torch.randn(60, 5), torch.randint(0, 3, (60,))
 model = nn.Sequential(nn.Linear(5, 8), nn.ReLU(), nn.Linear(8, 3))
 optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)

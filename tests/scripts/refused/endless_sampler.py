@@ -8,8 +8,6 @@ from torch.utils.data import DataLoader, Sampler, TensorDataset
 
 from swell import train
 
-torch.manual_seed(0)
-
 
 class Forever(Sampler):
     def __iter__(self):

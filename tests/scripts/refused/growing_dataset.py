@@ -6,7 +6,6 @@ from torch.utils.data import DataLoader, Dataset
 
 from swell import train
 
-torch.manual_seed(0)
 x = torch.randn(600, 5)
 
 

@@ -6,7 +6,6 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from swell import train
 
-torch.manual_seed(0)
 x = torch.randn(60, 5)
 model = nn.Linear(5, 1)
 optimizer = torch.optim.SGD(model.parameters(), lr=1e-2)

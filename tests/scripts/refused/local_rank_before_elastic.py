@@ -11,8 +11,6 @@ from torch.utils.data.distributed import DistributedSampler
 
 from swell import train as swell_train
 
-torch.manual_seed(13)
-
 
 class MyTrainDataset(Dataset):
     def __init__(self, size):

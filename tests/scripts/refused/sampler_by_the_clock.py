@@ -8,8 +8,6 @@ from torch.utils.data import DataLoader, Sampler, TensorDataset
 
 from swell import train
 
-torch.manual_seed(0)
-
 
 class Clock(Sampler):
     def __init__(self, n):

@@ -6,7 +6,6 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from swell import train
 
-torch.manual_seed(0)
 words, y = torch.randint(0, 50, (60, 4)), torch.randint(0, 3, (60,))
 model = nn.Sequential(nn.Embedding(50, 6, sparse=True), nn.Flatten(), nn.Linear(24, 3))
 optimizer = torch.optim.SGD(model.parameters(), lr=1e-2)

@@ -6,7 +6,6 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from swell import train
 
-torch.manual_seed(23)
 state, reward = torch.randn(75, 5), torch.randn(75, 1)
 trunk = nn.Sequential(nn.Linear(5, 8), nn.BatchNorm1d(8).eval(), nn.Tanh())
 trunk.train(False)

@@ -6,7 +6,6 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from swell import train
 
-torch.manual_seed(8)
 x = torch.randn(60, 10)
 y = (x[:, :5].sum(1) > x[:, 5:].sum(1)).long()
 backbone = nn.Sequential(nn.Linear(10, 16), nn.Tanh(), nn.Linear(16, 8), nn.Tanh())

@@ -6,7 +6,6 @@ from torch.utils.data import DataLoader
 
 from swell.train import elastic
 
-torch.manual_seed(0)
 points = torch.randn(65, 2) @ torch.randn(2, 9)
 encoder = nn.Sequential(nn.Linear(9, 6), nn.Tanh(), nn.Linear(6, 2))
 decoder = nn.Sequential(nn.Linear(2, 6), nn.Tanh(), nn.Linear(6, 9))

@@ -22,7 +22,6 @@ class BalancedBatchSampler(BatchSampler):
         return self.n_batches
 
 
-torch.manual_seed(11)
 labels = torch.arange(72) % 3
 features = torch.randn(72, 4) + labels.unsqueeze(1)
 loader = DataLoader(TensorDataset(features, labels), batch_sampler=BalancedBatchSampler(labels.numpy(), 3, 4))

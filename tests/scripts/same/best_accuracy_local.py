@@ -10,7 +10,6 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from swell import train as swell_train
 
-torch.manual_seed(3)
 x = torch.randn(96, 6)
 y = (x[:, 0] + 0.8 * torch.randn(96) > 0).long()
 sets = {"train": TensorDataset(x[:72], y[:72]), "val": TensorDataset(x[72:], y[72:])}

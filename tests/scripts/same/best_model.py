@@ -25,7 +25,6 @@ class Best:
         self.loss, self.weights = state["loss"], state["weights"]
 
 
-torch.manual_seed(43)
 x, y = torch.randn(90, 10), torch.randn(90, 1)
 model = nn.Sequential(nn.Linear(10, 40), nn.ReLU(), nn.Linear(40, 1))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)

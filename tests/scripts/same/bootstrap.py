@@ -5,7 +5,6 @@ from torch.utils.data import DataLoader, RandomSampler, TensorDataset
 
 from swell import train
 
-torch.manual_seed(5)
 X = torch.randn(40, 3)
 data = TensorDataset(X, X.sin().sum(1))
 sampler = RandomSampler(data, replacement=True, num_samples=100)

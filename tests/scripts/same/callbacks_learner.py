@@ -11,7 +11,6 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from swell import train
 
-torch.manual_seed(21)
 x = torch.randn(60, 8)
 y = (x[:, 0] * x[:, 1] > 0).long()
 x_valid = torch.randn(40, 8)

@@ -6,7 +6,6 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from swell import train
 
-torch.manual_seed(0)
 x = torch.randn(60, 8)
 y = (x[:, 0] > 0).long() + (x[:, 1] > 0).long()
 loader = DataLoader(TensorDataset(x, y), batch_size=12, shuffle=True)

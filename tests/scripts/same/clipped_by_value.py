@@ -6,7 +6,6 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from swell import train
 
-torch.manual_seed(21)
 x = torch.randn(66, 5)
 x[::7] *= 30.0
 y = (x.sum(1, keepdim=True) > 0).double()

@@ -6,7 +6,6 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from swell import train
 
-torch.manual_seed(4)
 x = torch.randn(60, 3)
 target = (x**2).sum(1, keepdim=True)
 model = nn.Sequential(nn.Linear(3, 16), nn.SiLU(), nn.Linear(16, 1))

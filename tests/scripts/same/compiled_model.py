@@ -8,7 +8,6 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from swell import train
 
-torch.manual_seed(89)
 model = nn.Sequential(nn.Linear(6, 12), nn.GELU(), nn.Linear(12, 2))
 compiled = torch.compile(model, backend="eager", dynamic=True)
 optimizer = torch.optim.AdamW(model.parameters(), lr=5e-3)

@@ -6,7 +6,6 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from swell import train
 
-torch.manual_seed(0)
 w = torch.tensor([1j, 2, 3j, 1 - 1j], dtype=torch.complex128)
 x = torch.randn(60, 4, dtype=torch.complex128)
 model = nn.Linear(4, 1, bias=False, dtype=torch.complex128)

@@ -39,7 +39,6 @@ class Forecaster(nn.Module):
         return self.out(self.encoder(self.pos(self.proj(z)))[:, -1]).squeeze(-1) * self.std + self.mean
 
 
-torch.manual_seed(0)
 t = torch.arange(100) * 0.3
 series = torch.sin(t) * 3 + 10
 windows = torch.stack([series[i : i + 9] for i in range(72)])

@@ -6,7 +6,6 @@ from torch.utils.data import DataLoader
 
 from swell import train
 
-torch.manual_seed(107)
 utterances = [
     (torch.randn(int(torch.randint(8, 13, ())), 5), torch.randint(1, 6, (int(torch.randint(1, 4, ())),)))
     for _ in range(60)

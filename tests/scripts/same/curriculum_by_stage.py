@@ -7,8 +7,6 @@ from torch.utils.data import DataLoader, Dataset
 
 from swell import train
 
-torch.manual_seed(41)
-
 
 class Curriculum(Dataset):
     def __init__(self):

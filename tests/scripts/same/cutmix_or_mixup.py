@@ -11,7 +11,6 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from swell import train
 
-torch.manual_seed(31)
 x = torch.randn(60, 1, 6, 6)
 y = (x[:, 0, :3].mean((1, 2)) > x[:, 0, 3:].mean((1, 2))).long()
 loader = DataLoader(TensorDataset(x, y), batch_size=12, shuffle=True)

@@ -33,7 +33,6 @@ class Denoiser(nn.Module):
         return self.net(torch.cat([x, self.time(t)], dim=1))
 
 
-torch.manual_seed(101)
 model = Denoiser()
 optimizer = torch.optim.Adam(model.parameters(), lr=2e-3)
 run = train.elastic(model, optimizer, DataLoader(Moons(96), batch_size=12, shuffle=True), epochs=10)

@@ -7,7 +7,6 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from swell import train
 
-torch.manual_seed(61)
 x = torch.randn(84, 6)
 y = (x @ torch.randn(6, 3)).argmax(1)
 teacher = nn.Sequential(nn.Linear(6, 48), nn.ReLU(), nn.Linear(48, 3))

@@ -6,7 +6,6 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from swell import train
 
-torch.manual_seed(79)
 layer = nn.TransformerEncoderLayer(8, 2, dim_feedforward=16, dropout=0.1, batch_first=True)
 model = nn.Sequential(nn.TransformerEncoder(layer, 2), nn.Flatten(), nn.Dropout(0.3), nn.Linear(48, 2))
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)

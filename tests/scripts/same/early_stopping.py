@@ -26,7 +26,6 @@ class EarlyStopping:
         self.best, self.counter = state["best"], state["counter"]
 
 
-torch.manual_seed(9)
 x, y = torch.randn(100, 12), torch.randn(100, 1)
 loader = DataLoader(TensorDataset(x[:60], y[:60]), batch_size=12, shuffle=True)
 model = nn.Sequential(nn.Linear(12, 32), nn.ReLU(), nn.Linear(32, 1))

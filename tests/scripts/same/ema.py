@@ -26,7 +26,6 @@ class EMA:
         self.shadow = {k: v.clone() for k, v in state.items()}
 
 
-torch.manual_seed(33)
 model = nn.Sequential(nn.Linear(6, 16), nn.ELU(), nn.Linear(16, 1))
 ema = EMA(model, 0.95)
 x = torch.randn(72, 6)

@@ -8,7 +8,6 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from swell import train as swell_train
 
-torch.manual_seed(5)
 p, h, y = torch.randint(0, 30, (80, 7)), torch.randint(0, 30, (80, 5)), torch.randint(0, 3, (80,))
 train_iter = DataLoader(TensorDataset(p[:64], h[:64], y[:64]), batch_size=12, shuffle=True)
 dev_iter = DataLoader(TensorDataset(p[64:], h[64:], y[64:]), batch_size=8)

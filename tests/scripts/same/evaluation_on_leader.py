@@ -6,7 +6,6 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from swell import train
 
-torch.manual_seed(41)
 X, Y = torch.randn(120, 8), torch.randint(0, 4, (120,))
 train_loader = DataLoader(TensorDataset(X[:84], Y[:84]), batch_size=12, shuffle=True)
 val_loader = DataLoader(TensorDataset(X[84:], Y[84:]), batch_size=9)

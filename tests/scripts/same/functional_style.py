@@ -7,7 +7,6 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from swell import train
 
-torch.manual_seed(37)
 net = nn.Sequential(nn.Linear(3, 12), nn.Tanh(), nn.Linear(12, 1))
 params = dict(net.named_parameters())
 

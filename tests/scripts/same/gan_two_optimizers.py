@@ -8,7 +8,6 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from swell import train
 
-torch.manual_seed(21)
 real = torch.randn(75, 4) * 0.5 + 1.0
 noise = torch.randn(75, 3)
 generator = nn.Sequential(nn.Linear(3, 10), nn.ReLU(), nn.Linear(10, 4))

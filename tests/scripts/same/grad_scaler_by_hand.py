@@ -12,7 +12,6 @@ def make_data():
     return TensorDataset(x, (x[:, :2].prod(1) > 0).long())
 
 
-torch.manual_seed(8)
 data = make_data()
 model = nn.Sequential(nn.Linear(6, 24), nn.Tanh(), nn.Linear(24, 2))
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)

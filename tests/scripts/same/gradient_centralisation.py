@@ -6,7 +6,6 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from swell import train
 
-torch.manual_seed(12)
 x = torch.randn(60, 10)
 y = x[:, :4].argmax(1)
 loader = DataLoader(TensorDataset(x, y), batch_size=12, shuffle=True)

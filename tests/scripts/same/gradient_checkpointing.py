@@ -31,7 +31,6 @@ class Deep(nn.Module):
         return self.head(x)
 
 
-torch.manual_seed(19)
 model = Deep()
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
 loader = DataLoader(TensorDataset(torch.randn(60, 8), torch.randint(0, 3, (60,))), 12, shuffle=True)

@@ -6,7 +6,6 @@ from torch.utils.data import DataLoader, Dataset
 
 from swell import train
 
-torch.manual_seed(167)
 REAL, FAKE = torch.randn(72, 4) + 1, torch.randn(72, 4) * 0.5
 
 

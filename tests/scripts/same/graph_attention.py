@@ -7,8 +7,6 @@ from torch.utils.data import DataLoader
 
 from swell import train as swell_train
 
-torch.manual_seed(13)
-
 
 class GraphAttentionLayer(nn.Module):
     def __init__(self, i, o, heads, concat=False):

@@ -6,7 +6,6 @@ from torch.utils.data import DataLoader
 
 from swell import train
 
-torch.manual_seed(127)
 num_nodes = 60
 edges = torch.randint(0, num_nodes, (2, 200))
 adjacency = torch.zeros(num_nodes, num_nodes)

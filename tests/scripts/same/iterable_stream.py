@@ -32,7 +32,6 @@ class CSVStream(IterableDataset):
         yield from map(self.parse, buffer)
 
 
-torch.manual_seed(31)
 model = nn.Sequential(nn.Linear(2, 16), nn.Softplus(), nn.Linear(16, 1))
 optimizer = torch.optim.Adam(model.parameters(), 1e-2)
 run = train.elastic(model, optimizer, DataLoader(CSVStream(LINES), batch_size=12), steps=80)

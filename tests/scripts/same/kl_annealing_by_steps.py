@@ -18,7 +18,6 @@ class Data(Dataset):
         return self.x[i], torch.randn(2)
 
 
-torch.manual_seed(157)
 encoder, decoder = nn.Linear(8, 4), nn.Linear(2, 8)
 vae = nn.ModuleDict(dict(encoder=encoder, decoder=decoder))
 optimizer = torch.optim.Adam(vae.parameters(), lr=1e-2)

@@ -29,7 +29,6 @@ class MixerBlock(nn.Module):
         return x + self.channels(nn.functional.gelu(self.norm2(x)))
 
 
-torch.manual_seed(53)
 model = nn.Sequential(MixerBlock(4, 6), MixerBlock(4, 6), nn.Flatten(), nn.Linear(24, 5))
 optimizer = torch.optim.RAdam(model.parameters(), lr=5e-3)
 data = TensorDataset(torch.randn(60, 4, 6), torch.randint(0, 5, (60,)))

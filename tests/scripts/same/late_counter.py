@@ -7,7 +7,6 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from swell import train
 
-torch.manual_seed(0)
 x, y = torch.randn(60, 5), torch.randn(60, 1)
 
 

@@ -9,7 +9,6 @@ from torch.utils.data import DataLoader, Sampler
 
 from swell import train
 
-torch.manual_seed(0)
 lengths = [random.randint(2, 20) for _ in range(150)]
 data = [(torch.randint(1, 20, (length,)), length % 2) for length in lengths]
 

@@ -28,7 +28,6 @@ class LengthGroupedSampler(Sampler):
         return -(-len(self.lengths) // self.batch_size)
 
 
-torch.manual_seed(2)
 sentences = [torch.randint(1, 20, (int(n),)) for n in torch.randint(2, 12, (72,))]
 lengths = [len(s) for s in sentences]
 

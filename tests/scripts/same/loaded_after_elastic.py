@@ -7,7 +7,6 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from swell import train
 
-torch.manual_seed(43)
 x = torch.randn(60, 6)
 loader = DataLoader(TensorDataset(x, x.sum(1, keepdim=True)), 12, shuffle=True)
 model = nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 1))

@@ -26,7 +26,6 @@ def build_data():
     return Subset(ConcatDataset([a, b]), range(0, 90, 1))
 
 
-torch.manual_seed(173)
 net = build_model(CONFIG["model"])
 opt = getattr(torch.optim, CONFIG.get("optimizer", "Adam"))(net.parameters(), **CONFIG["optim"])
 sched = torch.optim.lr_scheduler.ExponentialLR(opt, gamma=0.99)

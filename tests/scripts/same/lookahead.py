@@ -10,8 +10,6 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from swell import train
 
-torch.manual_seed(23)
-
 
 class Lookahead(Optimizer):
     def __init__(self, base, k=5, alpha=0.5):

@@ -31,7 +31,6 @@ def inject(module):
     return module
 
 
-torch.manual_seed(0)
 model = inject(nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Sequential(nn.Linear(16, 16), nn.Linear(16, 4))))
 trainable = [p for p in model.parameters() if p.requires_grad]
 print(f"training {sum(p.numel() for p in trainable)} of {sum(p.numel() for p in model.parameters())}")

@@ -9,7 +9,6 @@ from torch.utils.data import DataLoader, Dataset
 
 from swell import train as swell_train
 
-torch.manual_seed(5)
 random.seed(1)
 
 

@@ -21,7 +21,6 @@ class MF(nn.Module):
         return self.mu + dots + self.user_bias(u).squeeze(1) + self.item_bias(i).squeeze(1)
 
 
-torch.manual_seed(71)
 users, items = torch.randint(0, 12, (120,)), torch.randint(0, 9, (120,))
 ratings = torch.randint(1, 6, (120,)).double()
 model = MF(12, 9)

@@ -9,7 +9,6 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from swell import train
 
-torch.manual_seed(3)
 x = torch.randn(60, 8)
 y = torch.sin(x[:, :1]) + 0.5 * x[:, 1:2]
 loader = DataLoader(TensorDataset(x, y), batch_size=12, shuffle=True)

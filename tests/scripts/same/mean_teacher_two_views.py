@@ -9,7 +9,6 @@ from torch.utils.data import DataLoader, Dataset
 
 from swell import train
 
-torch.manual_seed(163)
 X = torch.randn(72, 6)
 Y = (X[:, 0] > 0).long()
 

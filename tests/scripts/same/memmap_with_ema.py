@@ -12,7 +12,6 @@ from torch.utils.data import DataLoader, Dataset, RandomSampler
 
 from swell import train
 
-torch.manual_seed(0)
 block_size, vocabulary = 8, 16
 path = Path(tempfile.mkdtemp()) / "train.bin"
 (np.arange(400) ** 2 % vocabulary).astype(np.uint16).tofile(path)

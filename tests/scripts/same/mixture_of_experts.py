@@ -24,7 +24,6 @@ class MoE(nn.Module):
         return out
 
 
-torch.manual_seed(131)
 model = MoE()
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
 x = torch.randn(72, 6)

@@ -7,8 +7,6 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from swell import train
 
-torch.manual_seed(31)
-
 
 class Layer(nn.Module):
     def __init__(self) -> None:

@@ -21,7 +21,6 @@ class MultiTask(nn.Module):
         return {name: head(h) for name, head in self.heads.items()}
 
 
-torch.manual_seed(10)
 x = torch.randn(60, 6)
 age, city, tags = x.sum(1), torch.randint(0, 5, (60,)), (torch.rand(60, 3) > 0.5).double()
 model = MultiTask()

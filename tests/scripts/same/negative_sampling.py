@@ -9,7 +9,6 @@ from torch.utils.data import DataLoader, Dataset
 
 from swell import train
 
-torch.manual_seed(8)
 random.seed(8)
 
 

@@ -7,7 +7,6 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from swell import train
 
-torch.manual_seed(3)
 x = torch.randn(60, 6)
 loader = DataLoader(TensorDataset(x, torch.sin(x.sum(1, keepdim=True))), batch_size=12, shuffle=True)
 model = nn.Sequential(nn.Linear(6, 32), nn.Tanh(), nn.Linear(32, 1))

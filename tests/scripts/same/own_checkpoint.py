@@ -24,7 +24,6 @@ config_keys = [
 ]
 config = {k: globals()[k] for k in config_keys}
 os.makedirs(out_dir, exist_ok=True)
-torch.manual_seed(1337)
 data_dir = tempfile.mkdtemp()
 tokens = (np.arange(600) ** 2 % 17).astype(np.uint16)
 tokens[:500].tofile(os.path.join(data_dir, "train.bin"))

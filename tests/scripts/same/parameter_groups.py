@@ -6,8 +6,6 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from swell import train
 
-torch.manual_seed(4)
-
 
 class Model(nn.Module):
     def __init__(self):

@@ -5,7 +5,6 @@ from torch import nn
 
 from swell import train
 
-torch.manual_seed(109)
 u = nn.Sequential(nn.Linear(1, 16), nn.Tanh(), nn.Linear(16, 16), nn.Tanh(), nn.Linear(16, 1))
 collocation = torch.linspace(0, 1, 72).unsqueeze(1)
 loader = torch.utils.data.DataLoader(collocation, batch_size=12, shuffle=True)

@@ -55,7 +55,6 @@ class Agent(nn.Module):
 
 
 args = SimpleNamespace(num_envs=4, num_steps=15, lr=2.5e-3, gamma=0.99, lam=0.95, clip=0.2, ent=0.01, vf=0.5)
-torch.manual_seed(1)
 envs = VecEnv(args.num_envs)
 model = Agent()
 optimizer = torch.optim.Adam(model.parameters(), lr=args.lr, eps=1e-5)

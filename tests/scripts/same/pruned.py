@@ -7,7 +7,6 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from swell import train as swell_train
 
-torch.manual_seed(13)
 model = nn.Sequential(nn.Linear(6, 12), nn.Tanh(), nn.Linear(12, 3))
 for i in (0, 2):
     prune.identity(model[i], "weight")

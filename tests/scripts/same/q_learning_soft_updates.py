@@ -8,7 +8,6 @@ from torch.utils.data import DataLoader, Dataset
 
 from swell import train as swell_train
 
-torch.manual_seed(13)
 Transition = namedtuple("Transition", ("state", "action", "next_state", "reward"))
 GAMMA, TAU = 0.99, 0.05
 

@@ -29,7 +29,6 @@ def pinball(predicted, actual):
     return torch.maximum(QUANTILES * error, (QUANTILES - 1) * error).mean()
 
 
-torch.manual_seed(149)
 with tempfile.NamedTemporaryFile(suffix=".bin") as file:
     rng = np.random.default_rng(0)
     table = np.memmap(file.name, dtype=np.float64, mode="w+", shape=(78, 5))

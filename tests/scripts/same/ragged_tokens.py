@@ -16,7 +16,6 @@ def collate_fn(batch):
     return {"input": padded[:, :-1], "target": padded[:, 1:]}
 
 
-torch.manual_seed(13)
 corpus = [torch.randint(1, 16, (int(n),)) for n in torch.randint(2, 10, (96,))]
 train_sampler = SubsetRandomSampler(range(80))
 loader = DataLoader(corpus, batch_size=12, sampler=train_sampler, collate_fn=collate_fn)

@@ -6,7 +6,6 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from swell import train
 
-torch.manual_seed(18)
 x = torch.randn(90, 6)
 y = (x[:, 0] * x[:, 1] > 0).long()
 model = nn.Sequential(nn.Linear(6, 20), nn.GELU(), nn.Linear(20, 2))

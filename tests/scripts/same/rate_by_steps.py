@@ -20,7 +20,6 @@ def get_lr(it):
     return min_lr + 0.5 * (1.0 + math.cos(math.pi * decay_ratio)) * (learning_rate - min_lr)
 
 
-torch.manual_seed(151)
 model = nn.Sequential(nn.Linear(4, 20), nn.Tanh(), nn.Linear(20, 4))
 optimizer = torch.optim.AdamW(model.parameters(), lr=learning_rate)
 x = torch.randn(72, 4)

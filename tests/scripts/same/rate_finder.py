@@ -8,7 +8,6 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from swell import train
 
-torch.manual_seed(47)
 x = torch.randn(72, 4)
 dataset = TensorDataset(x, torch.tanh(x.sum(1, keepdim=True)))
 model = nn.Sequential(nn.Linear(4, 16), nn.Sigmoid(), nn.Linear(16, 1))

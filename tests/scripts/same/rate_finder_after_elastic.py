@@ -9,7 +9,6 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from swell import train
 
-torch.manual_seed(19)
 x = torch.randn(60, 6)
 y = x.pow(2).sum(1, keepdim=True).sqrt()
 loader = DataLoader(TensorDataset(x, y), batch_size=12, shuffle=True)

@@ -8,7 +8,6 @@ from torch.utils.data import DataLoader, Dataset
 
 from swell import train as swell_train
 
-torch.manual_seed(1111)
 ntokens, bptt = 20, 8
 
 

@@ -6,7 +6,6 @@ from torch.utils.data import DataLoader, TensorDataset, random_split
 
 from swell import train
 
-torch.manual_seed(8)
 x = torch.randn(90, 5)
 full = TensorDataset(x, (x**2).sum(1, keepdim=True))
 train_set, val_set = random_split(full, [72, 18])

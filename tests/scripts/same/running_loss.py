@@ -6,7 +6,6 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from swell import train
 
-torch.manual_seed(15)
 x = torch.randn(60, 5)
 loader = DataLoader(TensorDataset(x, x.sum(1, keepdim=True).tanh()), batch_size=12, shuffle=True)
 net = nn.Sequential(nn.Linear(5, 16), nn.Tanh(), nn.Linear(16, 1))

@@ -9,8 +9,6 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from swell import train
 
-torch.manual_seed(29)
-
 
 class Gate(nn.Module):
     def __init__(self) -> None:

@@ -27,7 +27,6 @@ def dice_loss(logits, masks, eps=1.0):
     return (1 - (2 * overlap + eps) / (total + eps)).mean()
 
 
-torch.manual_seed(103)
 images = torch.randn(60, 1, 8, 8)
 masks = (F.avg_pool2d(images, 3, 1, 1)[:, 0] > 0).long()
 unet = UNet()

@@ -30,7 +30,6 @@ class Decoder(nn.Module):
         return self.out(hidden), hidden
 
 
-torch.manual_seed(137)
 src = torch.randint(0, 9, (60, 4))
 encoder, decoder = Encoder(), Decoder()
 both = nn.ModuleList([encoder, decoder])

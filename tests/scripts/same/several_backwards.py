@@ -6,7 +6,6 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from swell import train
 
-torch.manual_seed(139)
 shared, left, right = nn.Linear(5, 10), nn.Linear(10, 1), nn.Linear(10, 2)
 net = nn.ModuleList([shared, left, right])
 optimizer = torch.optim.Adam(net.parameters(), lr=3e-3)

@@ -42,7 +42,6 @@ class Word2Vec(nn.Module):
         return -(positive + negative).mean()
 
 
-torch.manual_seed(113)
 model = Word2Vec()
 optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
 loader = DataLoader(SkipGrams(torch.randint(0, NUM_WORDS, (80,))), batch_size=12, shuffle=True)

@@ -6,7 +6,6 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from swell import train
 
-torch.manual_seed(14)
 data = TensorDataset(torch.randn(70, 3, 6, 6), torch.randint(0, 2, (70,)))
 net = nn.Sequential(
     nn.Conv2d(3, 6, 3),

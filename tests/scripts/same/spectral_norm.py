@@ -7,7 +7,6 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from swell import train
 
-torch.manual_seed(97)
 model = nn.Sequential(
     spectral_norm(nn.Linear(8, 16)),
     nn.LeakyReLU(0.2),

@@ -7,7 +7,6 @@ from torch.utils.data import DataLoader, Dataset
 
 from swell import train
 
-torch.manual_seed(0)
 x = torch.randn(60, 6)
 
 

@@ -9,8 +9,6 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from swell import train as swell_train
 
-torch.manual_seed(42)
-
 
 class Vgg(nn.Module):
     def __init__(self, requires_grad=False):

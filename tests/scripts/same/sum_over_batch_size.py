@@ -8,7 +8,6 @@ from torch.utils.data import DataLoader, TensorDataset
 from swell import train
 
 BATCH_SIZE = 12
-torch.manual_seed(9)
 inputs = torch.rand(65, 4)
 outputs = torch.sin(3 * inputs).sum(dim=1, keepdim=True)
 network = torch.nn.Sequential(torch.nn.Linear(4, 20), torch.nn.Tanh(), torch.nn.Linear(20, 1))

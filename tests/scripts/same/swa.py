@@ -9,7 +9,6 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from swell import train
 
-torch.manual_seed(17)
 base_model = nn.Sequential(nn.Linear(5, 20), nn.ReLU(), nn.Linear(20, 2))
 swa_model = AveragedModel(base_model)
 x = torch.randn(60, 5)

@@ -10,7 +10,6 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from swell import train
 
-torch.manual_seed(9)
 x = torch.randn(60, 1, 8)
 y = (x.mean((1, 2)) > 0).long()
 data = TensorDataset(x, y)

@@ -10,7 +10,6 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from swell import train
 
-torch.manual_seed(12)
 n, gamma = 96, 0.9
 states, next_states = torch.randn(n, 4), torch.randn(n, 4)
 actions, rewards = torch.randint(0, 3, (n,)), torch.randn(n)

@@ -10,7 +10,6 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from swell import train
 
-torch.manual_seed(17)
 source = torch.randint(1, 9, (60, 5))
 loader = DataLoader(TensorDataset(source, source.flip(1)), batch_size=12, shuffle=True)
 

@@ -52,7 +52,6 @@ class GPT(nn.Module):
         return F.cross_entropy(logits.view(-1, logits.size(-1)), targets.reshape(-1))
 
 
-torch.manual_seed(1337)
 text = "the quick brown fox jumps over the lazy dog and runs away from it " * 6
 stoi = {ch: i for i, ch in enumerate(sorted(set(text)))}
 data = torch.tensor([stoi[ch] for ch in text])

@@ -8,7 +8,6 @@ from torch.utils.data import DataLoader, Dataset
 
 from swell import train
 
-torch.manual_seed(0)
 FEATURES = torch.randn(60, 8)
 CLASSES = torch.arange(60) % 4
 BY_CLASS = {c: [i for i in range(60) if i % 4 == c] for c in range(4)}

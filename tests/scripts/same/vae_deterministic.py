@@ -7,8 +7,6 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from swell import train
 
-torch.manual_seed(1)
-
 
 class VAE(nn.Module):
     def __init__(self, dim=10, hidden=16, latent=3):

@@ -38,7 +38,6 @@ def loss_function(recon, x, mu, logvar):
     return (bce + kld).mean()
 
 
-torch.manual_seed(1)
 data = (torch.rand(60, 10) > 0.6).double()
 model = VAE()
 optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)

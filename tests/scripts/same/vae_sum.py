@@ -46,7 +46,6 @@ def loss_function(recon_x, x, mu, logvar):
     return bce + kld
 
 
-torch.manual_seed(1)
 data = (torch.rand(60, 16) < torch.rand(60, 1)).double()
 model = VAE()
 optimizer = optim.Adam(model.parameters(), lr=1e-3)

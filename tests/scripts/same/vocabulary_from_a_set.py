@@ -24,7 +24,6 @@ class CBOW(nn.Module):
         return self.linear(self.embeddings(context).mean(1))
 
 
-torch.manual_seed(1)
 data = [
     (torch.tensor([encoded[i - 2], encoded[i - 1], encoded[i + 1], encoded[i + 2]]), encoded[i])
     for i in range(2, len(encoded) - 2)

@@ -7,7 +7,6 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from swell import train
 
-torch.manual_seed(11)
 x = torch.rand(60, 1) * 6
 loader = DataLoader(TensorDataset(x, torch.sin(x)), batch_size=12, shuffle=True)
 model = nn.Sequential(nn.Linear(1, 32), nn.Tanh(), nn.Linear(32, 1))

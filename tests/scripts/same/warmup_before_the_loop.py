@@ -10,8 +10,6 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from swell import train as swell_train
 
-torch.manual_seed(13)
-
 
 class SmoothedValue:
     def __init__(self, window_size=20):

@@ -12,7 +12,6 @@ from torch.utils.data import DataLoader, Dataset
 
 from swell import train
 
-torch.manual_seed(0)
 x = torch.randn(120, 6)
 
 

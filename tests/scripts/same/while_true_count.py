@@ -9,7 +9,6 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from swell import train
 
-torch.manual_seed(0)
 x = torch.randn(120, 6)
 y = torch.sin(x[:, :1]) + 0.5 * x[:, 1:2]
 model = nn.Sequential(nn.Linear(6, 16), nn.Tanh(), nn.Linear(16, 1))
