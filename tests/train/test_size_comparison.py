@@ -40,6 +40,7 @@ def test_of_a_right_script_in_single_precision_nothing_is_found(
     [
         ("dropout", "random-draws"),
         ("noise_in_the_loop", "random-draws"),
+        ("mixed_in_the_loop", "random-draws"),
         ("batch_norm", "batch-statistics"),
     ],
 )

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 from torch.nn import functional
@@ -134,6 +135,13 @@ def batch_norm() -> None:
 def noise_in_the_loop() -> None:
     def loss_of(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         return mean_loss(model, x + 0.1 * torch.randn_like(x), y)
+
+    train(classifier(), loss_of)
+
+
+def mixed_in_the_loop() -> None:
+    def loss_of(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return mean_loss(model, 0.7 * x + 0.3 * x[np.random.permutation(len(x))], y)
 
     train(classifier(), loss_of)
 

@@ -23,12 +23,18 @@ GOLDEN_RATIO = (math.sqrt(5.0) - 1.0) / 2.0
 class FixedDraws(TorchDispatchMode):
     """While it is on, torch draws these numbers. What it does not know draws as ever."""
 
+    has_others = False  #: something that it does not know has drawn
+
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
         given = dict(kwargs or {})
         name = func.overloadpacket.__name__
-        if name not in _KNOWN or is_feeding(sys._getframe(1)):
+        draws = name in _KNOWN or torch.Tag.nondeterministic_seeded in func.tags
+        if not draws or is_feeding(sys._getframe(1)):
+            return func(*args, **given)
+        if name not in _KNOWN:
+            self.has_others = True
             return func(*args, **given)
         if name == "native_dropout":
             return _dropped_out(*args)

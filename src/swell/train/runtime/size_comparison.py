@@ -106,6 +106,7 @@ class SizeComparison(Rehearsal):
         self._fixing = ExitStack()  # what holds for the probe under way
         self._left: codec.Tree = {}  # by the step that ended last, in what the script keeps
         self._result: ProbeResult | None = None  # of the probe that was made last
+        self._draws: FixedDraws | None = None  # of the latest probe that had them
         self._place = ""  # of `run.step`
         self._has_norm = False  # over the samples of a batch, in a probe
         self._is_lower = False  # it computes in half precision
@@ -271,7 +272,8 @@ class SizeComparison(Rehearsal):
             if not self._differ(whole, _together(first, second), first, second):
                 return found
         name = cause_of(whole.gradient, first.gradient, second.gradient, self._tolerance)
-        is_certain = not has_buffer and not any(result.draws - {"torch"} for result in results)
+        others = set().union(*(result.draws for result in results)) - {"torch"}
+        is_certain = not (has_buffer or others or (self._draws is not None and self._draws.has_others))
         if name is None and is_certain:
             name = "batch-dependent"
         return found if name is None else [*found, finding(name, self._place)]
@@ -361,7 +363,8 @@ class SizeComparison(Rehearsal):
         if "torch._dynamo" in sys.modules:
             self._fixing.enter_context(torch.compiler.set_stance("force_eager"))
         if self._probe.is_fixed:
-            self._fixing.enter_context(FixedDraws())  # type: ignore[no-untyped-call]
+            self._draws = FixedDraws()  # type: ignore[no-untyped-call]
+            self._fixing.enter_context(self._draws)
         self._fixing.callback(register_module_forward_pre_hook(self._look_at_module).remove)
 
     def _look_at_module(self, module: nn.Module, given: object) -> None:
