@@ -228,7 +228,7 @@ class SizeComparison(Rehearsal):
         is_stream, shards = self._course.is_stream, self._course.num_shards
         whole = yield Probe()
         if shards is not None and (is_stream or shards < 2):
-            return self._unsteady(self._differ(whole, (yield Probe())))
+            return self._unsteady() if self._differ(whole, (yield Probe())) else []
         first, second = (yield Probe(0)), (yield Probe(1))
         marks, habits = first.share.mark + second.share.mark, first.share.habits + second.share.habits
         check_agreement(marks, habits, second.share, 2)
@@ -240,7 +240,7 @@ class SizeComparison(Rehearsal):
         if not is_other and _is_used(carried):
             is_other = yield from self._follow(whole, second, carried, MAX_CARRIED)
         if is_other:
-            return self._unsteady(True, carried)
+            return self._unsteady(carried)
         found = self._set_from_batch(first, second)
         has_buffer = bool(found)
         if not is_stream and (shards is not None or self._has_passes):
@@ -318,11 +318,11 @@ class SizeComparison(Rehearsal):
                 return [finding("batch-buffer", self._place, buffer=name)]
         return []
 
-    def _unsteady(self, is_so: bool, carried: Iterable[Key] = ()) -> Findings:
+    def _unsteady(self, carried: Iterable[Key] = ()) -> Findings:
         """The same batch gives another gradient the second time."""
         names = _named(carried)
         kept = f"; {names} had what another worker sets there" if names else ""
-        return [finding("hidden-state", self._place, kept=kept)] if is_so else []
+        return [finding("hidden-state", self._place, kept=kept)]
 
     def _differ(self, one: StepResult, other: StepResult, *parts: StepResult) -> bool:
         return bool(one.difference(other, self._tolerance, parts))
