@@ -639,3 +639,20 @@ def test_why_a_host_is_not_reached_is_told() -> None:
         port = listener.getsockname()[1]
         assert asyncio.run(why_not_reached("127.0.0.1", port)) == ""
     assert asyncio.run(why_not_reached("127.0.0.1", port)) == "Connection refused"
+
+
+def test_what_could_not_be_written_is_written_before_the_next_lease(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("swell.executors.remote.listening_door.write_whole", full)
+        world.cut_or_mend()
+        world.pass_time(2 * TIMES.wait_s)
+    assert not world.is_joined() and b'"is_over":false' in (world.folder / LEASES_FILE).read_bytes()
+    world.cut_or_mend()
+    world.pass_time(2.0)
+    assert world.is_joined()
+    assert b'"term":2' in (world.folder / LEASES_FILE).read_bytes()

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -17,12 +18,13 @@ from tests.executors.fake_hosts import Fleet, launch
 from tests.executors.puppets import JOB, make_spec
 
 from swell.executors.controller.controller import Controller
-from swell.executors.controller.protocol import Inventory
+from swell.executors.controller.protocol import DevicesWanted, Inventory, RemoveHost
 from swell.executors.hosts.messages import HostLeaving
 from swell.executors.local.agent.door import DoorError
 from swell.executors.local.agent.host import LocalHost
 from swell.executors.local.agent.options import AgentOptions
 from swell.executors.local.agent.process import WorkerSupervisor
+from swell.executors.local.lines import LineLink
 from swell.model.cluster import Cluster
 from swell.model.command import ProfileJob
 from swell.model.event import (
@@ -203,3 +205,19 @@ def test_parts_of_an_agent_that_fail_at_each_tick_are_told_once_and_stop_no_othe
         "a fault of the controller",
         "a fault of the door",
     ]
+
+
+def test_a_host_is_removed_at_the_door_of_the_agent(tmp_path: Path) -> None:
+    """One that is gone already is no error, and without a door there is none to remove."""
+
+    async def check() -> None:
+        line = LineLink(lambda link, line: None)
+        door: Any = DoorAjar()  # it is asked for nothing else
+        options = AgentOptions(state_dir=tmp_path, preload=(), call="")
+        for supervisor in (WorkerSupervisor(options, -1, lambda *_: door), WorkerSupervisor(options, -1)):
+            for name in ("gone", "a"):
+                supervisor._hear_daemon(line, msgspec.json.encode(RemoveHost(name=name)))
+            supervisor._hear_daemon(line, msgspec.json.encode(DevicesWanted(num=3)))
+        assert door.removed == ["a"] and door.wanted == 3
+
+    asyncio.run(check())

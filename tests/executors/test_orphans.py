@@ -11,8 +11,9 @@ from tests.executors.listening import eventually
 from tests.executors.zygotes import Zygote
 
 from swell.executors.local.processes.listing import is_alive
-from swell.executors.local.processes.mark import read_mark
+from swell.executors.local.processes.mark import ProcessMark, parse_mark, read_mark
 from swell.executors.local.zygote.messages import Exited, Signal, Warm
+from swell.wire.environ import MARK
 
 DAEMON = "setsid sleep 60"
 WITHOUT_ENVIRONMENT = "env -i setsid sleep 60"
@@ -58,3 +59,10 @@ def test_programs_get_no_descriptor_but_the_first_three(tmp_path: Path) -> None:
     finally:
         zygote.end()
         os.close(lock)
+
+
+def test_a_mark_is_read_as_it_was_written() -> None:
+    mark = ProcessMark(12, "ab", 3, "/a folder:with a colon")
+    assert parse_mark(mark.text()) == mark
+    assert parse_mark("nonsense") is None and parse_mark("1:b:x:/s") is None
+    assert read_mark(os.getpid()) is None or MARK in os.environ

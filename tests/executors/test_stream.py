@@ -241,3 +241,16 @@ def test_lines_that_are_torn_lose_nothing(tmp_path: Path, caplog: pytest.LogCapt
         await talk.listener.close()
 
     asyncio.run(asyncio.wait_for(run(), 30.0))
+
+
+def test_a_line_that_breaks_the_rules_is_closed_with_a_word(tmp_path: Path) -> None:
+    async def run() -> None:
+        talk = Talk(tmp_path)
+        await talk.open()
+        assert talk.host._line is not None
+        talk.host._line.send_encoded(b'{"type":"Resumed"}')
+        await until(lambda: bool(talk.ears[1].num_closed))
+        assert talk.ears[1].why.startswith("a message cannot be understood (Invalid value 'Resumed'")
+        await talk.listener.close()
+
+    asyncio.run(asyncio.wait_for(run(), 30.0))
