@@ -1,3 +1,5 @@
+cimport cython
+
 from swell.columns cimport Flags, FloatsOut, FloatTable, IntTable, Ints, IntsOut
 
 cdef double SAME_RETURN
@@ -12,7 +14,9 @@ cdef bint _steps_up(
     _Queue queue, long long row, IntTable devices, FloatTable worth, Ints num_levels, long long most, long long reach
 )
 cdef void _sink(_Queue queue, long long place)
+@cython.locals(returns=cython.bint)
 cdef bint _is_first(_Queue queue, long long row, long long other)
+@cython.locals(most=cython.longlong)
 cdef long long _boost(
     IntsOut level, IntTable devices, FloatTable worth, Ints num_levels, Ints held, Ints rank, long long left,
     long long own_left, Flags is_bound, IntsOut group_left, Ints group, long long reach

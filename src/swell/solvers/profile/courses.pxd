@@ -1,3 +1,5 @@
+cimport cython
+
 from swell.columns cimport FlagsOut, Floats, FloatsOut, FloatTable, FloatTableOut, Ints, IntsOut, IntTable, IntTableOut
 from swell.solvers.profile cimport segments
 from swell.solvers.profile.segments cimport Blocks
@@ -35,6 +37,7 @@ cpdef TakerRows rows_of(object takers)
 cdef TakerRows as_believed(TakerRows takers)
 cdef double cost_s(TakerRows takers, long long row, long long before, long long level)
 cdef double lost(long long before, long long level)
+@cython.locals(pause_s=cython.double, done=cython.double, waited_s=cython.double, has_run=cython.bint)
 cdef double done_s(TakerRows takers, PlanRows plans, long long row, double work, double until_s)
 cdef double spare_of(TakerRows takers, long long row)
 cdef bint holds(TakerRows takers, PlanRows plans, long long row, double work, double spare)

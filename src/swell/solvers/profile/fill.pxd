@@ -42,6 +42,7 @@ cdef void _take_as_planned(Blocks profile, TakerRows takers, PlanRows plans, lon
 cdef void _mark_sound(
     TakerRows takers, PlanRows plans, Ints rows, Ints how, FloatsOut seconds_s, FloatsOut ends_s, FlagsOut is_sound
 )
+@cython.locals(is_held=cython.bint)
 cdef bint _is_sound(TakerRows takers, PlanRows plans, long long row)
 cdef long long _write_changes(
     TakerRows takers, PlanRows plans, Ints rows, long long sign, FloatsOut at_s, IntsOut net, IntsOut gross
@@ -54,6 +55,7 @@ cpdef long long pay_in_order(
     Blocks profile, TakerRows takers, PlanRows plans, PlanRows others, Ints rows, Ints levels, FlagsOut is_paid
 )
 cpdef long long take_beyond(Blocks profile, TakerRows takers, PlanRows others, PlanRows plans, Ints rows)
+@cython.locals(is_paid=cython.bint)
 cdef bint _could_pay(
     Blocks profile, TakerRows takers, PlanRows plans, PlanRows others, long long row, long long level, double pause_s
 )

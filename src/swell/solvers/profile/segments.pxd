@@ -1,3 +1,5 @@
+cimport cython
+
 from swell.columns cimport FlagsOut, Floats, FloatTableOut, IntTableOut, Ints, IntsOut
 
 cdef double INF
@@ -11,6 +13,7 @@ cdef class Blocks:
 cdef long long width_of(Blocks profile)
 cdef bint has_room(Blocks profile, long long num_more)
 cpdef long long take_now(Blocks profile, Ints num_devices, Floats until_s)
+@cython.locals(are_free_now=cython.bint)
 cpdef long long take_what_is_free(Blocks profile, Ints num_devices, Floats until_s, FlagsOut is_free)
 cdef bint are_free(Blocks profile, double start_s, double end_s, long long num)
 cdef void take_between(Blocks profile, double start_s, double end_s, long long num)
@@ -20,4 +23,5 @@ cdef (long long, long long) _following(Blocks profile, long long position, long 
 cdef (long long, long long) _locate(Blocks profile, double at_s)
 cdef void _split(Blocks profile, double at_s)
 cdef void _halve(Blocks profile, long long position)
+@cython.locals(least=cython.longlong, most=cython.longlong)
 cdef void _sum_up(Blocks profile, long long block)
