@@ -44,7 +44,7 @@ test-soak: $(DEV) $(LOOPS)
 	$(BIN)/python -m pytest -m 'soak and not chaos'
 	$(BIN)/python -m pytest -m 'not soak' --hypothesis-profile=thorough tests/policies/test_laws.py tests/core/test_liveness.py \
 		tests/core/test_borrowed.py tests/core/test_memory_losses.py tests/core/test_node_warnings.py \
-		tests/core/test_saxena_restarts.py tests/core/test_no_end.py tests/policies/test_flowcon_fit.py \
+		tests/core/test_no_end.py tests/policies/test_flowcon_fit.py \
 		tests/policies/test_quotas.py tests/sim/test_all_features.py tests/sim/test_counter_offers.py tests/test_settings.py
 
 # 300 faults, about half an hour, and five kills of a daemon with 5,000 open jobs; CHAOS_SEED=2 make test-chaos is

@@ -35,7 +35,7 @@ def test_the_demo_comes_to_its_end_on_four_nodes(program: Program, tmp_path: Pat
     eventually(lambda: len(program.json("nodes")["nodes"]) == 4 or None, "four slices", WITHIN_S)
     print(f"from `swell up` to four nodes: {time.monotonic() - begun_s:.1f} s")
     found = tmp_path / "found.json"
-    words = ("--state", program.state, "--json", found, "--out", tmp_path / "pictures")
+    words = ("--state", program.state, "--json", found)
     print(program("demo", *words, within_s=600.0).stdout)
     jobs = json.loads(found.read_text())["jobs"]
     for job in jobs:
