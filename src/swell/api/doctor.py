@@ -25,7 +25,7 @@ from swell.plugins import Registry, why_not_importable
 from swell.policies.registry import POLICIES
 from swell.settings import InvalidSetting, make_settings
 from swell.store import database
-from swell.store.errors import StateError, remedy
+from swell.store.errors import OtherVersion, StateError, remedy
 from swell.store.folder import StateFolder
 from swell.store.journal import SqlJournal
 from swell.wire.checkpoint_files import checkpoints_in, is_whole
@@ -174,7 +174,8 @@ def _journal(folder: StateFolder, place: StateFolder) -> Iterator[Finding]:
         open_jobs = unended_jobs(place.path)
     except StateError as error:
         text = str(error).replace(str(place.path), str(folder.path))
-        yield bad("journal", text.partition(": `swell")[0], remedy(folder.journal))
+        what_to_do = "" if isinstance(error, OtherVersion) else remedy(folder.journal)  # its text says it
+        yield bad("journal", text.partition(": `swell")[0], what_to_do)
         return
     if is_blank and (num := len(JobFolders(folder.jobs).ids())):
         yield bad("journal", f"is empty, but there are folders of {num} jobs", remedy(folder.journal))

@@ -15,12 +15,13 @@ from urllib.parse import quote
 
 import msgspec
 
-from swell.store.errors import DamagedState, StateError, StateUnwritable, remedy
+from swell.store.errors import DamagedState, OtherVersion, StateError, StateUnwritable, remedy
 from swell.wire.whole_files import sync
 
 T = TypeVar("T")
 
-SCHEMA_VERSION = 11
+#: Of the tables, and of what the scheduler saves in them: another form of either has another number.
+SCHEMA_VERSION = 12
 
 #: Seconds a statement waits for another process that holds the file (`swell admin replay` beside a daemon).
 BUSY_TIMEOUT_S = 10.0
@@ -246,7 +247,7 @@ class Database:
             if version == SCHEMA_VERSION:
                 return
             if version:
-                raise StateError(
+                raise OtherVersion(
                     f"{self.path} was written by another version of Swell (schema {version}; this one reads "
                     f"{SCHEMA_VERSION}): install that version, or choose another folder with --state"
                 )

@@ -24,6 +24,10 @@ class DamagedState(StateError):
     """The database cannot be read."""
 
 
+class OtherVersion(StateError):
+    """Another version of Swell has written the database."""
+
+
 def remedy(journal: Path) -> str:
     """What to do about a journal that is damaged or lost."""
     import msgspec  # every command knows the errors, and few need the remedy
