@@ -43,7 +43,7 @@ class TraceJob(msgspec.Struct, frozen=True, kw_only=True, gc=False, array_like=T
     ended_after_s: float | None = None  #: from its submission to its end in the log, waiting included
     min_batch: int | None = None  #: of an open batch; None: `global_batch`
     max_batch: int | None = None
-    loss_curve: str | None = None  #: see `loss_text`
+    loss_curve: str | None = None  #: see `loss_curves`
     metric: str | None = None  #: name of what that curve is of; None: the loss
     cores_per_worker: float | None = None  #: that each worker uses if it gets them
     priority: int | None = None  #: of its class the jobs with the highest go first

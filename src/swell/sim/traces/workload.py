@@ -32,7 +32,7 @@ class WorkloadJob(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     dies_at_step: int | None = None  #: a buggy script raises there
     cancel_s: float | None = None  #: its user gives it up then, on the clock of `submit_s`
     stated_steps: int | None = None  #: that its user states, where that is not what it has to do
-    loss_curve: str | None = None  #: see `loss_text`
+    loss_curve: str | None = None  #: see `loss_curves`
     metric: str | None = None  #: name of what that curve is of; None: the loss
     cores_per_worker: float | None = None  #: that each worker uses if it gets them; None: one
     priority: int = 0
