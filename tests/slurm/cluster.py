@@ -71,10 +71,6 @@ PartitionName=closed Nodes=ALL PriorityTier=1 AllowAccounts=nobody State=DOWN
 """
 
 
-class SlurmFailed(RuntimeError):
-    """A part of Slurm does not start; the text has what it has printed."""
-
-
 def why_not() -> str:
     """Why it cannot be had here; empty: it can."""
     path = f"{os.environ.get('PATH', '')}:{DAEMON_PATH}"
@@ -115,7 +111,7 @@ class SlurmCluster:
         folder: new; all files of Slurm are there.
 
     Raises:
-        SlurmFailed: a daemon does not start.
+        AssertionError: a daemon does not start; the text has what it has printed.
     """
 
     def __init__(self, folder: Path, num_nodes: int = 2) -> None:
