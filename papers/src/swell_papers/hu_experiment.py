@@ -47,12 +47,12 @@ class Allocator(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str:
-        """What a table calls it."""
+        """Its name in tables."""
         return ", ".join([self.policy, *(f"{name}={value}" for name, value in self.parameters)])
 
 
 class HuCase(msgspec.Struct, frozen=True, kw_only=True):
-    """Under what an allocator runs."""
+    """The conditions under which an allocator runs."""
 
     nodes: int
     is_all: bool = False  #: all 1,252 jobs, not only those of 5 minutes or more

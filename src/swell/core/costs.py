@@ -80,7 +80,7 @@ class JobCosts(NamedTuple):
 class SizeCosts(NamedTuple):
     """What changes of some jobs to one size took."""
 
-    jobs: list[JobCosts]  #: the one measured last is the last
+    jobs: list[JobCosts]  #: in the order in which they were measured last
     median_s: float  #: of the latest changes of all
     most_s: float
 
@@ -88,7 +88,7 @@ class SizeCosts(NamedTuple):
 class CostTable(msgspec.Struct, dict=True):
     """What is known of the costs of changes on the devices of one kind, and how long a size is held."""
 
-    #: By kind or family, the one measured last is the last; by change; by cell.
+    #: By kind or family, in the order in which they were measured last; by change; by cell.
     rows: dict[str, dict[CostKind, dict[int, SizeCosts]]] = {}
     trial_s: dict[int, float] = {}  #: starts of groups in trial runs, beyond the profile, by cell
     state_s_per_byte: float = STATE_S_PER_BYTE  #: to send a job's state to a newcomer
@@ -97,7 +97,7 @@ class CostTable(msgspec.Struct, dict=True):
     tenure: HoldTime = msgspec.field(default_factory=HoldTime)  #: of jobs that have ended
 
     def __post_init__(self) -> None:
-        self.changed: set[str] = set()  #: rows that say something else than when someone last took note
+        self.changed: set[str] = set()  #: rows that have changed since their lines were last drawn
 
     @property
     def most_wait_s(self) -> float:
@@ -244,7 +244,7 @@ class CostCurves:
             self._new.discard(name)
 
     def refresh(self, table: CostTable) -> list[int]:
-        """Draw those rows again of which something else is known now.
+        """Draw the lines of changed rows again.
 
         Returns rows in which what promises are made with is another.
         """

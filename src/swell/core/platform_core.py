@@ -380,7 +380,7 @@ class PlatformCore:
 
     @property
     def ends_s(self) -> dict[str, float]:
-        """When nodes that are there are to be left for good, by name, where that is known."""
+        """When nodes of the cluster end for good, by name; only those whose end is known."""
         known = ((core.state.cluster, core.state.ends_s) for core in self._cores)
         return {
             name: at_s for nodes, ends_s in known for name, at_s in ends_s.items() if nodes.has_node(name)
@@ -388,7 +388,7 @@ class PlatformCore:
 
     @property
     def lost_nodes(self) -> Sequence[NodeLost]:
-        """Nodes that were lost for a cause, of the latest."""
+        """The latest nodes that were lost for a cause, the first lost first."""
         lost = [event for core in self._cores for event in core.state.lost_nodes.values()]
         return tuple(lost if len(self._cores) == 1 else sorted(lost, key=lambda event: event.at_s))
 
@@ -409,7 +409,7 @@ class PlatformCore:
 
     @property
     def quotas(self) -> Quotas:
-        """By tenant; they hold for each kind by itself."""
+        """Quotas by tenant; each holds for every kind of device by itself."""
         return self._cores[FIRST].state.quotas
 
     @property
@@ -418,14 +418,15 @@ class PlatformCore:
 
     @property
     def set_aside(self) -> Sequence[EventSetAside]:
-        """Events that were set aside, of the latest."""
+        """The latest events that were set aside, by time."""
         found = (event for core in self._cores for event in core.state.set_aside)
         return sorted(found, key=lambda event: event.at_s)
 
     @property
     def failed_plans(self) -> tuple[int, PlanFailed | None]:
-        """How many plans have ended in an error since the last one that did not, and the latest of them; of
-        the kind for which most have.
+        """How many plans in a row have ended in an error, and the latest of them.
+
+        Of several kinds of device it is the one with the most.
         """
         last = max((core.state.last_plan for core in self._cores), key=lambda one: one.num_failed)
         return last.num_failed, last.failed

@@ -146,7 +146,7 @@ class Rows:
         inner = [one for one in columns if one.type is float and one.name not in SEEN]
         by_type = {kind: [one for one in columns if one.type is kind and one not in inner] for kind in TYPES}
         ordered = [*inner, *(one for group in by_type.values() for one in group)]
-        self._inner = [one.name for one in inner]  #: which nobody sees, and nobody has to copy
+        self._inner = [one.name for one in inner]  #: columns that are not in a snapshot, and need no copy
         self._names = {kind: [one.name for one in group] for kind, group in by_type.items()}
         self._place = {one.name: place for place, one in enumerate(ordered)}
         self._getters = [one.of for one in ordered]

@@ -84,7 +84,7 @@ class UsageRow(msgspec.Struct, frozen=True, kw_only=True):
     device_hours: float
 
 
-#: Texts of a row, in order, and those that are told where rows are of one thing each.
+#: Columns of text of a row, in order, and those that are filled in where rows are grouped by one of them.
 TEXTS = ("user", "tenant", "job_class", "kind", "job", "name")
 OWN_TEXTS = {
     GroupBy.USER: TEXTS[:1],

@@ -9,7 +9,7 @@ from collections.abc import Callable
 #: What happens; it is called with the time.
 Happening = Callable[[float], None]
 
-#: Numbers of happenings that come first at their moment begin so far below 0.
+#: What comes first at its moment is numbered from here on, and all else from 0.
 FIRST = -(1 << 62)
 
 

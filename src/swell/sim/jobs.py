@@ -33,10 +33,10 @@ NOISE = 1
 
 
 class RepeatedJobs(Collection[SimJob]):
-    """Jobs that are made again each time, so that they need not all be in memory.
+    """Jobs that are made anew in each iteration, so that they need not all be in memory.
 
     Args:
-        num: of the jobs that `make` gives.
+        num: number of jobs that `make` gives.
     """
 
     def __init__(self, num: int, make: Callable[[], Iterator[SimJob]]) -> None:

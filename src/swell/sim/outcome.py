@@ -96,7 +96,7 @@ def outcome_of(
     run_end_s: float,
     segments: tuple[Segment, ...] = (),
 ) -> JobOutcome:
-    """Raises nothing: a job that the run left open has the phase it was in."""
+    """Return what became of a job; one that the run left open has the phase that it was in."""
     is_over = view.phase.is_end
     end_s = view.finished_s if is_over else None
     kept = None

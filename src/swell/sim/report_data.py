@@ -24,7 +24,7 @@ from swell.sim.traces.workload import Workload
 #: (from, to, devices) of one job, in time's order.
 Held = list[tuple[float, float, int]]
 
-#: Means of a curve that is as wide as a page.
+#: Points of a curve, each a mean: as many as a page is wide.
 NUM_MEANS = 1_000
 
 

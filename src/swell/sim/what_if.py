@@ -58,7 +58,7 @@ class ResumedWorld(SimulatedWorld):
     def _open(
         self, nodes: Sequence[Node], jobs: Iterable[SimJob], others: Iterable[tuple[float, Occurrence]]
     ) -> None:
-        """Nothing is told: the head knows all this."""
+        """Take nodes and jobs over without events: the head knows them."""
         self._jobs = {job.id: job for job in jobs}
         self._take_over()
         for at_s, occurrence in others:

@@ -233,7 +233,7 @@ class SimulatedWorld:
             self._agenda.put(now_s + notice_s, partial(self._miss_node, name, now_s))
 
     def _miss_node(self, name: str, failed_s: float, now_s: float) -> None:
-        """That it has failed is heard, unless it was before."""
+        """The head hears that a node failed at `failed_s`, unless it has heard of it or the node is back."""
         if self._failed_s.get(name) == failed_s:
             self._miss(self._nodes[name])
 

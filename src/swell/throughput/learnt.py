@@ -388,7 +388,7 @@ class Learnt(msgspec.Struct, kw_only=True, omit_defaults=True, dict=True):
         return self._table
 
     def best_of_table(self, sizes: IntArray, hosts: IntArray | None) -> tuple[FloatArray, IntArray]:
-        """The same by `table`, where steps count what they are worth."""
+        """As `best_batches`, by `table`, in which steps count what they are worth."""
         spread = b"" if hosts is None else hosts.tobytes()
         if self._best is None or self._best[0] is not sizes or self._best[1] != spread:
             table = cast(BatchTable, self.table)

@@ -28,12 +28,12 @@ class ServedJob:
 
     devices: list[int]  #: of levels 1, 2, ...
     rates: list[float]  #: of steps per second
-    start_s: list[float]  #: for which it does no work from a start at each level on
-    change_s: list[float]  #: for which it does no work from a change to each level on
+    start_s: list[float]  #: time without work from a start at each level on
+    change_s: list[float]  #: time without work from a change to each level on
     left: float  #: steps
     level: int
-    pause_s: float  #: for which it does no work from now on, if it keeps its level
-    fixed_s: float  #: for which its level cannot change
+    pause_s: float  #: time without work from now on, if it keeps its level
+    fixed_s: float  #: time from now on in which its level cannot change
     latest_s: float = math.inf  #: its end is looked for no further
     due: int = 0  #: level that it is to have
     end_s: float = math.inf

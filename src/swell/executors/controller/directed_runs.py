@@ -49,10 +49,10 @@ class DirectedRun:
     hosts: set[str] = field(default_factory=set)  #: on which it is open
     coming: set[str] = field(default_factory=set)  #: hosts of a change for which some make ready
     workers: dict[int, str] = field(default_factory=dict)  #: host of each one that has not ended
-    settled: SettledGang | None = None  #: that its hosts were told last; None: none, or it is a trial run
-    has_shown_epoch: bool = False  #: what follows an epoch of it was told
+    settled: SettledGang | None = None  #: as hosts were told last; None: a trial run, or they were told none
+    has_shown_epoch: bool = False  #: the time between its epochs was reported once
     usage: dict[str, GangUsage] = field(default_factory=dict)  #: by host, as it said last
-    left_usage: GangUsage = NO_USAGE  #: on hosts that it has no more
+    left_usage: GangUsage = NO_USAGE  #: what it used on hosts that it has left
     reported_s: float | None = None  #: when it told last how far it is; None: it has not started
     finished_s: float | None = None  #: when the first of its workers met the end condition
 
@@ -78,14 +78,14 @@ class DirectedRun:
         return total_usage([self.left_usage, *self.usage.values()])
 
     def note_opened(self, opened: Mapping[str, messages.RunOpened]) -> None:
-        """It is open on these hosts."""
+        """These hosts have opened it."""
         self.hosts.update(opened)
         for host, answer in opened.items():
             if answer.meeting_point is not None:
                 self.job.meeting_points[host] = answer.meeting_point
 
     def leave(self, host: str) -> None:
-        """Nothing of it is there any more: what was used stays used, and its memory is free."""
+        """It has nothing on this host any more. What it used there still counts, but for memory."""
         self.hosts.discard(host)
         self.job.meeting_points.pop(host, None)
         if (last := self.usage.pop(host, None)) is not None:

@@ -34,7 +34,7 @@ class WaitingTrial:
 
     command: ProfileJob
     refused_by: frozenset[str] = frozenset()  #: hosts that were asked, and did not make ready
-    why_refused: str = ""  #: by the last of them
+    why_refused: str = ""  #: what the last of them said
 
 
 @dataclass(slots=True)
@@ -55,7 +55,7 @@ class TrialRun:
 
     @property
     def kind(self) -> str:
-        """Of the devices that it measures."""
+        """Kind of the devices that it measures."""
         return self.command.device_kind
 
     def measures(self, host: str) -> bool:
@@ -145,7 +145,7 @@ class Trials:
         self._go_on()
 
     def lose_host(self, host: str, why: str) -> None:
-        """It is gone: what it has not finished is lost. To be told before the ends of its processes."""
+        """A host is gone, with the trial runs that it has not finished. Called before its processes' ends."""
         for one in list(self._runs.values()):
             if host == one.host and host in one.run.hosts:
                 self._give_up(one.command, Outcome.LOST, why)
@@ -169,7 +169,7 @@ class Trials:
             self._later(self.advance)
 
     def _begin(self, one: TrialRun, part: Part) -> None:
-        """Begin a part of it, or leave out what the answer does not need if its devices are not idle."""
+        """Begin a part; leave it out if its devices are not idle and the answer does not need it."""
         if part.is_needed:
             others = [other for other in self._runs.values() if other is not one]
             machine = self._machine(one.command, one.host, others)
@@ -180,7 +180,7 @@ class Trials:
             self._runner.do(one.run, one.trial.begin(part, devices, self._runner.now_s()))
         elif not part.is_needed:
             self._leave_out(one, part, "its devices are not idle")
-        else:  # its host is kept
+        else:  # a part that is needed
             why = f"host {one.host!r} has no device of kind {one.kind!r} any more"
             self._give_up(one.command, Outcome.LOST, why, is_taken=True)
             self._stop(one)
@@ -205,13 +205,13 @@ class Trials:
         return tuple(idle)
 
     def _machine(self, command: ProfileJob, host: str, others: Iterable[TrialRun]) -> Machine:
-        """A host. Its devices that other trial runs are to have count as in use."""
+        """Return a host, on which devices that are kept for other trial runs count as in use."""
         kept = [device for other in others if other.trial.part is None for device in other.devices]
         return self._hosts.machine(host, [*self._runner.busy(host), *kept], command.avoid)
 
     # ------------------------------------------------------------ hosts make ready
     def _admit(self) -> None:
-        """Have hosts make ready for those that can begin; of each kind of device none overtakes another."""
+        """Have hosts make ready for trial runs that can begin; of one kind none overtakes another."""
         full: set[str] = set()
         for waiting in list(self._queue.values()):
             command = waiting.command
@@ -235,9 +235,9 @@ class Trials:
                 self._give_up(command, Outcome.LOST, why, is_taken=True)
 
     def _allot(self, command: ProfileJob, host: str) -> tuple[str, ...]:
-        """Devices for its script, if it can begin on this host. Empty: it has to wait.
+        """Devices for the script of a trial run that can begin on this host. Empty: it has to wait.
 
-        Where no other trial run is it can, be the devices busy with gangs.
+        It can begin where there is no other trial run, even if gangs keep the devices busy.
         """
         others = [other for other in self._runs.values() if other.measures(host)]
         machine = self._machine(command, host, self._runs.values())

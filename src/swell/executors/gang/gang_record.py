@@ -107,14 +107,14 @@ class StepTally(msgspec.Struct, kw_only=True):
     """
 
     steps: int = 0
-    begun_with: int = 0  #: what `steps` was when the gang of now began
-    is_new: bool = True  #: the gang of now has not made a step
+    begun_with: int = 0  #: what `steps` was when the present gang began
+    is_new: bool = True  #: the present gang has not made a step
     heard_s: float | None = None  #: when the latest step was told; None: not to this controller
     step_s: float = 0.0
 
     @property
     def num_before(self) -> int:
-        """Steps that were finished when the gang of now began."""
+        """Steps that were finished when the present gang began."""
         return self.steps if self.is_new else self.begun_with
 
     def restart(self) -> None:

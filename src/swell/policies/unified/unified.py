@@ -182,7 +182,7 @@ class Unified(Policy):
 
 @cache
 def _domain(opens_batches: bool, shares_cores: bool) -> Domain:
-    """The very same each time, which is compared at once in every turn."""
+    """Return the same object each time, so that comparing it in every turn takes no time."""
     return Domain(opens_batches=opens_batches, lasting_rates=opens_batches, shares_crowded_cores=shares_cores)
 
 

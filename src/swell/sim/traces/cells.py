@@ -58,7 +58,7 @@ def number(cell: str) -> float:
 
 
 def is_number(cell: str) -> bool:
-    """Whether it is one, of whatever size."""
+    """Whether a cell is a number, however large."""
     try:
         float(cell)
     except ValueError:

@@ -54,7 +54,7 @@ def read(path: Path, format_name: str | None = None, is_strict: bool = False) ->
 
 
 def _base_s(known: Format, head: Head) -> float:
-    """Of the file's clock on that of the world."""
+    """Return the time since 1970 at which the clock of the file is 0; 0 where it is not known."""
     if known is SWF:
         return SWF.epoch_s(head.text)
     return PLAIN.epoch_s(head.text) if known is PLAIN else 0.0

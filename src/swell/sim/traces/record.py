@@ -134,7 +134,7 @@ class Head:
 
     @cached_property
     def lines(self) -> tuple[str, ...]:
-        """Without blank lines and comments; the last may be cut."""
+        """Its lines without blank ones and comments; the last may be cut."""
         lines = (line.strip("\r\n") for line in self.text.split("\n"))
         return tuple(line for line in lines if line.strip() and not line.startswith((";", "#")))
 

@@ -97,12 +97,12 @@ def survey(path: Path, format_name: str | None = None, is_strict: bool = False) 
 
 
 def _counted(values: Iterable[Value | None]) -> dict[Value, int]:
-    """How often each value is there, the most frequent first."""
+    """Count how often each value occurs; the most frequent comes first."""
     return dict(Counter(value for value in values if value is not None).most_common())
 
 
 def _by_reason(skipped: Iterable[Skipped]) -> list[SkippedLines]:
-    """The reason of most lines first."""
+    """Group skipped lines by reason; the reason of the most lines comes first."""
     found: dict[str, SkippedLines] = {}
     for entry in skipped:
         fresh = SkippedLines(why=entry.rule, count=0, is_malformed=entry.is_malformed, examples=[])

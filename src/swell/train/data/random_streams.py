@@ -134,7 +134,7 @@ def set_stream_states(states: tuple[Any, ...]) -> None:
 
 
 def drawn_since(states: tuple[Any, ...], device: torch.device = _CPU) -> set[str]:
-    """Whose streams have moved on in this process: those of `torch`, `random` and `numpy`."""
+    """Return which of `torch`, `random` and `numpy` have drawn in this process since then."""
     pairs = zip(("torch", "random", "numpy", "torch"), states, stream_states(device), strict=False)
     return {name for name, before, now in pairs if not _is_same(before, now)}
 

@@ -42,10 +42,10 @@ class StepResult:
     left: codec.Tree = field(default_factory=dict)  #: what the script kept when it asked for the next batch
 
     def difference(self, other: StepResult, tolerance: float, parts: Sequence[StepResult] = ()) -> str:
-        """What is another one by more than rounding; empty: nothing.
+        """Name what differs by more than rounding; empty: nothing does.
 
         Args:
-            parts: steps of parts of the batch, whose size counts, too.
+            parts: steps of parts of the batch; their losses and gradients widen the tolerance, too.
         """
         results = (self, other, *parts)
         if self.settings != other.settings:
@@ -78,7 +78,7 @@ class Rehearsal(ABC):
 
     @abstractmethod
     def finding_of(self, error: BaseException, line: str) -> ScriptFinding | None:
-        """What an error of the script comes to; None: it does not come of what is tried.
+        """Return the finding of an error of the script; None: what is tried has not caused it.
 
         Args:
             line: the last one of the error's text.
@@ -86,16 +86,16 @@ class Rehearsal(ABC):
 
     @abstractmethod
     def finding_of_end(self) -> ScriptFinding:
-        """What it comes to that the script leaves its loop."""
+        """Return the finding if the script leaves its loop amid these steps."""
 
     def _keep(self) -> None:
         self._kept = self._task.state.copy()
 
     def _put_back(self, carried: Mapping[Key, Any] | None = None) -> None:
-        """Have all be as it was kept; what the script makes anew in a new process is what it begins with.
+        """Put back the kept state; variables that a new process would make anew are as at the beginning.
 
         Args:
-            carried: values of the script that are others.
+            carried: values of the script to begin with instead of the kept ones.
         """
         state, (skeleton, tensors) = self._task.state, self._kept
         tree = codec.decode(skeleton, [tensor.clone() for tensor in tensors])

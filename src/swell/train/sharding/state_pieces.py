@@ -267,7 +267,7 @@ def _form_of(value: Any) -> KeptForm:
 
 
 def _has_memory(value: Any, device: torch.device) -> bool:
-    """Whether it is all that lies in a memory on this device."""
+    """Whether a value is a tensor on this device that fills its storage."""
     return is_sliced(value) and value.device == device and value.untyped_storage().nbytes() == value.nbytes
 
 

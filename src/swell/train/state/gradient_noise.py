@@ -43,7 +43,7 @@ class GradientNoise:
         #: Running averages of sigma^2 and mu^2 of a gradient of the own batch; the latter may be below 0.
         self._variance = self._squared_norm = 0.0
         self.num_measured = 0
-        #: Of a step: its number, samples, gradients and their squared norm. It is no state.
+        #: Number, samples, gradients and their squared norm of the step to compare with; it is not saved.
         self._kept: tuple[int, int, list[torch.Tensor], float] | None = None
         self._has_room = True  # for another copy of the gradients
 

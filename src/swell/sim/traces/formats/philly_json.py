@@ -12,7 +12,7 @@ from swell.sim.traces.entry import Malformed, Outside, TraceError, TraceJob
 from swell.sim.traces.record import Head, LineRemarks, Records, records
 from swell.sim.traces.source import Source
 
-#: Of a job of such a file.
+#: The beginning of a job in such a file.
 KEYS = re.compile(r'\{\s*"(?:status|vc|jobid|attempts|submitted_time|user)"\s*:')
 
 

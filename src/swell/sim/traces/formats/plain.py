@@ -33,7 +33,7 @@ from swell.sim.traces.record import Head, LineRemarks, Records
 from swell.sim.traces.source import Source
 from swell.sim.traces.table import Ignored, TableFormat, TraceColumn, column, needed_column
 
-#: Of two names' letters so many are the same, in order, if one is a slip of the other.
+#: A name is taken for a slip of another one if this share of their letters is the same, in order.
 LIKE_SHARE = 0.85
 #: Words that name a unit or a kind of column, not what it is of.
 PLAIN_WORDS = frozenset(
@@ -42,7 +42,7 @@ PLAIN_WORDS = frozenset(
 
 
 def meant_column(name: str, known: Iterable[str]) -> str | None:
-    """The first that says the same in other units, as `deadline` for `deadline_s`; else the nearest."""
+    """Return the column that differs only in its unit, as `deadline_s` of `deadline`; else the nearest."""
     names = tuple(known)
     same = (other for other in names if _words(other) == _words(name))
     return next(same, None) or next(iter(get_close_matches(name, names, n=1, cutoff=LIKE_SHARE)), None)
