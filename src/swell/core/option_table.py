@@ -59,7 +59,8 @@ class OptionTable:
 
     def rate_per_s(self, row: int, num_workers: int) -> float:
         """Steps per second with this number of workers; 0 if the job may not have it."""
-        return float(self._values[RATE, row] @ (self._values[WORKERS, row] == num_workers))
+        sizes: list[float] = self._values[WORKERS, row].tolist()
+        return float(self._values[RATE, row, sizes.index(num_workers)]) if num_workers in sizes else 0.0
 
     def is_uncharged(self, num_rows: int) -> BoolArray:
         """(num_rows,) rows whose options have no costs yet."""

@@ -58,6 +58,6 @@ def with_waits(
     """(O,) what launches cost from now on: until others have left the devices, and until the first step."""
     if most_wait_s == 0.0:
         return option_start_s
-    waited_s = np.nan_to_num(now_s - columns["waits_since_s"])
-    left_s = np.maximum(most_wait_s - waited_s, 0.0)
+    since_s = columns["waits_since_s"]
+    left_s = np.maximum(most_wait_s - np.where(np.isnan(since_s), 0.0, now_s - since_s), 0.0)
     return read_only(option_start_s + np.repeat(left_s, options.num))

@@ -107,7 +107,7 @@ class BuddyAllocation:
 
     def _by_leaf(self, share: Share) -> IntArray:
         """(L,) the same by leaf."""
-        counts = np.zeros_like(self._free)
+        counts = np.zeros(len(self._free), dtype=np.int64)
         if share:
             counts[list(share)] = list(share.values())
         return counts
@@ -300,11 +300,10 @@ class BuddyAllocation:
         """
         free = self._sums(self._free, home)
         is_one = self._large_enough(num, home, may_be_island) & (free > 0)
-        if enough := self._ranked(job, num, is_one, home):
-            return enough[0], ()
-        group_of = np.full(len(home), -1)
-        for level in self._tree.levels:
-            group_of = np.where(home & is_one[level], level, group_of)
+        if (is_one & (free >= num)).any():
+            return self._ranked(job, num, is_one, home)[0], ()
+        levels = self._tree.levels  # none of two groups of a leaf is a part of the other: it has one at most
+        group_of = np.where(home & is_one[levels], levels, -1).max(axis=0)
         own = self._tree.sums(self._by_leaf(self._held.get(job, NOTHING)))
         best, least = None, None
         for group, nums in sorted(self._nums_by_group(group_of).items()):
@@ -356,11 +355,12 @@ def _fewest(parts: Sequence[MovablePart], num: int) -> Sequence[MovablePart] | N
     The last part is the smallest that suffices.
     """
     for most in range(3):
-        left = sorted([part for part in parts if part[1] <= most])
+        left = [part for part in parts if part[1] <= most]
         if sum([there for there, _, _ in left]) >= num:
             break
     else:
         return None
+    left.sort()
     chosen: list[MovablePart] = []
     while num > 0:
         place = bisect_left(left, num, key=itemgetter(0))

@@ -152,8 +152,7 @@ class DeviceTree:
     def smallest(self, counts: IntArray, num: int) -> BoolArray:
         """(G,) groups with so many by (G,) counts, none of whose parts has as many."""
         is_one = counts >= num
-        parents = self.parents[is_one]
-        is_one[parents[parents >= 0]] = False
+        is_one[self.parents[:-1][is_one[:-1]]] = False
         return is_one
 
     def is_in(self, group: int) -> BoolArray:

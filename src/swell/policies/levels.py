@@ -126,7 +126,7 @@ def all_levels(snapshot: Snapshot) -> Levels:
 
 def levels_of(snapshot: Snapshot, options: UsefulOptions) -> Levels:
     """These options of its jobs."""
-    is_held = options.workers <= snapshot.held_workers[:, None]
-    held = (is_held & (np.arange(options.workers.shape[1]) < options.num[:, None])).sum(axis=1)
+    is_held = options.workers <= snapshot.held_workers[:, None]  # 0 workers behind the last option, too
+    held = is_held.sum(axis=1) - (options.workers.shape[1] - options.num)
     costs_s = snapshot.option_start_s, snapshot.option_resize_s
     return Levels(*options, held, *costs_s, snapshot.option_margin_share)
