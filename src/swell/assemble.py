@@ -182,8 +182,9 @@ def refuse_lost_journal(folder: StateFolder) -> None:
 
 def _lost(folder: StateFolder, what: str, witness: str) -> DamagedState:
     return DamagedState(
-        f"the journal is lost, {folder.journal} {what}, but {witness}: {remedy(folder.journal)}; "
-        f"to start with no jobs, move {folder.jobs} (and what is left of the journal) to another place"
+        f"the journal is lost, {folder.journal} {what}, but {witness}",
+        f"{remedy(folder.journal)}; to start with no jobs, move {folder.jobs} (and what is left of the "
+        "journal) to another place",
     )
 
 

@@ -173,9 +173,10 @@ def _journal(folder: StateFolder, place: StateFolder) -> Iterator[Finding]:
         found = replay_journal(place.path)
         open_jobs = unended_jobs(place.path)
     except StateError as error:
-        text = str(error).replace(str(place.path), str(folder.path))
-        what_to_do = "" if isinstance(error, OtherVersion) else remedy(folder.journal)  # its text says it
-        yield bad("journal", text.partition(": `swell")[0], what_to_do)
+        what = error.what.replace(str(place.path), str(folder.path))
+        yield bad(
+            "journal", what, error.remedy if isinstance(error, OtherVersion) else remedy(folder.journal)
+        )
         return
     if is_blank and (num := len(JobFolders(folder.jobs).ids())):
         yield bad("journal", f"is empty, but there are folders of {num} jobs", remedy(folder.journal))

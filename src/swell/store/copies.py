@@ -72,7 +72,7 @@ def back_up(folder: StateFolder, file: Path) -> tuple[str, ...]:
     if not folder.journal.exists():
         raise StateError(f"there is no journal in state folder {folder.path}; choose another with --state")
     if not folder.journal.stat().st_size:  # SQLite, seeing it, would remove the write-ahead log
-        raise DamagedState(f"{folder.journal} cannot be copied (it is empty): {remedy(folder.journal)}")
+        raise DamagedState(f"{folder.journal} cannot be copied (it is empty)", remedy(folder.journal))
     if file.exists():
         raise StateError(f"{file} is there already; remove it, or choose another name")
     if not file.parent.is_dir():
@@ -84,7 +84,7 @@ def back_up(folder: StateFolder, file: Path) -> tuple[str, ...]:
         contents = [(path.name, path.read_bytes()) for path in paths if path.exists()]
         copy_file(folder.journal, draft)
         if flaw := _flaw(draft):
-            raise DamagedState(f"{folder.journal} cannot be copied ({flaw}): {remedy(folder.journal)}")
+            raise DamagedState(f"{folder.journal} cannot be copied ({flaw})", remedy(folder.journal))
         with explained(draft), closing(sqlite3.connect(draft)) as raw, raw:
             raw.execute("DELETE FROM copied_files")  # there are some in a copy that became a journal by hand
             raw.executemany("INSERT INTO copied_files VALUES (?, ?)", contents)
@@ -185,11 +185,8 @@ def _flaw(copy: Path) -> str:
             for _ in history.entries:
                 pass
             journal.rows("SELECT name, content FROM copied_files")
-    except (DamagedState, OtherVersion) as error:
-        what = str(error)
-        for remedy_of_a_platform in (": `swell", ": install"):
-            what = what.partition(remedy_of_a_platform)[0]
-        return what.replace(str(copy), "it")
+    except (DamagedState, OtherVersion) as error:  # its remedy is for the journal of a platform
+        return error.what.replace(str(copy), "it")
     except msgspec.MsgspecError as error:
         return f"its folded state cannot be read: {error}"
     return ""

@@ -249,7 +249,8 @@ class Database:
             if version:
                 raise OtherVersion(
                     f"{self.path} was written by another version of Swell (schema {version}; this one reads "
-                    f"{SCHEMA_VERSION}): install that version, or choose another folder with --state"
+                    f"{SCHEMA_VERSION})",
+                    "install that version, or choose another folder with --state",
                 )
             if connection.execute("SELECT 1 FROM sqlite_master").fetchone():
                 raise sqlite3.DatabaseError("it does not say of which version it is")
@@ -318,7 +319,7 @@ def _make(path: Path) -> None:
     except OSError as error:
         raise StateError(f"cannot use {path} ({error.strerror}); {REMEDY}") from error
     if 0 < path.stat().st_size < LEAST_BYTES:  # SQLite would take it for a new one
-        raise DamagedState(f"{path} is damaged (almost all of it is missing): {remedy(path)}")
+        raise DamagedState(f"{path} is damaged (almost all of it is missing)", remedy(path))
 
 
 def _connect(path: Path) -> sqlite3.Connection:
@@ -412,9 +413,9 @@ def explained(path: Path) -> Iterator[None]:
     try:
         yield
     except (msgspec.MsgspecError, UnicodeError) as error:  # what is no text is in a damaged schema
-        raise DamagedState(f"{path} is damaged ({error}): {remedy(path)}") from error
+        raise DamagedState(f"{path} is damaged ({error})", remedy(path)) from error
     except sqlite3.Error as error:
         code = getattr(error, "sqlite_errorcode", None)
         if code is not None and code & 0xFF in OF_THE_MACHINE and code != sqlite3.SQLITE_IOERR_SHORT_READ:
             raise StateUnwritable(f"cannot use {path}: {error}; {REMEDY}") from error
-        raise DamagedState(f"{path} is damaged ({error}): {remedy(path)}") from error
+        raise DamagedState(f"{path} is damaged ({error})", remedy(path)) from error

@@ -9,7 +9,16 @@ from swell.model.errors import Unwritable
 
 
 class StateError(RuntimeError):
-    """The state folder cannot be used; the text names the file, the rule and the remedy."""
+    """The state folder cannot be used; the text names the file, the rule and the remedy.
+
+    Args:
+        what: the file and the rule.
+        remedy: may be shown apart from it, or another one in its place; empty: `what` names it.
+    """
+
+    def __init__(self, what: str, remedy: str = "") -> None:
+        super().__init__(f"{what}: {remedy}" if remedy else what)
+        self.what, self.remedy = what, remedy
 
 
 class StateUnwritable(StateError, Unwritable):

@@ -240,7 +240,7 @@ class SqlJournal(Archive):
             raise self._damaged(f"batch {seq} cannot be read: {error}") from error
 
     def _damaged(self, why: str) -> DamagedState:
-        return DamagedState(f"{self.path} is damaged ({why}): {remedy(self.path)}")
+        return DamagedState(f"{self.path} is damaged ({why})", remedy(self.path))
 
 
 def _put_deliveries(connection: sqlite3.Connection, deliveries: Sequence[Delivery]) -> set[str]:
