@@ -171,8 +171,7 @@ class Trials:
     def _begin(self, one: TrialRun, part: Part) -> None:
         """Begin a part; leave it out if its devices are not idle and the answer does not need it."""
         if part.is_needed:
-            others = [other for other in self._runs.values() if other is not one]
-            machine = self._machine(one.command, one.host, others)
+            machine = self._machine(one.command, one.host, self._others(one))
             devices = machine.idlest(one.kind, part.num_workers) if part.sums else one.devices
         else:
             devices = self._idle(one, part)
@@ -187,7 +186,7 @@ class Trials:
 
     def _idle(self, one: TrialRun, part: Part) -> tuple[str, ...]:
         """Devices for a part for which no job waits; empty: they are not idle, or their host is not ready."""
-        others = [other for other in self._runs.values() if other is not one]
+        others = self._others(one)
         if part == CROSSING:
             needs = {one.host: 1, one.other_host: 1}
         elif self._queue or others:
@@ -203,6 +202,9 @@ class Trials:
                 return ()
             idle += devices
         return tuple(idle)
+
+    def _others(self, one: TrialRun) -> list[TrialRun]:
+        return [other for other in self._runs.values() if other is not one]
 
     def _machine(self, command: ProfileJob, host: str, others: Iterable[TrialRun]) -> Machine:
         """Return a host, on which devices that are kept for other trial runs count as in use."""
