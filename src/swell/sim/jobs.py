@@ -33,7 +33,7 @@ NOISE = 1
 
 
 class RepeatedJobs(Collection[SimJob]):
-    """Jobs that are made anew in each iteration, so that they need not all be in memory.
+    """Jobs that are made by each iteration itself, so that they need not all be in memory.
 
     Args:
         num: number of jobs that `make` gives.

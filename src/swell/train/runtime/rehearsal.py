@@ -64,9 +64,7 @@ class Rehearsal(ABC):
         self.findings: list[ScriptFinding] = []
         self._task = task
         self._parameters = [p for p in task.state.model.parameters() if p.requires_grad]
-        self._originals: dict[
-            str, Any
-        ] = {}  # variables of the script, as it begins its first batch with them
+        self._originals: dict[str, Any] = {}  # variables that the script begins its first batch with
 
     @abstractmethod
     def goes_on(self) -> bool:
@@ -92,7 +90,7 @@ class Rehearsal(ABC):
         self._kept = self._task.state.copy()
 
     def _put_back(self, carried: Mapping[Key, Any] | None = None) -> None:
-        """Put back the kept state; variables that a new process would make anew are as at the beginning.
+        """Put back the kept state; variables that a new process would make itself are as at the beginning.
 
         Args:
             carried: values of the script to begin with instead of the kept ones.
