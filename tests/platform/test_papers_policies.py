@@ -17,6 +17,14 @@ pytest.importorskip("torch")
 OTHERS = ("hu.horizon_end=1", "hu_greedy")
 
 
+def folders(parent: Path, *names: str) -> list[Path]:
+    """New folders, one for the submissions of each job."""
+    made = [parent / name for name in names]
+    for folder in made:
+        folder.mkdir()
+    return made
+
+
 # The others decide at the same moments: tests/sim/test_hu_runs.py has runs of each.
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["hu", *(pytest.param(name, marks=pytest.mark.soak) for name in OTHERS)])
@@ -24,9 +32,7 @@ def test_a_job_in_the_queue_has_devices_at_the_next_decision(
     how: str, apart: Program, tmp_path: Path
 ) -> None:
     """The first one shrinks inside its processes; every step is done once."""
-    first_dir, second_dir = tmp_path / "first", tmp_path / "second"
-    first_dir.mkdir()
-    second_dir.mkdir()
+    first_dir, second_dir = folders(tmp_path, "first", "second")
     policy, sign, _ = how.partition(".")
     apart.up_with(policy, f"{policy}.period_s=1", *([how] if sign else []))
     first = apart.submit(first_dir, "--epochs", ENDLESS)
@@ -44,10 +50,7 @@ def test_a_job_in_the_queue_has_devices_at_the_next_decision(
 @pytest.mark.slow
 def test_jobs_share_the_devices_and_one_more_is_dropped(apart: Program, tmp_path: Path) -> None:
     """Each has a device at least; who comes when there is none left is refused, and the others grow again."""
-    folders = [tmp_path / name for name in ("first", "second", "wide")]
-    for folder in folders:
-        folder.mkdir()
-    first_dir, second_dir, wide_dir = folders
+    first_dir, second_dir, wide_dir = folders(tmp_path, "first", "second", "wide")
     apart.up_with("saxena", "saxena.ended_share=0", "saxena.drops=1")
     first = apart.submit(first_dir, "--epochs", ENDLESS)
     apart.await_training(first, 4, first_dir)
@@ -73,9 +76,7 @@ def test_jobs_get_all_devices_between_them_and_each_step_is_made_once(
     how: str, apart: Program, tmp_path: Path
 ) -> None:
     """With room for one trainer the second waits; with room for both, equal shares are two devices each."""
-    first_dir, second_dir = tmp_path / "first", tmp_path / "second"
-    first_dir.mkdir()
-    second_dir.mkdir()
+    first_dir, second_dir = folders(tmp_path, "first", "second")
     is_equal = how == "bftrainer_equal_share"
     policy, sign, _ = how.partition(".")
     told = [how] if sign else []
