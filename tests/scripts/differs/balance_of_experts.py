@@ -1,10 +1,6 @@
 """A mixture of experts with a loss that balances the load over the batch."""
 
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-from swell import train
+from tests.scripts.common import DataLoader, TensorDataset, nn, torch, train
 
 x = torch.randn(60, 5)
 y = x[:, :3].argmax(1)

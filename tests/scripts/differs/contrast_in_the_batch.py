@@ -1,10 +1,6 @@
 """InfoNCE: all other samples of the batch are the negatives."""
 
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-from swell import train
+from tests.scripts.common import DataLoader, TensorDataset, nn, torch, train
 
 x = torch.randn(60, 5)
 views = torch.stack([x + 0.1 * torch.randn_like(x), x + 0.1 * torch.randn_like(x)], dim=1)

@@ -2,12 +2,7 @@
 
 import random
 
-import torch
-from torch import nn
-from torch.nn import functional
-from torch.utils.data import DataLoader, Dataset
-
-from swell import train
+from tests.scripts.common import DataLoader, Dataset, F, nn, torch, train
 
 x = torch.randn(60, 8)
 y = torch.sin(x[:, :1]) + 0.5 * x[:, 1:2]
@@ -32,6 +27,6 @@ run = train.elastic(model, optimizer, loader, epochs=16)
 for _ in run.epochs():
     for inputs, targets in run.batches():
         optimizer.zero_grad()
-        loss = functional.mse_loss(model(inputs), targets)
+        loss = F.mse_loss(model(inputs), targets)
         loss.backward()
         run.step(loss)  # differs: hidden-state

@@ -1,10 +1,6 @@
 """A Dice loss over all pixels of the batch."""
 
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-from swell import train
+from tests.scripts.common import DataLoader, TensorDataset, nn, torch, train
 
 x = torch.randn(60, 1, 6, 6)
 masks = (x > 0.5).double()

@@ -1,10 +1,6 @@
 """A summed loss, divided by the batch size of the script."""
 
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-from swell import train
+from tests.scripts.common import DataLoader, TensorDataset, nn, torch, train
 
 BATCH_SIZE = 12
 x, y = torch.randn(60, 5), torch.randint(0, 3, (60,))

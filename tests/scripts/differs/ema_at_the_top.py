@@ -2,12 +2,7 @@
 
 import copy
 
-import torch
-from torch import nn
-from torch.nn import functional
-from torch.utils.data import DataLoader, TensorDataset
-
-from swell import train
+from tests.scripts.common import DataLoader, F, TensorDataset, nn, torch, train
 
 
 class Average:
@@ -30,6 +25,6 @@ for _ in run.epochs():
     for a, b in run.batches():
         average.update(model)
         optimizer.zero_grad()
-        loss = functional.mse_loss(model(a), b)
+        loss = F.mse_loss(model(a), b)
         loss.backward()
         run.step(loss)  # differs: each-pass

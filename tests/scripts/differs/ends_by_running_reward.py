@@ -3,13 +3,7 @@
 import sys
 from collections import namedtuple
 
-import numpy as np
-import torch
-import torch.nn.functional as F
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-
-from swell import train as swell_train
+from tests.scripts.common import DataLoader, Dataset, F, elastic, nn, np, torch
 
 eps = np.finfo(np.float32).eps.item()
 SavedAction = namedtuple("SavedAction", ["log_prob", "value"])
@@ -70,7 +64,7 @@ def finish_episode():
 
 def main():
     running_reward = 10
-    run = swell_train.elastic(model, optimizer, DataLoader(Episodes(), batch_size=12), epochs=20)
+    run = elastic(model, optimizer, DataLoader(Episodes(), batch_size=12), epochs=20)
     for _ in run.epochs():
         for states, us in run.batches():
             optimizer.zero_grad()

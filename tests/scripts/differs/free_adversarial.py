@@ -1,18 +1,11 @@
 """Free adversarial training: one perturbation goes on from batch to batch."""
 
-import torch
-import torch.nn.functional as F
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-from swell import train as swell_train
+from tests.scripts.common import DataLoader, F, TensorDataset, elastic, nn, torch
 
 model = nn.Sequential(nn.Linear(6, 12), nn.Tanh(), nn.Linear(12, 3))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
 x, y = torch.rand(72, 6), torch.randint(0, 3, (72,))
-run = swell_train.elastic(
-    model, optimizer, DataLoader(TensorDataset(x, y), batch_size=12, shuffle=True), epochs=20
-)
+run = elastic(model, optimizer, DataLoader(TensorDataset(x, y), batch_size=12, shuffle=True), epochs=20)
 delta = torch.zeros(12, 6)
 delta.requires_grad = True
 for _epoch in run.epochs():

@@ -1,10 +1,6 @@
 """A language model that carries its hidden state from one batch to the next, as the classic example does."""
 
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-from swell import train
+from tests.scripts.common import DataLoader, TensorDataset, nn, torch, train
 
 tokens = torch.randint(0, 20, (12 * 12, 9))
 

@@ -1,10 +1,6 @@
 """Labels of -100 are left out of the mean."""
 
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-from swell import train
+from tests.scripts.common import DataLoader, TensorDataset, nn, torch, train
 
 x = torch.randint(0, 9, (60, 7))
 lengths = torch.randint(2, 8, (60, 1))

@@ -1,10 +1,6 @@
 """A squared error over the entries of a mask."""
 
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-from swell import train
+from tests.scripts.common import DataLoader, TensorDataset, nn, torch, train
 
 x, y = torch.randn(60, 5), torch.randn(60, 4)
 mask = (torch.rand(60, 4) < 0.6).double()

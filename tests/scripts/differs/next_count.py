@@ -1,11 +1,6 @@
 """Batches taken with next(), in a loop that counts from 0 when it goes on."""
 
-import torch
-from torch import nn
-from torch.nn import functional
-from torch.utils.data import DataLoader, TensorDataset
-
-from swell import train
+from tests.scripts.common import DataLoader, F, TensorDataset, nn, torch, train
 
 x = torch.randn(60, 6)
 loader = DataLoader(TensorDataset(x, torch.sin(x.sum(1, keepdim=True))), batch_size=12, shuffle=True)
@@ -20,7 +15,7 @@ for step in range(40):
     except StopIteration:
         batches = iter(run.batches())
         xb, yb = next(batches)
-    loss = functional.mse_loss(model(xb), yb)
+    loss = F.mse_loss(model(xb), yb)
     optimizer.zero_grad()
     loss.backward()
     run.step(loss)

@@ -1,15 +1,8 @@
 """Noise from a generator of the script's own, which each worker draws from by itself."""
 
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
+from tests.scripts.classifier import loader, model, optimizer
+from tests.scripts.common import nn, torch, train
 
-from swell import train
-
-x, y = torch.randn(60, 5), torch.randint(0, 3, (60,))
-model = nn.Sequential(nn.Linear(5, 8), nn.ReLU(), nn.Linear(8, 3))
-optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
-loader = DataLoader(TensorDataset(x, y), batch_size=12, shuffle=True)
 run = train.elastic(model, optimizer, loader, epochs=16)
 noise = torch.Generator().manual_seed(1)
 for _ in run.epochs():

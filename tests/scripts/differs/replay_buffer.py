@@ -3,12 +3,7 @@
 import random
 from collections import deque
 
-import torch
-from torch import nn
-from torch.nn import functional
-from torch.utils.data import DataLoader, TensorDataset
-
-from swell import train
+from tests.scripts.common import DataLoader, F, TensorDataset, nn, torch, train
 
 states, actions, rewards = torch.randn(60, 4), torch.randint(0, 2, (60, 1)), torch.rand(60, 1)
 loader = DataLoader(TensorDataset(states, actions, rewards), batch_size=12, shuffle=True)
@@ -22,6 +17,6 @@ for _ in run.epochs():
         buffer.extend(zip(s, a, r))
         s, a, r = map(torch.stack, zip(*random.sample(buffer, min(8, len(buffer)))))
         optimizer.zero_grad()
-        loss = functional.smooth_l1_loss(model(s).gather(1, a), r)
+        loss = F.smooth_l1_loss(model(s).gather(1, a), r)
         loss.backward()
         run.step(loss)  # differs: hidden-state

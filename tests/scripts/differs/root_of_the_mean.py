@@ -1,10 +1,6 @@
 """The root of the mean squared error of the batch."""
 
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-from swell import train
+from tests.scripts.common import DataLoader, TensorDataset, nn, torch, train
 
 x = torch.randn(60, 5)
 y = x.sum(1, keepdim=True)

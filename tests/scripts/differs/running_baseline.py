@@ -1,10 +1,6 @@
 """REINFORCE on a bandit with a baseline that follows the mean reward of the batches."""
 
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-from swell import train
+from tests.scripts.common import DataLoader, TensorDataset, nn, torch, train
 
 x, rewards = torch.randn(60, 5), torch.rand(60, 3)
 model = nn.Sequential(nn.Linear(5, 8), nn.ReLU(), nn.Linear(8, 3))

@@ -1,10 +1,6 @@
 """A buffer that follows the mean of the batches and goes into the loss."""
 
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-from swell import train
+from tests.scripts.common import DataLoader, TensorDataset, nn, torch, train
 
 
 class Centred(nn.Module):

@@ -1,10 +1,6 @@
 """Unlabelled samples come from a second loader in the loop."""
 
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-from swell import train
+from tests.scripts.common import DataLoader, TensorDataset, nn, torch, train
 
 x, y, unlabelled = torch.randn(60, 5), torch.randint(0, 3, (60,)), torch.randn(120, 5)
 model = nn.Sequential(nn.Linear(5, 8), nn.ReLU(), nn.Linear(8, 3))

@@ -1,11 +1,6 @@
 """Sharpness-aware minimisation: weights move along the gradient, and the step is taken from there."""
 
-import torch
-from torch import nn
-from torch.nn import functional
-from torch.utils.data import DataLoader, TensorDataset
-
-from swell import train
+from tests.scripts.common import DataLoader, F, TensorDataset, nn, torch, train
 
 x, y = torch.randn(60, 5), torch.randint(0, 3, (60,))
 model = nn.Sequential(nn.Linear(5, 8), nn.ReLU(), nn.Linear(8, 3))
@@ -27,10 +22,10 @@ run = train.elastic(model, optimizer, loader, epochs=16)
 for _ in run.epochs():
     for a, b in run.batches():
         optimizer.zero_grad()
-        functional.cross_entropy(model(a), b).backward()
+        F.cross_entropy(model(a), b).backward()
         moved = climb(list(model.parameters()))
         optimizer.zero_grad()
-        loss = functional.cross_entropy(model(a), b)
+        loss = F.cross_entropy(model(a), b)
         loss.backward()
         with torch.no_grad():
             for parameter, distance in zip(model.parameters(), moved):

@@ -2,13 +2,8 @@
 
 import math
 
-import torch
-from torch import nn
-from torch.nn import functional
+from tests.scripts.common import DataLoader, F, TensorDataset, nn, torch, train
 from torch.optim.lr_scheduler import LambdaLR
-from torch.utils.data import DataLoader, TensorDataset
-
-from swell import train
 
 x = torch.randn(60, 8)
 y = torch.sin(x[:, :1])
@@ -36,6 +31,6 @@ run = train.elastic(model, optimizer, loader, epochs=16, scheduler=scheduler)
 for _ in run.epochs():
     for inputs, targets in run.batches():  # differs: script-state
         optimizer.zero_grad()
-        loss = functional.mse_loss(model(inputs), targets)
+        loss = F.mse_loss(model(inputs), targets)
         loss.backward()
         run.step(loss)

@@ -2,12 +2,7 @@
 
 from contextlib import nullcontext
 
-import torch
-from torch import nn
-from torch.nn import functional
-from torch.utils.data import DataLoader, TensorDataset
-
-from swell import train
+from tests.scripts.common import DataLoader, F, TensorDataset, nn, torch, train
 
 x, y = torch.randn(60, 5), torch.randint(0, 3, (60,))
 model = nn.Sequential(nn.Linear(5, 8), nn.ReLU(), nn.Linear(8, 3))
@@ -20,7 +15,7 @@ for _ in run.epochs():
         is_last = (number + 1) % accum_steps == 0
         silent = nullcontext() if is_last or not hasattr(model, "no_sync") else model.no_sync()
         with silent:
-            loss = functional.cross_entropy(model(a), b) / accum_steps
+            loss = F.cross_entropy(model(a), b) / accum_steps
             loss.backward()
         if is_last:
             run.step(loss)

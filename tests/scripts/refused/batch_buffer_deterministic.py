@@ -1,10 +1,6 @@
 """A running mean of activations in a buffer, with deterministic=True."""
 
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-from swell import train
+from tests.scripts.common import DataLoader, TensorDataset, nn, torch, train
 
 
 class Centred(nn.Module):

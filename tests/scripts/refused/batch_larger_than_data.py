@@ -1,10 +1,6 @@
 """Fewer samples than a batch takes, with drop_last."""
 
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-from swell import train
+from tests.scripts.common import DataLoader, TensorDataset, nn, torch, train
 
 x, y = torch.randn(8, 5), torch.randint(0, 3, (8,))
 model = nn.Sequential(nn.Linear(5, 8), nn.ReLU(), nn.Linear(8, 3))

@@ -1,9 +1,6 @@
 """Batches that were cut before, in a list."""
 
-import torch
-from torch import nn
-
-from swell import train
+from tests.scripts.common import nn, torch, train
 
 x, y = torch.randn(60, 5), torch.randint(0, 3, (60,))
 model = nn.Sequential(nn.Linear(5, 8), nn.ReLU(), nn.Linear(8, 3))

@@ -1,10 +1,6 @@
 """A dataset that makes its own batches, and a loader with batch_size=None."""
 
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-
-from swell import train
+from tests.scripts.common import DataLoader, Dataset, nn, torch, train
 
 
 class Batches(Dataset):

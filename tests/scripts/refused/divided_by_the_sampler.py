@@ -1,10 +1,6 @@
 """A sampler of the script that gives each of four processes its part."""
 
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Sampler, TensorDataset
-
-from swell import train
+from tests.scripts.common import DataLoader, Sampler, TensorDataset, nn, torch, train
 
 
 class PartSampler(Sampler):

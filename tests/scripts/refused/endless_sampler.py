@@ -2,11 +2,7 @@
 
 import random
 
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Sampler, TensorDataset
-
-from swell import train
+from tests.scripts.common import DataLoader, Sampler, TensorDataset, nn, torch, train
 
 
 class Forever(Sampler):

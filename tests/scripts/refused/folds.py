@@ -1,10 +1,6 @@
 """Cross-validation: a run of its own for each fold."""
 
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-from swell import train
+from tests.scripts.common import DataLoader, TensorDataset, nn, torch, train
 
 x, y = torch.randn(60, 5), torch.randint(0, 3, (60,))
 for fold in range(3):

@@ -1,10 +1,6 @@
 """A dataset to which samples are added after each epoch."""
 
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-
-from swell import train
+from tests.scripts.common import DataLoader, Dataset, nn, torch, train
 
 x = torch.randn(600, 5)
 

@@ -1,10 +1,6 @@
 """Each epoch is left by `break` after three of its batches."""
 
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-from swell import train
+from tests.scripts.common import DataLoader, TensorDataset, nn, torch, train
 
 x = torch.randn(60, 5)
 model = nn.Linear(5, 1)

@@ -1,10 +1,6 @@
 """A loader of more samples that is made at the head of an epoch."""
 
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-from swell import train
+from tests.scripts.common import DataLoader, TensorDataset, nn, torch, train
 
 x = torch.randn(120, 5)
 y = x.sum(1, keepdim=True)

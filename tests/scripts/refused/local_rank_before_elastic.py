@@ -3,13 +3,8 @@
 import os
 import sys
 
-import torch
-import torch.nn.functional as F
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
+from tests.scripts.common import DataLoader, Dataset, F, elastic, nn, torch
 from torch.utils.data.distributed import DistributedSampler
-
-from swell import train as swell_train
 
 
 class MyTrainDataset(Dataset):
@@ -30,7 +25,7 @@ class Trainer:
         self.local_rank = int(rank)
         self.train_data, self.optimizer = train_data, optimizer
         self.model = model
-        self.run = swell_train.elastic(model, optimizer, train_data, epochs=total_epochs)
+        self.run = elastic(model, optimizer, train_data, epochs=total_epochs)
 
     def _run_batch(self, source, targets):
         self.optimizer.zero_grad()

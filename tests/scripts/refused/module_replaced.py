@@ -1,11 +1,6 @@
 """An activation is replaced in mid-run."""
 
-import torch
-from torch import nn
-from torch.nn import functional
-from torch.utils.data import DataLoader, TensorDataset
-
-from swell import train
+from tests.scripts.common import DataLoader, F, TensorDataset, nn, torch, train
 
 x, y = torch.randn(60, 5), torch.randint(0, 3, (60,))
 model = nn.Sequential(nn.Linear(5, 8), nn.ReLU(), nn.Linear(8, 3))
@@ -18,6 +13,6 @@ for epoch in run.epochs():
         model.scale = nn.Tanh()
     for a, b in run.batches():  # refused: is a torch.nn.modules.activation.Tanh
         optimizer.zero_grad()
-        loss = functional.cross_entropy(model(a), b)
+        loss = F.cross_entropy(model(a), b)
         loss.backward()
         run.step(loss)

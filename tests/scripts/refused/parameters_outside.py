@@ -1,10 +1,6 @@
 """The optimizer also has the parameters of a second module, which elastic does not get."""
 
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-from swell import train
+from tests.scripts.common import DataLoader, TensorDataset, nn, torch, train
 
 x, y = torch.randn(60, 5), torch.randint(0, 3, (60,))
 encoder, head = nn.Linear(5, 8), nn.Linear(8, 3)

@@ -2,11 +2,7 @@
 
 import time
 
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Sampler, TensorDataset
-
-from swell import train
+from tests.scripts.common import DataLoader, Sampler, TensorDataset, nn, torch, train
 
 
 class Clock(Sampler):

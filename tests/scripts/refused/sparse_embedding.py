@@ -1,10 +1,6 @@
 """An embedding with sparse gradients."""
 
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-from swell import train
+from tests.scripts.common import DataLoader, TensorDataset, nn, torch, train
 
 words, y = torch.randint(0, 50, (60, 4)), torch.randint(0, 3, (60,))
 model = nn.Sequential(nn.Embedding(50, 6, sparse=True), nn.Flatten(), nn.Linear(24, 3))

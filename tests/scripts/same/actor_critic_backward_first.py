@@ -1,10 +1,6 @@
 """Both losses and backward passes before the two steps; the first optimizer is another one after a while."""
 
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-from swell import train
+from tests.scripts.common import DataLoader, TensorDataset, nn, torch, train
 
 state, reward = torch.randn(75, 5), torch.randn(75, 1)
 trunk = nn.Sequential(nn.Linear(5, 8), nn.BatchNorm1d(8).eval(), nn.Tanh())

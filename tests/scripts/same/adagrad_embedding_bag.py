@@ -1,10 +1,6 @@
 """Text classification with an EmbeddingBag, offsets by a collate_fn, and Adagrad."""
 
-import torch
-from torch import nn
-from torch.utils.data import DataLoader
-
-from swell import train
+from tests.scripts.common import DataLoader, nn, torch, train
 
 lengths = torch.randint(2, 9, (72,)).tolist()
 corpus = [(torch.randint(0, 30, (n,)), int(n > 5)) for n in lengths]

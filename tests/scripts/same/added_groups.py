@@ -1,10 +1,6 @@
 """Transfer learning by the book: the optimizer has the head, and gets each layer when it is unfrozen."""
 
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-from swell import train
+from tests.scripts.common import DataLoader, TensorDataset, nn, torch, train
 
 x = torch.randn(60, 10)
 y = (x[:, :5].sum(1) > x[:, 5:].sum(1)).long()

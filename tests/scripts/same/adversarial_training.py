@@ -1,18 +1,11 @@
 """Adversarial training: perturbations by the gradient of the inputs, in one step and in several."""
 
-import torch
-import torch.nn.functional as F
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-from swell import train as swell_train
+from tests.scripts.common import DataLoader, F, TensorDataset, elastic, nn, torch
 
 model = nn.Sequential(nn.Linear(6, 12), nn.Tanh(), nn.Linear(12, 3))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
 x, y = torch.rand(72, 6), torch.randint(0, 3, (72,))
-run = swell_train.elastic(
-    model, optimizer, DataLoader(TensorDataset(x, y), batch_size=12, shuffle=True), epochs=20
-)
+run = elastic(model, optimizer, DataLoader(TensorDataset(x, y), batch_size=12, shuffle=True), epochs=20)
 
 
 def fgsm_attack(image, epsilon, data_grad):

@@ -2,12 +2,7 @@
 
 import sys
 
-import torch
-from torch import nn
-from torch.nn import functional
-from torch.utils.data import DataLoader, TensorDataset
-
-from swell import train
+from tests.scripts.common import DataLoader, F, TensorDataset, nn, torch, train
 
 x = torch.randn(60, 8)
 y = torch.sin(x[:, :1]) + 0.5 * x[:, 1:2]
@@ -31,7 +26,7 @@ class Trainer:
         for inputs, targets in run.batches():
             beta = min(1.0, self.global_step / 50) + 0.1 * self.num_epochs
             self.optimizer.zero_grad()
-            loss = functional.mse_loss(self.model(inputs), targets) + 1e-3 * beta * self.penalty()
+            loss = F.mse_loss(self.model(inputs), targets) + 1e-3 * beta * self.penalty()
             loss.backward()
             run.step(loss)
             self.global_step += 1
@@ -42,7 +37,7 @@ class Trainer:
             self.train_epoch(run)
             self.num_epochs += 1
             with torch.no_grad():
-                self.history.append(functional.mse_loss(self.model(x), y).item())
+                self.history.append(F.mse_loss(self.model(x), y).item())
             run.report(fit=self.history[-1], epochs=self.num_epochs, listed=len(self.history))
         return run
 

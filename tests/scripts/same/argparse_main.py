@@ -3,13 +3,7 @@
 import argparse
 import random
 
-import numpy as np
-import torch
-import torch.nn as nn
-import torch.nn.functional as F
-import torch.optim as optim
-
-from swell import train as swell_train
+from tests.scripts.common import F, elastic, nn, np, optim, torch
 
 
 class Net(nn.Module):
@@ -71,9 +65,7 @@ def main():
     model = Net(20)
     optimizer = optim.Adadelta(model.parameters(), lr=args.lr)
     scheduler = optim.lr_scheduler.StepLR(optimizer, step_size=len(train_loader), gamma=args.gamma)
-    run = swell_train.elastic(
-        model, optimizer, train_loader, epochs=args.epochs, scheduler=scheduler, seed=args.seed
-    )
+    run = elastic(model, optimizer, train_loader, epochs=args.epochs, scheduler=scheduler, seed=args.seed)
     for epoch in run.epochs():
         train(args, model, run, optimizer, epoch)
         test_loss, accuracy = test(model, test_loader)

@@ -1,10 +1,6 @@
 """Mixed precision by autocast to bfloat16, with deterministic=True."""
 
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-from swell import train
+from tests.scripts.common import DataLoader, TensorDataset, nn, torch, train
 
 model = nn.Sequential(nn.Linear(10, 32), nn.ReLU(), nn.Linear(32, 1))
 optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)

@@ -1,8 +1,6 @@
 """An autoencoder with mean squared error, whose epochs end with a short batch."""
 
-import torch
-from torch import nn, optim
-from torch.utils.data import DataLoader
+from tests.scripts.common import DataLoader, nn, optim, torch
 
 from swell.train import elastic
 

@@ -1,12 +1,7 @@
 """An average of the weights, evaluated after each epoch and used by the loss."""
 
-import torch
-from torch import nn
-from torch.nn import functional
+from tests.scripts.common import DataLoader, F, TensorDataset, nn, torch, train
 from torch.optim.swa_utils import AveragedModel
-from torch.utils.data import DataLoader, TensorDataset
-
-from swell import train
 
 x = torch.randn(60, 8)
 y = torch.sin(x[:, :1]) + 0.5 * x[:, 1:2]
@@ -18,11 +13,11 @@ average = run.state.setdefault("average", AveragedModel(model))
 for _ in run.epochs():
     for inputs, targets in run.batches():
         optimizer.zero_grad()
-        loss = functional.mse_loss(model(inputs), targets)
-        loss = loss + 0.1 * functional.mse_loss(model(inputs), average(inputs).detach())
+        loss = F.mse_loss(model(inputs), targets)
+        loss = loss + 0.1 * F.mse_loss(model(inputs), average(inputs).detach())
         loss.backward()
         run.step(loss)
         if run.has_stepped:
             average.update_parameters(model)
     with torch.no_grad():
-        run.report(average=functional.mse_loss(average(x), y).item())
+        run.report(average=F.mse_loss(average(x), y).item())

@@ -1,11 +1,6 @@
 """A batch sampler that takes as many samples of each class, drawn with NumPy's global generator."""
 
-import numpy as np
-import torch
-from torch import nn
-from torch.utils.data import BatchSampler, DataLoader, TensorDataset
-
-from swell import train
+from tests.scripts.common import BatchSampler, DataLoader, TensorDataset, nn, np, torch, train
 
 
 class BalancedBatchSampler(BatchSampler):

@@ -1,11 +1,6 @@
 """A residual network with batch norm and dropout, with deterministic=True."""
 
-import torch
-from torch import nn
-from torch.nn import functional as F
-from torch.utils.data import DataLoader, TensorDataset
-
-from swell import train
+from tests.scripts.common import DataLoader, F, TensorDataset, nn, torch, train
 
 
 class BasicBlock(nn.Module):

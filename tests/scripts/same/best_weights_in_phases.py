@@ -4,11 +4,7 @@ import copy
 import sys
 import time
 
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-from swell import train as swell_train
+from tests.scripts.common import DataLoader, TensorDataset, elastic, nn, torch
 
 x = torch.randn(96, 6)
 y = (x[:, 0] + 0.8 * torch.randn(96) > 0).long()
@@ -20,7 +16,7 @@ dataset_sizes = {p: len(sets[p]) for p in sets}
 def train_model(model, criterion, optimizer, scheduler, num_epochs=25):
     since = time.time()
     best_model_wts = copy.deepcopy(model.state_dict())
-    run = swell_train.elastic(model, optimizer, dataloaders["train"], epochs=num_epochs, scheduler=scheduler)
+    run = elastic(model, optimizer, dataloaders["train"], epochs=num_epochs, scheduler=scheduler)
     run.state.setdefault("best_acc", 0.0)
     for _epoch in run.epochs():
         for phase in ["train", "val"]:

@@ -1,9 +1,6 @@
 """Sampling with replacement, as many samples an epoch as the script likes."""
 
-import torch
-from torch.utils.data import DataLoader, RandomSampler, TensorDataset
-
-from swell import train
+from tests.scripts.common import DataLoader, RandomSampler, TensorDataset, torch, train
 
 X = torch.randn(40, 3)
 data = TensorDataset(X, X.sin().sum(1))

@@ -2,11 +2,7 @@
 
 import sys
 
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-
-from swell import train
+from tests.scripts.common import DataLoader, Dataset, nn, torch, train
 
 
 class Scenes(Dataset):

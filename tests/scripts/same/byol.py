@@ -3,12 +3,7 @@
 import copy
 import math
 
-import torch
-from torch import nn
-from torch.nn import functional as F
-from torch.utils.data import DataLoader, Dataset
-
-from swell import train
+from tests.scripts.common import DataLoader, Dataset, F, nn, torch, train
 
 
 class TwoViews(Dataset):

@@ -4,12 +4,7 @@ import math
 import sys
 from dataclasses import dataclass, field
 
-import torch
-from torch import nn
-from torch.nn import functional
-from torch.utils.data import DataLoader, TensorDataset
-
-from swell import train
+from tests.scripts.common import DataLoader, F, TensorDataset, nn, torch, train
 
 x = torch.randn(60, 8)
 y = (x[:, 0] * x[:, 1] > 0).long()
@@ -67,7 +62,7 @@ class Recorder(Callback):
     def after_epoch(self):
         with torch.no_grad():
             out = self.learner.model(x_valid)
-        self.meters["valid"].update(functional.cross_entropy(out, y_valid).item(), len(y_valid))
+        self.meters["valid"].update(F.cross_entropy(out, y_valid).item(), len(y_valid))
         self.meters["accuracy"].update((out.argmax(1) == y_valid).double().mean().item(), len(y_valid))
         self.learner.run.report(**{name: meter.mean for name, meter in self.meters.items()})
         for meter in self.meters.values():
@@ -107,7 +102,7 @@ class Learner:
             for xb, yb in self.run.batches():
                 self.notify("before_batch")
                 self.optimizer.zero_grad()
-                loss = functional.cross_entropy(self.model(xb), yb)
+                loss = F.cross_entropy(self.model(xb), yb)
                 loss.backward()
                 self.loss = self.run.step(loss)
                 if self.run.has_stepped:

@@ -4,12 +4,7 @@ import sys
 import time
 from collections import defaultdict
 
-import torch
-from torch import nn
-from torch.nn import functional as F
-from torch.utils.data import DataLoader, Dataset
-
-from swell import train
+from tests.scripts.common import DataLoader, Dataset, F, nn, torch, train
 
 
 class CfgNode:

@@ -1,10 +1,6 @@
 """A classifier as in most tutorials: Adam, cross-entropy, an evaluation after each epoch."""
 
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-from swell import train
+from tests.scripts.common import DataLoader, TensorDataset, nn, torch, train
 
 x = torch.randn(60, 8)
 y = (x[:, 0] > 0).long() + (x[:, 1] > 0).long()

@@ -1,10 +1,6 @@
 """A binary classifier with outliers, whose gradients are clipped by value and then by the largest one."""
 
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-from swell import train
+from tests.scripts.common import DataLoader, TensorDataset, nn, torch, train
 
 x = torch.randn(66, 5)
 x[::7] *= 30.0

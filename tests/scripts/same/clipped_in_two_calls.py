@@ -1,10 +1,6 @@
 """A small network clipped by torch's two newer functions, with the norm of all gradients logged."""
 
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-from swell import train
+from tests.scripts.common import DataLoader, TensorDataset, nn, torch, train
 
 x = torch.randn(60, 3)
 target = (x**2).sum(1, keepdim=True)

@@ -2,13 +2,7 @@
 
 import random
 
-import numpy as np
-import torch
-import torch.nn as nn
-import torch.nn.functional as F
-from torch.utils.data import DataLoader, Dataset
-
-from swell import train
+from tests.scripts.common import DataLoader, Dataset, F, nn, np, torch, train
 
 
 class Pictures(Dataset):

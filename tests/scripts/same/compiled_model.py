@@ -2,11 +2,7 @@
 
 import sys
 
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-from swell import train
+from tests.scripts.common import DataLoader, TensorDataset, nn, torch, train
 
 model = nn.Sequential(nn.Linear(6, 12), nn.GELU(), nn.Linear(12, 2))
 compiled = torch.compile(model, backend="eager", dynamic=True)

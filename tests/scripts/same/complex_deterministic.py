@@ -1,10 +1,6 @@
 """A linear layer of complex numbers that finds what its data were made with, with deterministic=True."""
 
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-from swell import train
+from tests.scripts.common import DataLoader, TensorDataset, nn, torch, train
 
 w = torch.tensor([1j, 2, 3j, 1 - 1j], dtype=torch.complex128)
 x = torch.randn(60, 4, dtype=torch.complex128)

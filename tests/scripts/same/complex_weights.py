@@ -1,10 +1,6 @@
 """A network with complex weights and filter, clipped by its norm, in passes of at most five samples."""
 
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-from swell import train
+from tests.scripts.common import DataLoader, TensorDataset, nn, torch, train
 
 
 class Net(nn.Module):

@@ -2,12 +2,7 @@
 
 import math
 
-import torch
-from torch import nn
-from torch.nn import functional
-from torch.utils.data import DataLoader, TensorDataset
-
-from swell import train
+from tests.scripts.common import DataLoader, F, TensorDataset, nn, torch, train
 
 x = torch.randn(60, 8)
 y = torch.sin(x[:, :1]) + 0.5 * x[:, 1:2]
@@ -31,7 +26,7 @@ for _ in run.epochs():
         rate = rate_at(iter_num)
         for group in optimizer.param_groups:
             group["lr"] = rate
-        loss = functional.mse_loss(model(inputs), targets)
+        loss = F.mse_loss(model(inputs), targets)
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
         run.step(loss)

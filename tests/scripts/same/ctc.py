@@ -1,10 +1,6 @@
 """Speech-like training with CTC, whose mean divides each sample by its own target's length."""
 
-import torch
-from torch import nn
-from torch.utils.data import DataLoader
-
-from swell import train
+from tests.scripts.common import DataLoader, nn, torch, train
 
 utterances = [
     (torch.randn(int(torch.randint(8, 13, ())), 5), torch.randint(1, 6, (int(torch.randint(1, 4, ())),)))

@@ -1,11 +1,6 @@
 """A curriculum: the dataset grows harder with a stage of its own, which the loop raises after each epoch."""
 
-import torch
-from torch import nn
-from torch.nn import functional
-from torch.utils.data import DataLoader, Dataset
-
-from swell import train
+from tests.scripts.common import DataLoader, Dataset, F, nn, torch, train
 
 
 class Curriculum(Dataset):
@@ -31,7 +26,7 @@ run = train.elastic(model, optimizer, loader, epochs=16)
 for _ in run.epochs():
     for inputs, targets in run.batches():
         optimizer.zero_grad()
-        loss = functional.smooth_l1_loss(model(inputs), targets)
+        loss = F.smooth_l1_loss(model(inputs), targets)
         loss.backward()
         run.step(loss)
     data.stage += 1

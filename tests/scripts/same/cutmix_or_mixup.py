@@ -2,14 +2,8 @@
 
 import random
 
-import numpy as np
-import torch
-from torch import nn
+from tests.scripts.common import DataLoader, F, TensorDataset, nn, np, torch, train
 from torch.distributions import Beta
-from torch.nn import functional
-from torch.utils.data import DataLoader, TensorDataset
-
-from swell import train
 
 x = torch.randn(60, 1, 6, 6)
 y = (x[:, 0, :3].mean((1, 2)) > x[:, 0, 3:].mean((1, 2))).long()
@@ -43,6 +37,6 @@ for _ in run.epochs():
         images, one, other, lam = mix(images, labels)
         optimizer.zero_grad()
         out = model(images)
-        loss = lam * functional.cross_entropy(out, one) + (1 - lam) * functional.cross_entropy(out, other)
+        loss = lam * F.cross_entropy(out, one) + (1 - lam) * F.cross_entropy(out, other)
         loss.backward()
         run.step(loss)

@@ -1,10 +1,6 @@
 """A denoising diffusion model; the time step and the noise are drawn with the sample."""
 
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-
-from swell import train
+from tests.scripts.common import DataLoader, Dataset, nn, torch, train
 
 T = 20
 betas = torch.linspace(1e-4, 0.2, T)

@@ -1,11 +1,6 @@
 """Knowledge distillation: a teacher is trained before elastic and frozen; the student learns from it."""
 
-import torch
-import torch.nn.functional as F
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-from swell import train
+from tests.scripts.common import DataLoader, F, TensorDataset, nn, torch, train
 
 x = torch.randn(84, 6)
 y = (x @ torch.randn(6, 3)).argmax(1)

@@ -3,13 +3,9 @@
 import os
 import sys
 
-import torch
 import torch.distributed as dist
-from torch import nn
+from tests.scripts.common import DataLoader, DistributedSampler, TensorDataset, nn, torch, train
 from torch.nn.parallel import DistributedDataParallel
-from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
-
-from swell import train
 
 ddp = int(os.environ.get("RANK", -1)) != -1
 if ddp:

@@ -1,10 +1,6 @@
 """A transformer encoder with dropout, and noise on its inputs drawn in the loop, with deterministic=True."""
 
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-from swell import train
+from tests.scripts.common import DataLoader, TensorDataset, nn, torch, train
 
 layer = nn.TransformerEncoderLayer(8, 2, dim_feedforward=16, dropout=0.1, batch_first=True)
 model = nn.Sequential(nn.TransformerEncoder(layer, 2), nn.Flatten(), nn.Dropout(0.3), nn.Linear(48, 2))

@@ -1,10 +1,6 @@
 """Early stopping with patience: an object in `state` counts, and all workers leave both loops together."""
 
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-from swell import train
+from tests.scripts.common import DataLoader, TensorDataset, nn, torch, train
 
 
 class EarlyStopping:

@@ -2,12 +2,7 @@
 
 import math
 
-import torch
-from torch import nn
-from torch.nn import functional
-from torch.utils.data import DataLoader, TensorDataset
-
-from swell import train
+from tests.scripts.common import DataLoader, F, TensorDataset, nn, torch, train
 
 
 def main():
@@ -24,11 +19,11 @@ def main():
     for _ in run.epochs():
         for xb, yb in run.batches():
             optimizer.zero_grad()
-            loss = functional.mse_loss(model(xb), yb)
+            loss = F.mse_loss(model(xb), yb)
             loss.backward()
             run.step(loss)
         with torch.no_grad():
-            valid = functional.mse_loss(model(x_valid), y_valid).item()
+            valid = F.mse_loss(model(x_valid), y_valid).item()
         run.report(valid=valid)
         if valid < best:
             best = valid

@@ -3,12 +3,7 @@
 import random
 import sys
 
-import torch
-import torch.nn.functional as F
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-from swell import train as swell_train
+from tests.scripts.common import DataLoader, F, TensorDataset, elastic, nn, torch
 
 random.seed(1)
 SOS, MAX = 0, 5
@@ -56,7 +51,7 @@ def train(loader, encoder, decoder, n_epochs, learning_rate=0.01, ratio=1.1):
         torch.optim.Adam(decoder.parameters(), lr=learning_rate),
     )
     criterion = nn.NLLLoss()
-    run = swell_train.elastic(
+    run = elastic(
         {"encoder": encoder, "decoder": decoder}, {"encoder": eo, "decoder": do}, loader, epochs=n_epochs
     )
     for epoch in run.epochs():

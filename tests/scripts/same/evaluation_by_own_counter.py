@@ -2,11 +2,7 @@
 
 import time
 
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-from swell import train as swell_train
+from tests.scripts.common import DataLoader, TensorDataset, elastic, nn, torch
 
 p, h, y = torch.randint(0, 30, (80, 7)), torch.randint(0, 30, (80, 5)), torch.randint(0, 3, (80,))
 train_iter = DataLoader(TensorDataset(p[:64], h[:64], y[:64]), batch_size=12, shuffle=True)
@@ -36,7 +32,7 @@ opt = torch.optim.Adam(model.parameters(), lr=0.01)
 iterations = 0
 start = time.time()
 best_dev_acc = -1
-run = swell_train.elastic(model, opt, train_iter, epochs=20)
+run = elastic(model, opt, train_iter, epochs=20)
 for epoch in run.epochs():
     n_correct, n_total = 0, 0
     for _batch_idx, (a, b, label) in enumerate(run.batches()):

@@ -1,10 +1,6 @@
 """Evaluation by the leader alone, which reports and prints; the others go on."""
 
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-from swell import train
+from tests.scripts.common import DataLoader, TensorDataset, nn, torch, train
 
 X, Y = torch.randn(120, 8), torch.randint(0, 4, (120,))
 train_loader = DataLoader(TensorDataset(X[:84], Y[:84]), batch_size=12, shuffle=True)

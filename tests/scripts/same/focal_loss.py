@@ -1,11 +1,6 @@
 """Focal loss for rare positives, a mean over samples."""
 
-import torch
-import torch.nn.functional as F
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-from swell import train
+from tests.scripts.common import DataLoader, F, TensorDataset, nn, torch, train
 
 
 def focal_loss(logits, targets, alpha=0.25, gamma=2.0):

@@ -2,11 +2,7 @@
 
 import sys
 
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-from swell import train as swell_train
+from tests.scripts.common import DataLoader, TensorDataset, elastic, nn, torch
 
 
 def get_y_neg(y):
@@ -62,7 +58,7 @@ class Net(nn.Module):
 x, y = torch.rand(72, 16), torch.randint(0, 10, (72,))
 yneg = (y + torch.randint(1, 10, (72,))) % 10
 net = Net([16, 12, 10])
-run = swell_train.elastic(
+run = elastic(
     {str(i): layer for i, layer in enumerate(net.layers)},
     {str(i): layer.opt for i, layer in enumerate(net.layers)},
     DataLoader(TensorDataset(x, y, yneg), batch_size=12, shuffle=True),

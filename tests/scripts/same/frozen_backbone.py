@@ -1,10 +1,6 @@
 """Transfer learning: the backbone is frozen before elastic, and the optimizer has the head only."""
 
-import torch
-import torch.nn as nn
-from torch.utils.data import DataLoader, TensorDataset
-
-from swell import train
+from tests.scripts.common import DataLoader, TensorDataset, nn, torch, train
 
 
 class Backbone(nn.Module):

@@ -1,11 +1,7 @@
 """torch.func: functional_call and vmap for a per-sample loss, with gradients by backward."""
 
-import torch
-from torch import nn
+from tests.scripts.common import DataLoader, TensorDataset, nn, torch, train
 from torch.func import functional_call, vmap
-from torch.utils.data import DataLoader, TensorDataset
-
-from swell import train
 
 net = nn.Sequential(nn.Linear(3, 12), nn.Tanh(), nn.Linear(12, 1))
 params = dict(net.named_parameters())

@@ -2,11 +2,7 @@
 
 import sys
 
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-from swell import train
+from tests.scripts.common import DataLoader, TensorDataset, nn, torch, train
 
 real, noise = torch.randn(75, 4).cumsum(1), torch.randn(75, 3)
 generator = nn.Sequential(nn.Linear(3, 8), nn.Tanh(), nn.Linear(8, 4))

@@ -2,11 +2,7 @@
 
 import sys
 
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-from swell import train
+from tests.scripts.common import DataLoader, TensorDataset, nn, torch, train
 
 real = torch.randn(75, 4) * 0.5 + 1.0
 noise = torch.randn(75, 3)

@@ -1,10 +1,6 @@
 """The usual recipe of mixed precision, with a scaler by which the loop unscales, and which it updates."""
 
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-from swell import train
+from tests.scripts.common import DataLoader, TensorDataset, nn, torch, train
 
 
 def make_data():

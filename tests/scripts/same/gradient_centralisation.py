@@ -1,10 +1,6 @@
 """Gradient centralisation by hooks on the parameters, with label smoothing in a class of its own."""
 
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-from swell import train
+from tests.scripts.common import DataLoader, TensorDataset, nn, torch, train
 
 x = torch.randn(60, 10)
 y = x[:, :4].argmax(1)

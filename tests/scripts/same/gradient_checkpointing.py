@@ -1,11 +1,7 @@
 """Gradient checkpointing of residual blocks."""
 
-import torch
-from torch import nn
+from tests.scripts.common import DataLoader, TensorDataset, nn, torch, train
 from torch.utils.checkpoint import checkpoint
-from torch.utils.data import DataLoader, TensorDataset
-
-from swell import train
 
 
 class Residual(nn.Module):

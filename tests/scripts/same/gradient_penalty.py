@@ -1,10 +1,7 @@
 """A critic with a gradient penalty (double backward) on interpolations drawn with the sample."""
 
-import torch
+from tests.scripts.common import DataLoader, Dataset, torch, train
 from torch import autograd, nn
-from torch.utils.data import DataLoader, Dataset
-
-from swell import train
 
 REAL, FAKE = torch.randn(72, 4) + 1, torch.randn(72, 4) * 0.5
 

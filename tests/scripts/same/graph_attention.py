@@ -1,11 +1,6 @@
 """Graph attention over one graph; batches are the nodes to learn from."""
 
-import torch
-import torch.nn.functional as F
-from torch import nn
-from torch.utils.data import DataLoader
-
-from swell import train as swell_train
+from tests.scripts.common import DataLoader, F, elastic, nn, torch
 
 
 class GraphAttentionLayer(nn.Module):
@@ -70,7 +65,7 @@ def main():
     model = GAT()
     optimizer = torch.optim.Adam(model.parameters(), lr=0.02, weight_decay=5e-4)
     criterion = nn.NLLLoss()
-    run = swell_train.elastic(model, optimizer, DataLoader(idx_train, batch_size=12, shuffle=True), epochs=20)
+    run = elastic(model, optimizer, DataLoader(idx_train, batch_size=12, shuffle=True), epochs=20)
     for epoch in run.epochs():
         loss, accuracy = train_iter(epoch + 1, model, optimizer, criterion, run)
         run.report(val_loss=loss, val_acc=accuracy)

@@ -1,10 +1,6 @@
 """A graph convolution over a fixed graph; batches are nodes to classify."""
 
-import torch
-from torch import nn
-from torch.utils.data import DataLoader
-
-from swell import train
+from tests.scripts.common import DataLoader, nn, torch, train
 
 num_nodes = 60
 edges = torch.randint(0, num_nodes, (2, 200))

@@ -1,10 +1,6 @@
 """A classifier of rare classes, with weights by their frequency and label smoothing off."""
 
-import torch
-from torch import nn, optim
-from torch.utils.data import DataLoader, TensorDataset
-
-from swell import train
+from tests.scripts.common import DataLoader, TensorDataset, nn, optim, torch, train
 
 
 def accuracy_by_class(model, x, y):

@@ -2,11 +2,7 @@
 
 import random
 
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, IterableDataset
-
-from swell import train
+from tests.scripts.common import DataLoader, IterableDataset, nn, torch, train
 
 LINES = [f"{i * 37 % 101},{i * 53 % 97},{i * 11 % 89}" for i in range(1000)]
 

@@ -1,10 +1,6 @@
 """A VAE whose KL weight grows with run.steps, in cycles; noise drawn with the sample."""
 
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-
-from swell import train
+from tests.scripts.common import DataLoader, Dataset, nn, torch, train
 
 
 class Data(Dataset):

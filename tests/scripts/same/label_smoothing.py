@@ -1,10 +1,6 @@
 """Label smoothing written by hand, with log_softmax and a mean over samples; a model of MLP-Mixer's kind."""
 
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-from swell import train
+from tests.scripts.common import DataLoader, TensorDataset, nn, torch, train
 
 
 class LabelSmoothing(nn.Module):

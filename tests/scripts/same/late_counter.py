@@ -1,11 +1,6 @@
 """A regulariser that a local counter switches on after the first fifty steps."""
 
-import torch
-from torch import nn
-from torch.nn import functional
-from torch.utils.data import DataLoader, TensorDataset
-
-from swell import train
+from tests.scripts.common import DataLoader, F, TensorDataset, nn, torch, train
 
 x, y = torch.randn(60, 5), torch.randn(60, 1)
 
@@ -18,7 +13,7 @@ def main():
     global_step = 0
     for _ in run.epochs():
         for a, b in run.batches():
-            loss = functional.mse_loss(model(a), b)
+            loss = F.mse_loss(model(a), b)
             if global_step > 50:
                 loss = loss + 0.01 * sum(p.abs().sum() for p in model.parameters())
             optimizer.zero_grad()

@@ -2,12 +2,8 @@
 
 import random
 
-import torch
-from torch import nn
+from tests.scripts.common import DataLoader, Sampler, nn, torch, train
 from torch.nn.utils.rnn import pad_sequence
-from torch.utils.data import DataLoader, Sampler
-
-from swell import train
 
 lengths = [random.randint(2, 20) for _ in range(150)]
 data = [(torch.randint(1, 20, (length,)), length % 2) for length in lengths]

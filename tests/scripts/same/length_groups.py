@@ -1,11 +1,7 @@
 """A batch sampler that groups sentences by length, with its own generator and set_epoch."""
 
-import torch
-from torch import nn
+from tests.scripts.common import DataLoader, Sampler, nn, torch, train
 from torch.nn.utils.rnn import pad_sequence
-from torch.utils.data import DataLoader, Sampler
-
-from swell import train
 
 
 class LengthGroupedSampler(Sampler):

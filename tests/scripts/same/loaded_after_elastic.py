@@ -1,11 +1,6 @@
 """Weights and moments that are loaded between elastic and the loop, into a model and a part of it."""
 
-import torch
-from torch import nn
-from torch.nn import functional
-from torch.utils.data import DataLoader, TensorDataset
-
-from swell import train
+from tests.scripts.common import DataLoader, F, TensorDataset, nn, torch, train
 
 x = torch.randn(60, 6)
 loader = DataLoader(TensorDataset(x, x.sum(1, keepdim=True)), 12, shuffle=True)
@@ -22,6 +17,6 @@ optimizer.load_state_dict(torch.optim.Adam(model.parameters(), lr=5e-3).state_di
 for _ in run.epochs():
     for a, b in run.batches():
         optimizer.zero_grad()
-        loss = functional.mse_loss(model(a), b)
+        loss = F.mse_loss(model(a), b)
         loss.backward()
         run.step(loss)

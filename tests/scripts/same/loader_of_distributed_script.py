@@ -2,12 +2,8 @@
 
 import os
 
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
+from tests.scripts.common import DataLoader, TensorDataset, nn, torch, train
 from torch.utils.data.distributed import DistributedSampler
-
-from swell import train
 
 torch.manual_seed(int(os.environ.get("SEED", "42")))
 dataset = TensorDataset(torch.randn(75, 8), torch.randint(0, 4, (75,)))

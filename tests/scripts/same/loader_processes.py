@@ -2,12 +2,7 @@
 
 import random
 
-import numpy as np
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-
-from swell import train
+from tests.scripts.common import DataLoader, Dataset, nn, np, torch, train
 
 
 class Noisy(Dataset):

@@ -2,11 +2,7 @@
 
 import logging
 
-import torch
-from torch import nn
-from torch.utils.data import ConcatDataset, DataLoader, Subset, TensorDataset
-
-from swell import train
+from tests.scripts.common import ConcatDataset, DataLoader, Subset, TensorDataset, nn, torch, train
 
 logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
 log = logging.getLogger(__name__)

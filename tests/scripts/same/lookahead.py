@@ -2,13 +2,8 @@
 
 from collections import defaultdict
 
-import torch
-from torch import nn
-from torch.nn import functional
+from tests.scripts.common import DataLoader, F, TensorDataset, nn, torch, train
 from torch.optim import Optimizer
-from torch.utils.data import DataLoader, TensorDataset
-
-from swell import train
 
 
 class Lookahead(Optimizer):
@@ -57,6 +52,6 @@ run = train.elastic(model, optimizer, loader, epochs=16)
 for _ in run.epochs():
     for inputs, targets in run.batches():
         optimizer.zero_grad()
-        loss = functional.mse_loss(model(inputs), targets)
+        loss = F.mse_loss(model(inputs), targets)
         loss.backward()
         run.step(loss)

@@ -2,11 +2,7 @@
 
 import math
 
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-from swell import train
+from tests.scripts.common import DataLoader, TensorDataset, nn, torch, train
 
 
 class LoRALinear(nn.Module):

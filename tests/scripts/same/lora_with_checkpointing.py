@@ -1,11 +1,7 @@
 """A frozen network with low-rank adapters, whose activations are computed again in the backward pass."""
 
-import torch
-from torch import nn
+from tests.scripts.common import DataLoader, RandomSampler, TensorDataset, nn, torch, train
 from torch.utils.checkpoint import checkpoint
-from torch.utils.data import DataLoader, RandomSampler, TensorDataset
-
-from swell import train
 
 x = torch.randn(60, 8)
 y = x.cos().mean(1, keepdim=True)

@@ -3,11 +3,7 @@
 import random
 import sys
 
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-
-from swell import train as swell_train
+from tests.scripts.common import DataLoader, Dataset, elastic, nn, torch
 
 random.seed(1)
 
@@ -47,7 +43,7 @@ def train(rnn, training_data, n_epoch=10, report_every=2, learning_rate=0.05):
     rnn.train()
     optimizer = torch.optim.SGD(rnn.parameters(), lr=learning_rate)
     loader = DataLoader(training_data, batch_size=12, shuffle=True, collate_fn=list)
-    run = swell_train.elastic(rnn, optimizer, loader, epochs=n_epoch, loss_reduction="sum")
+    run = elastic(rnn, optimizer, loader, epochs=n_epoch, loss_reduction="sum")
     for iter in run.epochs():
         for batch in run.batches():
             rnn.zero_grad()

@@ -1,8 +1,6 @@
 """An LSTM that classifies sequences of one length by its last output."""
 
-import torch
-import torch.nn as nn
-from torch.utils.data import DataLoader, TensorDataset
+from tests.scripts.common import DataLoader, TensorDataset, nn, torch
 
 import swell.train as st
 

@@ -1,10 +1,6 @@
 """A language model that predicts masked tokens; the loss is their mean, and few batches have as many."""
 
-import torch
-import torch.nn.functional as functional
-from torch.utils.data import DataLoader, Dataset
-
-from swell import train
+from tests.scripts.common import DataLoader, Dataset, F, torch, train
 
 VOCABULARY, LENGTH, MASKED = 20, 10, 0
 
@@ -45,7 +41,7 @@ def main():
         for batch in run.batches():
             mask = batch["mask"]
             logits = model(batch["tokens"].masked_fill(mask, MASKED))
-            losses = functional.cross_entropy(logits.transpose(1, 2), batch["tokens"], reduction="none")
+            losses = F.cross_entropy(logits.transpose(1, 2), batch["tokens"], reduction="none")
             num_masked = mask.sum()
             loss = (losses * mask).sum() / num_masked
             optimizer.zero_grad(set_to_none=True)

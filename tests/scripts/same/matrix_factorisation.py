@@ -1,10 +1,6 @@
 """Matrix factorisation of ratings with user and item embeddings, biases and L2 by hand."""
 
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-from swell import train
+from tests.scripts.common import DataLoader, TensorDataset, nn, torch, train
 
 
 class MF(nn.Module):

@@ -2,12 +2,7 @@
 
 from copy import deepcopy
 
-import torch
-from torch import nn
-from torch.nn import functional
-from torch.utils.data import DataLoader, TensorDataset
-
-from swell import train
+from tests.scripts.common import DataLoader, F, TensorDataset, nn, torch, train
 
 x = torch.randn(60, 8)
 y = torch.sin(x[:, :1]) + 0.5 * x[:, 1:2]
@@ -29,9 +24,9 @@ for _ in run.epochs():
     for inputs, targets in run.batches():
         optimizer.zero_grad()
         predicted = model(inputs)
-        loss = functional.mse_loss(predicted, targets) + functional.mse_loss(predicted, teacher(inputs))
+        loss = F.mse_loss(predicted, targets) + F.mse_loss(predicted, teacher(inputs))
         loss.backward()
         run.step(loss)
         update_teacher(0.95)
     with torch.no_grad():
-        run.report(teacher=functional.mse_loss(teacher(x), y).item())
+        run.report(teacher=F.mse_loss(teacher(x), y).item())

@@ -3,11 +3,7 @@
 import copy
 import sys
 
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-
-from swell import train
+from tests.scripts.common import DataLoader, Dataset, nn, torch, train
 
 X = torch.randn(72, 6)
 Y = (X[:, 0] > 0).long()

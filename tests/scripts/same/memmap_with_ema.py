@@ -4,13 +4,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-import numpy as np
-import torch
-from torch import nn
+from tests.scripts.common import DataLoader, Dataset, RandomSampler, nn, np, torch, train
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
-from torch.utils.data import DataLoader, Dataset, RandomSampler
-
-from swell import train
 
 block_size, vocabulary = 8, 16
 path = Path(tempfile.mkdtemp()) / "train.bin"

@@ -1,10 +1,6 @@
 """A mixture of experts with top-2 routing of each sample; experts may get no sample at all."""
 
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-from swell import train
+from tests.scripts.common import DataLoader, TensorDataset, nn, torch, train
 
 
 class MoE(nn.Module):

@@ -1,11 +1,6 @@
 """Mixup by sample: the dataset draws the partner and the weight with NumPy's global generator."""
 
-import numpy as np
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-
-from swell import train
+from tests.scripts.common import DataLoader, Dataset, nn, np, torch, train
 
 
 class Mixup(Dataset):

@@ -1,11 +1,6 @@
 """A norm and a dropout that stop at an epoch; the model keeps a stage and a late mask for itself."""
 
-import torch
-from torch import nn
-from torch.nn import functional
-from torch.utils.data import DataLoader, TensorDataset
-
-from swell import train
+from tests.scripts.common import DataLoader, F, TensorDataset, nn, torch, train
 
 
 class Layer(nn.Module):
@@ -49,6 +44,6 @@ for epoch in run.epochs():
         model.temperature = 2.0
     for a, b in run.batches():
         optimizer.zero_grad()
-        loss = functional.mse_loss(model(a), b)
+        loss = F.mse_loss(model(a), b)
         loss.backward()
         run.step(loss)

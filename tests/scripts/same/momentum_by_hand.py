@@ -1,11 +1,6 @@
 """The momentum is multiplied by hand before each step."""
 
-import torch
-from torch import nn
-from torch.nn import functional
-from torch.utils.data import DataLoader, TensorDataset
-
-from swell import train
+from tests.scripts.common import DataLoader, F, TensorDataset, nn, torch, train
 
 x = torch.randn(60, 8)
 y = torch.sin(x[:, :1]) + 0.5 * x[:, 1:2]
@@ -19,7 +14,7 @@ for _ in run.epochs():
         for group in optimizer.param_groups:
             group["momentum"] = min(0.95, group["momentum"] * 1.02)
         optimizer.zero_grad()
-        loss = functional.mse_loss(model(inputs), targets)
+        loss = F.mse_loss(model(inputs), targets)
         loss.backward()
         run.step(loss)
     run.report(momentum=optimizer.param_groups[0]["momentum"])

@@ -1,11 +1,6 @@
 """A shared trunk with three heads, whose losses are added with fixed weights."""
 
-import torch
-from torch import nn
-from torch.nn import functional as F
-from torch.utils.data import DataLoader, TensorDataset
-
-from swell import train
+from tests.scripts.common import DataLoader, F, TensorDataset, nn, torch, train
 
 
 class MultiTask(nn.Module):

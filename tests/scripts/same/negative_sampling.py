@@ -2,12 +2,7 @@
 
 import random
 
-import torch
-from torch import nn
-from torch.nn import functional
-from torch.utils.data import DataLoader, Dataset
-
-from swell import train
+from tests.scripts.common import DataLoader, Dataset, F, nn, torch, train
 
 random.seed(8)
 
@@ -47,7 +42,7 @@ run = train.elastic(model, optimizer, loader, epochs=16)
 for _ in run.epochs():
     for user, positive, negatives, weight in run.batches():
         gap = model(user, positive.unsqueeze(1)) - model(user, negatives)
-        loss = (weight * -functional.logsigmoid(gap).mean(1)).mean()
+        loss = (weight * -F.logsigmoid(gap).mean(1)).mean()
         optimizer.zero_grad()
         loss.backward()
         run.step(loss)

@@ -1,11 +1,7 @@
 """OneCycleLR, given to elastic, which also moves the momentum."""
 
-import torch
-from torch import nn
+from tests.scripts.common import DataLoader, TensorDataset, nn, torch, train
 from torch.optim.lr_scheduler import OneCycleLR
-from torch.utils.data import DataLoader, TensorDataset
-
-from swell import train
 
 EPOCHS = 14
 dataset = TensorDataset(torch.randn(72, 6), torch.randint(0, 3, (72,)))

@@ -6,13 +6,7 @@ import sys
 import tempfile
 import time
 
-import numpy as np
-import torch
-from torch import nn
-from torch.nn import functional as F
-from torch.utils.data import DataLoader, Dataset, RandomSampler
-
-from swell import train
+from tests.scripts.common import DataLoader, Dataset, F, RandomSampler, nn, np, torch, train
 
 out_dir = os.path.join(os.path.dirname(sys.argv[1]), "out")
 eval_interval, eval_iters, log_interval = 10, 3, 1

@@ -2,13 +2,7 @@
 
 import random
 
-import numpy as np
-import torch
-from torch import nn
-from torch.nn import functional
-from torch.utils.data import DataLoader, TensorDataset
-
-from swell import train
+from tests.scripts.common import DataLoader, F, TensorDataset, nn, np, torch, train
 
 x = torch.randn(60, 8)
 y = torch.sin(x[:, :1]) + 0.5 * x[:, 1:2]
@@ -24,6 +18,6 @@ for _ in run.epochs():
         optimizer.zero_grad()
         shift = 0.1 * torch.randn(8, generator=noise)
         weight = 1 + 0.1 * (seeded.random() + unseeded.random() + plain.random())
-        loss = weight * functional.mse_loss(model(inputs + shift), targets)
+        loss = weight * F.mse_loss(model(inputs + shift), targets)
         loss.backward()
         run.step(loss)

@@ -1,11 +1,7 @@
 """Sequences of several lengths: padded by a collate_fn, packed for the GRU, classified by the last state."""
 
-import torch
-from torch import nn
+from tests.scripts.common import DataLoader, Dataset, nn, torch, train
 from torch.nn.utils.rnn import pack_padded_sequence, pad_sequence
-from torch.utils.data import DataLoader, Dataset
-
-from swell import train
 
 
 class Names(Dataset):

@@ -1,10 +1,6 @@
 """AdamW with groups of parameters: no weight decay on biases and norms, another rate for the head."""
 
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-from swell import train
+from tests.scripts.common import DataLoader, TensorDataset, nn, torch, train
 
 
 class Model(nn.Module):

@@ -2,12 +2,7 @@
 
 import sys
 
-import torch
-from torch import nn
-from torch.nn import functional
-from torch.utils.data import DataLoader, TensorDataset
-
-from swell import train
+from tests.scripts.common import DataLoader, F, TensorDataset, nn, torch, train
 
 x = torch.randn(60, 8)
 y = torch.sin(x[:, :1]) + 0.5 * x[:, 1:2]
@@ -24,11 +19,11 @@ def main():
     for epoch in run.epochs():
         for inputs, targets in run.batches():
             optimizer.zero_grad()
-            loss = functional.mse_loss(model(inputs), targets)
+            loss = F.mse_loss(model(inputs), targets)
             loss.backward()
             run.step(loss)
         with torch.no_grad():
-            error = functional.mse_loss(model(x), y).item()
+            error = F.mse_loss(model(x), y).item()
         if error < 0.97 * run.state["best"]:
             run.state["best"], run.state["bad_epochs"] = error, 0
         else:

@@ -1,19 +1,12 @@
 """Gradients of each sample by torch.func, clipped one by one; their mean is put into the parameters."""
 
-import torch
-import torch.nn.functional as F
-from torch import nn
+from tests.scripts.common import DataLoader, F, TensorDataset, elastic, nn, torch
 from torch.func import functional_call, grad_and_value, vmap
-from torch.utils.data import DataLoader, TensorDataset
-
-from swell import train as swell_train
 
 model = nn.Sequential(nn.Linear(6, 12), nn.Tanh(), nn.Linear(12, 3))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
 x, y = torch.rand(72, 6), torch.randint(0, 3, (72,))
-run = swell_train.elastic(
-    model, optimizer, DataLoader(TensorDataset(x, y), batch_size=12, shuffle=True), epochs=20
-)
+run = elastic(model, optimizer, DataLoader(TensorDataset(x, y), batch_size=12, shuffle=True), epochs=20)
 
 
 def compute_loss(params, buffers, sample, target):

@@ -1,9 +1,6 @@
 """A physics-informed network: second derivatives by autograd.grad, boundary terms in each batch."""
 
-import torch
-from torch import nn
-
-from swell import train
+from tests.scripts.common import nn, torch, train
 
 u = nn.Sequential(nn.Linear(1, 16), nn.Tanh(), nn.Linear(16, 16), nn.Tanh(), nn.Linear(16, 1))
 collocation = torch.linspace(0, 1, 72).unsqueeze(1)

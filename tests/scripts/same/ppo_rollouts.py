@@ -2,13 +2,8 @@
 
 from types import SimpleNamespace
 
-import numpy as np
-import torch
-from torch import nn
+from tests.scripts.common import DataLoader, TensorDataset, nn, np, torch, train
 from torch.distributions.categorical import Categorical
-from torch.utils.data import DataLoader, TensorDataset
-
-from swell import train
 
 
 class VecEnv:

@@ -1,20 +1,14 @@
 """Weights are pruned by magnitude after some epochs; masks are buffers, made permanent at the end."""
 
-import torch
-from torch import nn
+from tests.scripts.common import DataLoader, TensorDataset, elastic, nn, torch
 from torch.nn.utils import prune
-from torch.utils.data import DataLoader, TensorDataset
-
-from swell import train as swell_train
 
 model = nn.Sequential(nn.Linear(6, 12), nn.Tanh(), nn.Linear(12, 3))
 for i in (0, 2):
     prune.identity(model[i], "weight")
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
 x, y = torch.rand(72, 6), torch.randint(0, 3, (72,))
-run = swell_train.elastic(
-    model, optimizer, DataLoader(TensorDataset(x, y), batch_size=12, shuffle=True), epochs=20
-)
+run = elastic(model, optimizer, DataLoader(TensorDataset(x, y), batch_size=12, shuffle=True), epochs=20)
 for epoch in run.epochs():
     for a, b in run.batches():
         optimizer.zero_grad()

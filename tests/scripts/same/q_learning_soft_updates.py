@@ -2,11 +2,7 @@
 
 from collections import namedtuple
 
-import torch
-from torch import nn, optim
-from torch.utils.data import DataLoader, Dataset
-
-from swell import train as swell_train
+from tests.scripts.common import DataLoader, Dataset, elastic, nn, optim, torch
 
 Transition = namedtuple("Transition", ("state", "action", "next_state", "reward"))
 GAMMA, TAU = 0.99, 0.05
@@ -44,7 +40,7 @@ class DQN(nn.Module):
 policy_net, target_net = DQN(), DQN()
 target_net.load_state_dict(policy_net.state_dict())
 optimizer = optim.AdamW(policy_net.parameters(), lr=1e-2, amsgrad=True)
-run = swell_train.elastic(
+run = elastic(
     policy_net, optimizer, DataLoader(Memory(), batch_size=12, shuffle=True, collate_fn=list), epochs=20
 )
 

@@ -2,12 +2,7 @@
 
 import tempfile
 
-import numpy as np
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-
-from swell import train
+from tests.scripts.common import DataLoader, Dataset, nn, np, torch, train
 
 QUANTILES = torch.tensor([0.1, 0.5, 0.9])
 

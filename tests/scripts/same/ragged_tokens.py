@@ -1,12 +1,7 @@
 """A language model over padded sentences: the loss is a mean over tokens, and their number is the weight."""
 
-import torch
-import torch.nn.functional as F
-from torch import nn
+from tests.scripts.common import DataLoader, F, Subset, SubsetRandomSampler, nn, torch, train
 from torch.nn.utils.rnn import pad_sequence
-from torch.utils.data import DataLoader, Subset, SubsetRandomSampler
-
-from swell import train
 
 PAD = 0
 

@@ -1,10 +1,6 @@
 """The learning rate falls with run.progress, and the best accuracy so far is kept in `run.state`."""
 
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-from swell import train
+from tests.scripts.common import DataLoader, TensorDataset, nn, torch, train
 
 x = torch.randn(90, 6)
 y = (x[:, 0] * x[:, 1] > 0).long()

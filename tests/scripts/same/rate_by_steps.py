@@ -2,11 +2,7 @@
 
 import math
 
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-from swell import train
+from tests.scripts.common import DataLoader, TensorDataset, nn, torch, train
 
 warmup_iters, lr_decay_iters, learning_rate, min_lr = 10, 80, 1e-2, 1e-3
 

@@ -2,11 +2,7 @@
 
 import copy
 
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-from swell import train
+from tests.scripts.common import DataLoader, TensorDataset, nn, torch, train
 
 x = torch.randn(72, 4)
 dataset = TensorDataset(x, torch.tanh(x.sum(1, keepdim=True)))

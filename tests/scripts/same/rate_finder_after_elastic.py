@@ -2,12 +2,7 @@
 
 import copy
 
-import torch
-from torch import nn
-from torch.nn import functional
-from torch.utils.data import DataLoader, TensorDataset
-
-from swell import train
+from tests.scripts.common import DataLoader, F, TensorDataset, nn, torch, train
 
 x = torch.randn(60, 6)
 y = x.pow(2).sum(1, keepdim=True).sqrt()
@@ -27,7 +22,7 @@ class Finder:
         for _ in range(len(self.loader)):
             inputs, targets = next(batches)
             self.optimizer.zero_grad()
-            loss = functional.mse_loss(self.model(inputs), targets)
+            loss = F.mse_loss(self.model(inputs), targets)
             loss.backward()
             self.optimizer.step()
             self.history["rate"].append(self.optimizer.param_groups[0]["lr"])
@@ -45,6 +40,6 @@ for group in optimizer.param_groups:
 for _ in run.epochs():
     for inputs, targets in run.batches():
         optimizer.zero_grad()
-        loss = functional.mse_loss(model(inputs), targets)
+        loss = F.mse_loss(model(inputs), targets)
         loss.backward()
         run.step(loss)

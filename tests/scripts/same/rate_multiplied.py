@@ -1,11 +1,6 @@
 """The learning rate is multiplied by hand after each step, and weights decay by hand."""
 
-import torch
-from torch import nn
-from torch.nn import functional
-from torch.utils.data import DataLoader, TensorDataset
-
-from swell import train
+from tests.scripts.common import DataLoader, F, TensorDataset, nn, torch, train
 
 x = torch.randn(60, 8)
 y = torch.sin(x[:, :1]) + 0.5 * x[:, 1:2]
@@ -17,7 +12,7 @@ run = train.elastic(model, optimizer, loader, epochs=16)
 for _ in run.epochs():
     for inputs, targets in run.batches():
         optimizer.zero_grad()
-        loss = functional.mse_loss(model(inputs), targets)
+        loss = F.mse_loss(model(inputs), targets)
         loss.backward()
         run.step(loss)
         for group in optimizer.param_groups:

@@ -2,11 +2,7 @@
 
 import math
 
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-
-from swell import train as swell_train
+from tests.scripts.common import DataLoader, Dataset, elastic, nn, torch
 
 ntokens, bptt = 20, 8
 
@@ -64,7 +60,7 @@ criterion = nn.NLLLoss()
 lr = 2.0
 best_val_loss = None
 optimizer = torch.optim.SGD(model.parameters(), lr=lr)
-run = swell_train.elastic(model, optimizer, train_loader, epochs=20)
+run = elastic(model, optimizer, train_loader, epochs=20)
 
 
 def evaluate():

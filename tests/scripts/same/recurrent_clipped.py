@@ -1,11 +1,7 @@
 """A GRU that reads sequences, with gradients clipped by their norm and the norm reported."""
 
-import torch
-from torch import nn
+from tests.scripts.common import DataLoader, Dataset, nn, torch, train
 from torch.nn.utils import clip_grad_norm_
-from torch.utils.data import DataLoader, Dataset
-
-from swell import train
 
 
 class Sums(Dataset):

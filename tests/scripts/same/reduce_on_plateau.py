@@ -1,10 +1,6 @@
 """ReduceLROnPlateau, kept in `state` and stepped by the validation loss, which all workers compute."""
 
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset, random_split
-
-from swell import train
+from tests.scripts.common import DataLoader, TensorDataset, nn, random_split, torch, train
 
 x = torch.randn(90, 5)
 full = TensorDataset(x, (x**2).sum(1, keepdim=True))

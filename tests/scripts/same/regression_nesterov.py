@@ -1,8 +1,6 @@
 """Linear regression with SGD, Nesterov momentum and StepLR in steps, in sequential order."""
 
-import torch
-
-from swell import train
+from tests.scripts.common import torch, train
 
 g = torch.Generator().manual_seed(5)
 X = torch.randn(100, 4, generator=g)

@@ -1,10 +1,6 @@
 """The running loss of an epoch, as in most tutorials, summed in `run.state` and divided by the batches."""
 
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-from swell import train
+from tests.scripts.common import DataLoader, TensorDataset, nn, torch, train
 
 x = torch.randn(60, 5)
 loader = DataLoader(TensorDataset(x, x.sum(1, keepdim=True).tanh()), batch_size=12, shuffle=True)

@@ -2,12 +2,7 @@
 
 import warnings
 
-import torch
-from torch import nn
-from torch.nn import functional
-from torch.utils.data import DataLoader, TensorDataset
-
-from swell import train
+from tests.scripts.common import DataLoader, F, TensorDataset, nn, torch, train
 
 
 class Gate(nn.Module):
@@ -33,6 +28,6 @@ for epoch in run.epochs():
         model.eval()
     for a, b in run.batches():
         optimizer.zero_grad()
-        loss = functional.mse_loss(model(a), b)
+        loss = F.mse_loss(model(a), b)
         loss.backward()
         run.step(loss)

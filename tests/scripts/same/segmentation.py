@@ -1,11 +1,6 @@
 """A small U-Net; cross-entropy over all pixels and a Dice loss of each picture."""
 
-import torch
-import torch.nn as nn
-import torch.nn.functional as F
-from torch.utils.data import DataLoader, TensorDataset
-
-from swell import train
+from tests.scripts.common import DataLoader, F, TensorDataset, nn, torch, train
 
 
 class UNet(nn.Module):

@@ -1,10 +1,6 @@
 """Segments tiny pictures whose unlabelled pixels are ignored, as in Cityscapes; some have no other pixels."""
 
-import torch
-import torch.nn as nn
-from torch.utils.data import DataLoader, TensorDataset
-
-from swell import train
+from tests.scripts.common import DataLoader, TensorDataset, nn, torch, train
 
 VOID = 255
 pictures = torch.randn(72, 2, 5, 5)

@@ -1,10 +1,6 @@
 """An encoder and a decoder with attention and teacher forcing, on sequences that are to be reversed."""
 
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-from swell import train
+from tests.scripts.common import DataLoader, TensorDataset, nn, torch, train
 
 SOS = 9
 

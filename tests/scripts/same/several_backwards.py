@@ -1,10 +1,6 @@
 """Two losses with a backward pass each, whose gradients add up before one step."""
 
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-from swell import train
+from tests.scripts.common import DataLoader, TensorDataset, nn, torch, train
 
 shared, left, right = nn.Linear(5, 10), nn.Linear(10, 1), nn.Linear(10, 2)
 net = nn.ModuleList([shared, left, right])

@@ -1,11 +1,6 @@
 """A Siamese network with contrastive loss over fixed pairs."""
 
-import torch
-import torch.nn.functional as F
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-
-from swell import train
+from tests.scripts.common import DataLoader, Dataset, F, nn, torch, train
 
 
 class Pairs(Dataset):

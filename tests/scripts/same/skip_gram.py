@@ -1,11 +1,6 @@
 """word2vec: skip-grams with negative samples that the dataset draws by weight."""
 
-import torch
-import torch.nn.functional as F
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-
-from swell import train
+from tests.scripts.common import DataLoader, Dataset, F, nn, torch, train
 
 NUM_WORDS, NUM_NEGATIVE = 20, 4
 

@@ -1,10 +1,6 @@
 """Accumulation of gradients left to Swell: at most three samples go through the model together."""
 
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-from swell import train
+from tests.scripts.common import DataLoader, TensorDataset, nn, torch, train
 
 data = TensorDataset(torch.randn(70, 3, 6, 6), torch.randint(0, 2, (70,)))
 net = nn.Sequential(

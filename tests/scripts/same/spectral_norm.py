@@ -1,11 +1,7 @@
 """Spectral norm, whose power iteration changes buffers in each forward pass whatever the batch."""
 
-import torch
-from torch import nn
+from tests.scripts.common import DataLoader, TensorDataset, nn, torch, train
 from torch.nn.utils.parametrizations import spectral_norm, weight_norm
-from torch.utils.data import DataLoader, TensorDataset
-
-from swell import train
 
 model = nn.Sequential(
     spectral_norm(nn.Linear(8, 16)),

@@ -1,11 +1,6 @@
 """Stages of a training by the number of the epoch, in locals of main(): a penalty, and a part of the data."""
 
-import torch
-from torch import nn
-from torch.nn import functional
-from torch.utils.data import DataLoader, TensorDataset
-
-from swell import train
+from tests.scripts.common import DataLoader, F, TensorDataset, nn, torch, train
 
 
 def main():
@@ -20,7 +15,7 @@ def main():
         stage = epoch // 5
         total, num = 0.0, 0
         for inputs, targets in run.batches():
-            loss = functional.mse_loss(model(inputs), targets)
+            loss = F.mse_loss(model(inputs), targets)
             if epoch >= 7:
                 loss = loss + 1e-3 * sum(part.abs().sum() for part in model.parameters())
             optimizer.zero_grad()

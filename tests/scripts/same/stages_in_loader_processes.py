@@ -1,11 +1,6 @@
 """A curriculum: the dataset is told the epoch, and a process of the loader's has a copy of it."""
 
-import torch
-from torch import nn
-from torch.nn import functional
-from torch.utils.data import DataLoader, Dataset
-
-from swell import train
+from tests.scripts.common import DataLoader, Dataset, F, nn, torch, train
 
 x = torch.randn(60, 6)
 
@@ -30,7 +25,7 @@ for epoch in run.epochs():
     data.stage = epoch
     for a, b in run.batches():
         optimizer.zero_grad()
-        loss = functional.mse_loss(model(a), b)
+        loss = F.mse_loss(model(a), b)
         loss.backward()
         run.step(loss)
     data.scale *= 0.9

@@ -3,11 +3,7 @@
 import sys
 from collections import namedtuple
 
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-from swell import train as swell_train
+from tests.scripts.common import DataLoader, TensorDataset, elastic, nn, torch
 
 
 class Vgg(nn.Module):
@@ -58,7 +54,7 @@ vgg = Vgg(requires_grad=False)
 style = torch.rand(3, 8, 8).repeat(batch_size, 1, 1, 1)
 features_style = vgg(normalize_batch(style))
 gram_style = [gram_matrix(y) for y in features_style]
-run = swell_train.elastic(transformer, optimizer, loader, epochs=20)
+run = elastic(transformer, optimizer, loader, epochs=20)
 for _e in run.epochs():
     transformer.train()
     agg_content_loss = 0.0

@@ -2,10 +2,7 @@
 
 import sys
 
-import torch
-from torch.utils.data import DataLoader, TensorDataset
-
-from swell import train
+from tests.scripts.common import DataLoader, TensorDataset, torch, train
 
 BATCH_SIZE = 12
 inputs = torch.rand(65, 4)

@@ -2,12 +2,8 @@
 
 import sys
 
-import torch
-from torch import nn
+from tests.scripts.common import DataLoader, TensorDataset, nn, torch, train
 from torch.optim.swa_utils import AveragedModel
-from torch.utils.data import DataLoader, TensorDataset
-
-from swell import train
 
 base_model = nn.Sequential(nn.Linear(5, 20), nn.ReLU(), nn.Linear(20, 2))
 swa_model = AveragedModel(base_model)

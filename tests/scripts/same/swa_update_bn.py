@@ -2,13 +2,8 @@
 
 import sys
 
-import torch
-from torch import nn
-from torch.nn import functional
+from tests.scripts.common import DataLoader, F, TensorDataset, nn, torch, train
 from torch.optim.swa_utils import SWALR, AveragedModel, update_bn
-from torch.utils.data import DataLoader, TensorDataset
-
-from swell import train
 
 x = torch.randn(60, 1, 8)
 y = (x.mean((1, 2)) > 0).long()
@@ -27,7 +22,7 @@ for epoch in run.epochs():
     model.train()
     for inputs, targets in run.batches():
         optimizer.zero_grad()
-        loss = functional.cross_entropy(model(inputs), targets)
+        loss = F.cross_entropy(model(inputs), targets)
         loss.backward()
         run.step(loss)
     if epoch >= swa_start:

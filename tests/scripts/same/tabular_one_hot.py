@@ -1,11 +1,6 @@
 """A table with categories in one-hot columns and standardised numbers; validation split by a permutation."""
 
-import numpy as np
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-from swell import train
+from tests.scripts.common import DataLoader, TensorDataset, nn, np, torch, train
 
 np.random.seed(0)
 rows = [

@@ -3,12 +3,7 @@
 import copy
 import sys
 
-import torch
-from torch import nn
-from torch.nn import functional as F
-from torch.utils.data import DataLoader, TensorDataset
-
-from swell import train
+from tests.scripts.common import DataLoader, F, TensorDataset, nn, torch, train
 
 n, gamma = 96, 0.9
 states, next_states = torch.randn(n, 4), torch.randn(n, 4)

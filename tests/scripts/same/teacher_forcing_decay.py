@@ -3,12 +3,7 @@
 import random
 import sys
 
-import torch
-from torch import nn
-from torch.nn import functional
-from torch.utils.data import DataLoader, TensorDataset
-
-from swell import train
+from tests.scripts.common import DataLoader, F, TensorDataset, nn, torch, train
 
 source = torch.randint(1, 9, (60, 5))
 loader = DataLoader(TensorDataset(source, source.flip(1)), batch_size=12, shuffle=True)
@@ -42,7 +37,7 @@ class Trainer:
             for source, target in run.batches():
                 self.optimizer.zero_grad()
                 out = self.model(source, target, self.ratio)
-                loss = functional.cross_entropy(out.flatten(0, 1), target.flatten())
+                loss = F.cross_entropy(out.flatten(0, 1), target.flatten())
                 loss.backward()
                 run.step(loss)
                 if run.has_stepped:

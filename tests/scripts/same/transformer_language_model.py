@@ -3,11 +3,7 @@
 import math
 from dataclasses import dataclass
 
-import torch
-from torch import nn
-from torch.nn import functional as F
-
-from swell import train
+from tests.scripts.common import F, nn, torch, train
 
 
 @dataclass

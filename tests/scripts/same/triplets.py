@@ -2,11 +2,7 @@
 
 import random
 
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-
-from swell import train
+from tests.scripts.common import DataLoader, Dataset, nn, torch, train
 
 FEATURES = torch.randn(60, 8)
 CLASSES = torch.arange(60) % 4

@@ -1,10 +1,6 @@
 """Two tasks on one trunk, each with a backward pass of its own, and a penalty with a third."""
 
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-from swell import train
+from tests.scripts.common import DataLoader, TensorDataset, nn, torch, train
 
 
 class TwoTasks(nn.Module):

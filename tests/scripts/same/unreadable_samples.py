@@ -1,11 +1,6 @@
 """Samples that cannot be read are None, and the collate_fn leaves them out: many are, all of a few."""
 
-import torch
-from torch import nn
-from torch.nn import functional
-from torch.utils.data import DataLoader, Dataset, default_collate
-
-from swell import train
+from tests.scripts.common import DataLoader, Dataset, F, default_collate, nn, torch, train
 
 x = torch.randn(120, 6)
 is_readable = torch.rand(120) < 0.5
@@ -30,6 +25,6 @@ run = train.elastic(model, optimizer, DataLoader(Pictures(), 12, collate_fn=coll
 for _ in run.epochs():
     for a, b in run.batches():
         optimizer.zero_grad()
-        loss = functional.mse_loss(model(a), b)
+        loss = F.mse_loss(model(a), b)
         loss.backward()
         run.step(loss)

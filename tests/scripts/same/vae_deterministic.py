@@ -1,11 +1,6 @@
 """A VAE that draws its noise in the forward pass, with deterministic=True."""
 
-import torch
-import torch.nn.functional as F
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-from swell import train
+from tests.scripts.common import DataLoader, F, TensorDataset, nn, torch, train
 
 
 class VAE(nn.Module):

@@ -1,10 +1,6 @@
 """A VAE with a mean loss; the noise of its latent is drawn with the sample, so it belongs to the sample."""
 
-import torch
-import torch.nn.functional as F
-from torch import nn
-
-from swell import train
+from tests.scripts.common import F, nn, torch, train
 
 LATENT = 3
 

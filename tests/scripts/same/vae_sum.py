@@ -2,12 +2,7 @@
 
 import argparse
 
-import torch
-from torch import nn, optim
-from torch.nn import functional as F  # noqa: N812
-from torch.utils.data import DataLoader
-
-from swell import train
+from tests.scripts.common import DataLoader, F, nn, optim, torch, train
 
 parser = argparse.ArgumentParser()
 parser.add_argument("out")

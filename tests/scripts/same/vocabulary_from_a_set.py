@@ -1,10 +1,6 @@
 """A vocabulary from a set of words, in the order that the set happens to have."""
 
-import torch
-from torch import nn
-from torch.utils.data import DataLoader
-
-from swell import train
+from tests.scripts.common import DataLoader, nn, torch, train
 
 TEXT = """it was the best of times it was the worst of times it was the age of wisdom it was the age of
 foolishness it was the epoch of belief it was the epoch of incredulity it was the season of light it was the

@@ -1,11 +1,7 @@
 """Linear warm-up and then cosine annealing with warm restarts, in a SequentialLR."""
 
-import torch
-from torch import nn
+from tests.scripts.common import DataLoader, TensorDataset, nn, torch, train
 from torch.optim import lr_scheduler
-from torch.utils.data import DataLoader, TensorDataset
-
-from swell import train
 
 x = torch.rand(60, 1) * 6
 loader = DataLoader(TensorDataset(x, torch.sin(x)), batch_size=12, shuffle=True)

@@ -4,11 +4,7 @@ import math
 import sys
 from collections import defaultdict, deque
 
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-from swell import train as swell_train
+from tests.scripts.common import DataLoader, TensorDataset, elastic, nn, torch
 
 
 class SmoothedValue:
@@ -89,7 +85,7 @@ loader = DataLoader(TensorDataset(x, y), batch_size=12, shuffle=True)
 optimizer = torch.optim.SGD(
     [p for p in model.parameters() if p.requires_grad], lr=0.1, momentum=0.9, weight_decay=0.0005
 )
-run = swell_train.elastic(model, optimizer, loader, epochs=20)
+run = elastic(model, optimizer, loader, epochs=20)
 run.state["warmup"] = torch.optim.lr_scheduler.LinearLR(
     optimizer, start_factor=1.0 / 1000, total_iters=min(1000, len(loader) - 1)
 )

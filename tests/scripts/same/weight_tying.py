@@ -1,10 +1,6 @@
 """A GRU language model whose decoder shares the weights of its embedding."""
 
-import torch
-from torch import nn
-from torch.utils.data import DataLoader
-
-from swell import train
+from tests.scripts.common import DataLoader, nn, torch, train
 
 
 class RNNModel(nn.Module):

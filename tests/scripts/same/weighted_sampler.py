@@ -1,10 +1,6 @@
 """Rare classes are drawn more often by a WeightedRandomSampler."""
 
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset, WeightedRandomSampler
-
-from swell import train
+from tests.scripts.common import DataLoader, TensorDataset, WeightedRandomSampler, nn, torch, train
 
 x = torch.randn(90, 6)
 y = (torch.rand(90) < 0.15).long()

@@ -2,12 +2,7 @@
 
 import sys
 
-import torch
-from torch import nn
-from torch.nn import functional as F
-from torch.utils.data import DataLoader, TensorDataset
-
-from swell import train
+from tests.scripts.common import DataLoader, F, TensorDataset, nn, torch, train
 
 x = torch.randn(120, 6)
 y = torch.sin(x[:, :1]) + 0.5 * x[:, 1:2]

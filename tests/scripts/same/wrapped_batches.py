@@ -2,13 +2,7 @@
 
 import sys
 
-import numpy as np
-import torch
-import torch.nn.functional as F
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-from swell import train as swell_train
+from tests.scripts.common import DataLoader, F, TensorDataset, elastic, nn, np, torch
 
 
 def preprocess(x, y):
@@ -47,7 +41,7 @@ def loss_batch(model, loss_func, xb, yb, opt=None, run=None):
 
 
 def fit(epochs, model, loss_func, opt, train_dl, valid_dl):
-    run = swell_train.elastic(model, opt, train_dl, epochs=epochs)
+    run = elastic(model, opt, train_dl, epochs=epochs)
     for _epoch in run.epochs():
         model.train()
         for xb, yb in WrappedDataLoader(run.batches(), preprocess):
