@@ -54,25 +54,6 @@ if run.is_leader:
 
 #: State that is given, or is taken over.
 KEPT = {
-    "rate by epochs without progress": """
-run = train.elastic(model, optimizer, loader, epochs=5)
-state = run.state
-history = state.setdefault("history", [])
-for epoch in run.epochs():
-    for a, b in run.batches():
-        fit_batch(run, a, b)
-    history.append(float(F.mse_loss(model(x), y)))
-    if len(history) > 1 and history[-1] > 0.8 * history[-2]:
-        state["cuts"] = state.get("cuts", 0) + 1
-    set_rate(state.get("cuts", 0))
-""",
-    "a generator in run.state": """
-run = train.elastic(model, optimizer, loader, epochs=5)
-numbers = run.state.setdefault("numbers", np.random.default_rng(3))
-for epoch in run.epochs():
-    for a, b in run.batches():
-        fit_batch(run, a, b, 1 + numbers.random())
-""",
     "rate by a global of a function": """
 count = 0
 
@@ -138,39 +119,6 @@ for epoch in run.epochs():
         mean = fit_batch(run, a, b, 1 / (1 + baseline))
         baseline = 0.9 * baseline + 0.1 * mean
 """,
-    "a count of epochs in a local": """
-def fit():
-    run = train.elastic(model, optimizer, loader, epochs=5)
-    number = 0
-    for epoch in run.epochs():
-        set_rate(number)
-        for a, b in run.batches():
-            fit_batch(run, a, b)
-        number += 1
-    return run
-
-run = fit()
-""",
-    "the best so far in locals": """
-def fit():
-    run = train.elastic(model, optimizer, loader, epochs=5)
-    best, kept, waited, losses = math.inf, None, 0, []
-    for epoch in run.epochs():
-        for a, b in run.batches():
-            fit_batch(run, a, b)
-        with torch.no_grad():
-            loss = float(F.mse_loss(model(x), y))
-        losses = [*losses, loss][-2:]
-        if loss < best - 0.03:
-            best, kept, waited = loss, copy.deepcopy(model.state_dict()), 0
-        else:
-            model.load_state_dict(kept)
-            waited += 1
-            set_rate(waited + sum(losses))
-    return run
-
-run = fit()
-""",
     "locals of functions that are called in each epoch": """
 def train_epoch(run, factor):
     count, total, first = 0, 0.0, None
@@ -214,22 +162,6 @@ def fit():
 
 run = fit()
 """,
-    "a closure": """
-def counter():
-    count = 0
-    def following():
-        nonlocal count
-        count += 1
-        return count
-    return following
-
-following = counter()
-run = train.elastic(model, optimizer, loader, epochs=5)
-for epoch in run.epochs():
-    for a, b in run.batches():
-        set_rate(following())
-        fit_batch(run, a, b)
-""",
     "a closure that keeps the best weights, in a local and behind a decorator": """
 def keeper():
     most, bad, weights = 0.0, 0, None
@@ -261,28 +193,6 @@ def fit():
     return run
 
 run = fit()
-""",
-    "calls that a decorator counts": """
-import functools
-
-def counted(function):
-    count = 0
-    @functools.wraps(function)
-    def call(*args):
-        nonlocal count
-        count += 1
-        return function(*args, count)
-    return call
-
-@counted
-def rate_of(epoch, count):
-    return epoch + count
-
-run = train.elastic(model, optimizer, loader, epochs=5)
-for epoch in run.epochs():
-    for a, b in run.batches():
-        set_rate(rate_of(epoch))
-        fit_batch(run, a, b)
 """,
     "named tuples": """
 from typing import NamedTuple

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from tests.train.fake_agent import FakeAgent
 from torch import nn, optim
 from torch.utils.data import DataLoader, Dataset, IterableDataset, RandomSampler
 
 from swell import train
-from swell.wire import messages
 
 NUM_SAMPLES, BATCH = 24, 4
 
@@ -74,15 +71,6 @@ def test_processes_of_a_loader_see_what_the_script_has_changed_between_epochs(
     for epoch in training.run.epochs():
         training.dataset.stage = epoch
         assert training.epoch() == [100.0 * epoch + number for number in range(NUM_SAMPLES)]
-
-
-def test_processes_that_are_to_stay_do_so_while_the_dataset_stays_as_it_is() -> None:
-    training = Training(Staged(), epochs=3, num_workers=1, persistent_workers=True)
-    processes = set()
-    for _ in training.run.epochs():
-        training.epoch()
-        processes.add(training.run._feed._servings._workers[0].pid)  # type: ignore[union-attr]
-    assert len(processes) == 1
 
 
 def test_a_collate_fn_that_is_exchanged_between_epochs_is_the_one_that_collates() -> None:
@@ -214,20 +202,6 @@ def test_a_stream_of_another_length_than_it_says_is_trained_on_as_it_is(
     assert seen == 3 * [[float(number) for number in range(NUM_SAMPLES)]]
     assert training.run.steps == 18 and training.run.should_stop()
     assert len([each for each in told if "of the stream" in str(each.message)]) == 1
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("length", "total_steps"), [(18, 9), (36, 18)])
-def test_a_job_on_such_a_stream_has_the_epochs_that_it_asks_for(
-    start_agent: Callable[..., FakeAgent], length: int, total_steps: int
-) -> None:
-    agent = start_agent(epochs=3, total_steps=total_steps)
-    agent.start_ready([0, 1], Path(__file__).parent / "scripts" / "misjudged.py", str(length))
-    agent.join([0, 1], source=None)
-    for worker in (0, 1):
-        finished = agent.wait(worker, messages.Finished)
-        assert (finished.steps, finished.epochs) == (12, 3)
-    assert f"had 24 samples, and len() of its dataset is {length}" in agent.logs()
 
 
 @pytest.mark.filterwarnings("error")

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swell.train.data.sample_schedule import SampleSchedule, Share, cut, default_shards
-from swell.train.data.seeds import mix
+from swell.train.data.sample_schedule import SampleSchedule, Share, default_shards
 
 
 @st.composite
@@ -70,25 +69,6 @@ def test_each_pass_has_the_samples_that_a_batch_norm_needs(
     ]
 
 
-@given(st.integers(0, 500), st.integers(1, 90))
-def test_a_cut_leaves_nothing_out_and_is_nearly_equal(num_things: int, num_parts: int) -> None:
-    parts = [cut(num_things, num_parts, part) for part in range(num_parts)]
-    assert [thing for part in parts for thing in part] == list(range(num_things))
-    assert max(map(len, parts)) - min(map(len, parts)) <= 1
-
-
-@given(st.integers(2, 300), st.integers(1, 70))
-def test_dropping_the_last_leaves_only_whole_batches(num_samples: int, global_batch: int) -> None:
-    if global_batch > num_samples:
-        with pytest.raises(ValueError, match="make the batch smaller"):
-            SampleSchedule(num_samples, global_batch, True, drops_last=True)
-        return
-    course = SampleSchedule(num_samples, global_batch, True, drops_last=True)
-    shares = [course.share(step, 0, 1) for step in range(course.steps_per_epoch)]
-    assert {share.num_local for share in shares} == {global_batch}
-    assert course.samples_per_epoch == sum(share.num_local for share in shares)
-
-
 def test_a_shard_that_fits_no_device_is_an_error_that_names_the_number_that_would() -> None:
     course = SampleSchedule(100, 30, False, False, num_shards=4)
     assert len(course.share(0, 0, 1, 8).passes) == 4
@@ -105,18 +85,3 @@ def test_a_shard_needs_a_sample(num_shards: int) -> None:
 
 def test_shards_by_default_suit_eight_workers() -> None:
     assert [default_shards(batch) for batch in (1, 2, 3, 7, 8, 9, 1000)] == [1, 2, 2, 4, 8, 8, 8]
-
-
-def test_epochs_and_seeds_are_shuffled_differently_and_sequential_is_not() -> None:
-    orders = {
-        tuple(counted(SampleSchedule(50, 50, True, False, seed).share(epoch, 0, 1)))
-        for seed in (0, 1)
-        for epoch in (0, 1)
-    }
-    assert len(orders) == 4
-    assert counted(SampleSchedule(5, 3, False, False).share(1, 0, 1)) == [3, 4]
-
-
-@given(st.lists(st.integers(-(2**64), 2**64), min_size=1, max_size=4))
-def test_a_mixed_seed_is_one_that_torch_takes(parts: list[int]) -> None:
-    assert 0 <= mix(*parts) < 2**63

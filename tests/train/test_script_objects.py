@@ -2,80 +2,26 @@
 
 from __future__ import annotations
 
-import operator
 import sys
 from collections.abc import Callable, Iterator
-from enum import Enum
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from torch import nn
-from torch.nn import functional as F  # noqa: N812 - as scripts call it
 from torch.utils.data import DataLoader, TensorDataset
 
 from swell.train.state import codec
-from swell.train.state.script_values import can_be_made, mark, pack, unpack
+from swell.train.state.script_values import can_be_made, pack, unpack
 from swell.train.state.script_variables import ScriptVariables
 from swell.wire.findings import ScriptFinding
-
-
-class Focal(nn.Module):
-    def __init__(self, gamma: float) -> None:
-        super().__init__()
-        self.gamma = gamma
-        self.inner = nn.CrossEntropyLoss(weight=torch.arange(1.0, 4.0))
-
-    def forward(self, scores: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-        return self.gamma * torch.as_tensor(self.inner(scores, labels))
-
-
-class Stage(Enum):
-    FIRST = 1
-    SECOND = 2
 
 
 def through_checkpoint(value: Any) -> Any:
     packed = pack(value)
     assert packed is not None
     return codec.decode(*codec.encode(packed))
-
-
-@pytest.mark.parametrize(
-    ("now", "before"),
-    [
-        (nn.SmoothL1Loss(beta=2.0), nn.MSELoss()),
-        (nn.MSELoss(reduction="sum"), nn.MSELoss()),
-        (Focal(3.0), Focal(2.0)),
-        (Focal(3.0), nn.MSELoss()),
-        (nn.Sequential(nn.Tanh(), nn.Dropout(0.3)), None),
-    ],
-    ids=["another type", "another option", "another attribute", "of parts", "none before"],
-)
-def test_a_module_without_parameters_is_made_again(now: nn.Module, before: nn.Module | None) -> None:
-    is_same_type = type(before) is type(now)
-    again = unpack(before, through_checkpoint(now))
-    assert (again is before) == is_same_type and can_be_made(now)
-    assert mark(again) == mark(now) and repr(again) == repr(now)
-    scores, labels = torch.randn(5, 3), torch.arange(5) % 3
-    if isinstance(now, Focal):
-        assert torch.equal(again(scores, labels), now(scores, labels))
-
-
-@pytest.mark.parametrize(
-    ("now", "before"),
-    [
-        (F.l1_loss, F.mse_loss),
-        (F.gelu, F.relu),
-        (torch.sin, torch.cos),
-        (operator.mul, operator.add),
-        (Stage.SECOND, Stage.FIRST),
-    ],
-)
-def test_functions_and_members_are_found_by_their_names(now: Any, before: Any) -> None:
-    assert unpack(before, through_checkpoint(now)) is now
-    assert mark(now) != mark(before) and Stage(1) is Stage.FIRST
 
 
 def test_what_cannot_be_made_is_an_error() -> None:

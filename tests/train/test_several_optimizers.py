@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import weakref
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -76,18 +75,6 @@ def test_a_batch_is_one_step_which_counts_when_the_next_is_asked_for() -> None:
     assert seen == list(range(8)) and run.steps == 8
 
 
-def test_a_batch_counts_where_the_script_leaves_its_loop() -> None:
-    problem = Problem()
-    run = problem.begin()
-    for _ in run.epochs():
-        for (x,) in run.batches():
-            problem.step_d(run, x)
-            break
-        break
-    run.finish()
-    assert run.steps == 1
-
-
 def test_what_a_plain_loop_learns_is_learnt() -> None:
     plain, ours = Problem(), Problem()
     train_all(ours, ours.begin())
@@ -134,27 +121,6 @@ def test_a_batch_that_is_lost_after_its_first_step_is_undone_and_comes_again(
     for one, other in ((alone.opt_d, broken.opt_d), (alone.opt_g, broken.opt_g)):
         kept = zip(one.state.values(), other.state.values(), strict=True)
         assert all(torch.equal(own["exp_avg"], theirs["exp_avg"]) for own, theirs in kept)
-
-
-class Slot:
-    """Something that an optimizer keeps."""
-
-    copies: weakref.WeakSet[Slot] = weakref.WeakSet()
-
-    def __deepcopy__(self, memo: object) -> Slot:
-        assert not self.copies, "the copies of the batch before are still there"
-        made = Slot()
-        self.copies.add(made)
-        return made
-
-
-def test_what_was_copied_for_a_batch_is_gone_before_the_next_is_copied() -> None:
-    problem = Problem()
-    run = problem.begin()
-    problem.opt_g.state[problem.g.weight]["slot"] = Slot()
-    run._task.state.undo.keep_all()
-    run._task.state.undo.keep_all()
-    assert len(Slot.copies) == 1
 
 
 def train_scaled(
@@ -236,14 +202,6 @@ def test_a_step_must_name_one_of_the_optimizers() -> None:
         run.step(problem.g(x).sum())
     with pytest.raises(LoopError, match="got a SGD that it does not know"):
         run.step(problem.g(x).sum(), optimizer=torch.optim.SGD(problem.g.parameters(), lr=0.1))
-
-
-def test_a_batch_without_a_step_is_refused() -> None:
-    run = Problem().begin()
-    batches = run.batches()
-    next(batches)
-    with pytest.raises(LoopError, match="a batch went by without"):
-        next(batches)
 
 
 @pytest.mark.parametrize(

@@ -67,11 +67,6 @@ class Numbers(IterableDataset[int]):
         self.epochs.append(epoch)
 
 
-class Sized(Numbers):
-    def __len__(self) -> int:
-        return 10
-
-
 def run_of(dataset: IterableDataset[int], batch_size: int = 4, **options: Any) -> Run:
     loader: DataLoader[int] = DataLoader(
         dataset, batch_size=batch_size, drop_last=options.pop("drop_last", False)
@@ -108,15 +103,6 @@ def test_steps_end_a_stream_that_does_not() -> None:
     run = run_of(Numbers(None), steps=3)
     assert run.total_steps == 3
     assert train(run) == {0: [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]]}
-
-
-@pytest.mark.parametrize("num", [8, 10, 13])
-@pytest.mark.filterwarnings("ignore:epoch 0 of the stream")
-def test_a_length_is_a_forecast_and_no_more(num: int) -> None:
-    run = run_of(Sized(num), epochs=2)
-    assert run.total_steps == 6
-    whole = [list(range(num))[first : first + 4] for first in range(0, num, 4)]
-    assert train(run) == {0: whole, 1: whole}
 
 
 @pytest.mark.parametrize(("num", "drop_last"), [(0, False), (3, False), (3, True)])
@@ -192,20 +178,6 @@ def test_a_worker_is_lost_in_the_short_step_of_an_epoch_whose_processes_stay(num
             course.finish_step(share)
     feed.close()
     assert (course.epoch, course.place.start) == (2, 0)
-
-
-def test_an_epoch_that_ended_with_a_whole_step_ends_so_again() -> None:
-    """A gang may go back to its checkpoint, and its processes live on."""
-    course = stream()
-    feed = Feed(DataLoader(Numbers(8), batch_size=4), torch.device("cpu"), 0, course)
-    begin = course.state_dict()
-    for edition in range(2):
-        for ids in ([0, 1, 2, 3], [4, 5, 6, 7]):
-            found = feed.open(course.place.step, lambda step: course.share(step, 0, 1), edition)
-            assert found is not None and [each.tolist() for each in found[1]] == [ids]
-            course.finish_step(found[0])
-        assert feed.open(course.place.step, lambda step: course.share(step, 0, 1), edition) is None
-        course.load_state_dict(begin)
 
 
 def test_workers_that_read_different_streams_are_told_so(
