@@ -10,12 +10,9 @@ from pathlib import Path
 HEAD = """
 import copy
 import json
-import math
-import random
 import sys
 import time
 
-import numpy as np
 import torch
 from torch import nn
 from torch.nn import functional as F
