@@ -54,12 +54,6 @@ def test_equal_share_divides_rounds_down_and_hands_leftovers_out_by_arrival() ->
     }
 
 
-def test_a_share_too_small_for_a_job_is_topped_up_from_leftovers() -> None:
-    jobs = [best_effort("wide", {4: 4.0}, 8, submitted=-1), best_effort("narrow", {1: 1.0}, 8)]
-    assert EqualShare().decide(snapshot(jobs, 6)).workers.tolist() == [4, 1]
-    assert EqualShare().decide(snapshot(jobs, 4)).workers.tolist() == [0, 1]
-
-
 def test_they_refuse_nobody_and_keep_no_floors() -> None:
     jobs = [strict("hopeless", {1: 1.0}, 1000, 1), promised("old", {1: 1.0}, 1000, 1)]
     for policy in (Fifo(), EqualShare()):

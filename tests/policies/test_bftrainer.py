@@ -163,33 +163,12 @@ def test_starting_is_free_in_print_and_charged_when_corrected() -> None:
     assert given_to(BFTrainer(corrected=1, t_fwd_s=60.0), view) == [0, 4]
 
 
-def test_a_job_starts_on_idle_nodes_however_short_the_forward_time_is() -> None:
-    job = best_effort("a", LINEAR, 1e9, start_cost=18.0)
-    assert given_to(BFTrainer(corrected=1, t_fwd_s=10.0), snapshot([job], 4, sizes=SIZES)) == [4]
-
-
-def test_equal_jobs_do_not_take_turns_for_what_a_measurement_is_out() -> None:
-    """A gang grows within a moment; one that waits has to start. What runs seems 1 % slower than it is."""
-    runs = best_effort("runs", {4: 3.96}, 1e9, held=4, growth_cost=0.1, start_cost=1.5)
-    waits = best_effort("waits", {4: 4.0}, 1e9, growth_cost=0.1, start_cost=1.5)
-    view = snapshot([runs, waits], 4, sizes=SIZES)
-    assert given_to(BFTrainer(t_fwd_s=15.0), view) == [0, 4]
-    assert given_to(BFTrainer(corrected=1, t_fwd_s=15.0), view) == [4, 0]
-
-
 def test_new_nodes_idle_while_they_are_prepared() -> None:
     """From 1 to 8 nodes, at 20 s: in print 8 x 20 - 1 x 18 > 20; truly (20 - 18) x 8 < 20."""
     job = best_effort("a", LINEAR, 1e9, held=1, growth_cost=18.0)
     view = snapshot([job], 8, sizes=SIZES)
     assert given_to(BFTrainer(t_fwd_s=20.0), view) == [8]
     assert given_to(BFTrainer(corrected=1, t_fwd_s=20.0), view) == [1]
-
-
-def test_survivors_fewer_than_the_smallest_size_lose_nothing_by_a_change() -> None:
-    """O(C) of such a count is 0: the job must become something else anyway."""
-    job = best_effort("a", {4: 4.0, 5: 5.0}, 1e9, held=3, growth_cost=18.0, shrink_cost=12.0)
-    assert given_to(BFTrainer(t_fwd_s=1.0), snapshot([job], 5, sizes=SIZES)) == [5]
-    assert given_to(BFTrainer(t_fwd_s=1.0), snapshot([job], 3, sizes=SIZES)) == [0]
 
 
 def test_throughput_prefers_fast_models_and_efficiency_those_that_scale() -> None:
@@ -199,12 +178,6 @@ def test_throughput_prefers_fast_models_and_efficiency_those_that_scale() -> Non
     assert given_to(BFTrainer(), view)[0] > 60
     by_efficiency = given_to(BFTrainer(efficiency_share=1.0), view)
     assert by_efficiency[1] > 32 > by_efficiency[0]
-
-
-def test_samples_count_and_not_steps() -> None:
-    """The same steps a second are twice the samples with twice the batch."""
-    small, large = (best_effort(name, LINEAR, 1e9, batch=batch) for name, batch in (("a", 64), ("b", 128)))
-    assert given_to(BFTrainer(), snapshot([small, large], 8, sizes=SIZES)) == [0, 8]
 
 
 @given(first=st.integers(0, 8), second=st.integers(0, 8), num=st.integers(0, 8))

@@ -39,17 +39,6 @@ def test_a_lease_is_kept_even_against_a_deadline_and_its_end_is_waited_for() -> 
     assert Chronus().decide(snapshot([over, slo], 1)).workers.tolist() == [0, 1]
 
 
-def test_it_is_not_elastic_so_a_deadline_shorter_than_the_duration_is_refused() -> None:
-    """ElasticFlow, section 6.2: "EDF and Chronus are not elastic"."""
-    jobs = [strict("tight", LINEAR, 800, 500, requested=1), strict("loose", LINEAR, 800, 1100, requested=1)]
-    answer = Chronus().decide(snapshot(jobs, 8))
-    assert list(answer.refusals) == [0]
-    # While devices are short, the end of a lease may have to be waited for.
-    assert list(Chronus().decide(snapshot(jobs, 1)).refusals) == [0]
-    busy = [best_effort("gap", ONE, 900, held=1, changed=WITHIN_S), jobs[0]]
-    assert list(Chronus().decide(snapshot(busy, 1)).refusals) == [1]
-
-
 @pytest.mark.slow
 @given(
     spans=st.lists(

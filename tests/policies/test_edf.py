@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,20 +10,15 @@ from tests.policies.snapshots import (
     Job,
     best_effort,
     in_fine_steps,
-    promised,
     snapshot,
-    snapshots,
     soft,
     some_jobs,
     strict,
 )
 
-from swell.model.snapshot import STRICT, Snapshot
+from swell.model.snapshot import STRICT
 from swell.policies.elasticflow.elasticflow import ElasticFlow
 from swell.policies.policy import Policy
-from swell.solvers.filling import FreeProfile
-from swell_papers.policies import edf
-from swell_papers.policies.chronus import Chronus
 from swell_papers.policies.edf import Edf
 from swell_papers.policies.edf_admission import EdfAdmission
 
@@ -112,52 +104,6 @@ def test_with_the_largest_sizes_the_gate_refuses_whom_a_smaller_size_would_serve
     assert set(EdfAdmission(largest=1).decide(snapshot(jobs, 8)).refusals) == {0}
 
 
-@pytest.mark.parametrize("policy", [EdfAdmission(), EdfAdmission(largest=1), Chronus()])
-def test_every_gate_charges_the_start_of_a_newcomer(policy: Policy) -> None:
-    job = strict("a", LINEAR, 8, 8.5, start_cost=1.0, requested=1)
-    assert policy.decide(snapshot([job], 1)).refusals
-    assert not policy.decide(snapshot([replace(job, deadline=9.0)], 1)).refusals
-
-
-@pytest.mark.parametrize("policy", [EdfAdmission(), EdfAdmission(largest=1)])
-def test_a_gate_charges_what_a_newcomer_makes_others_pay(policy: Policy) -> None:
-    """It stops one that runs, which has to start again; and another is resized twice."""
-    comes = strict("comes", LINEAR, 8, 5)
-    stopped = promised("runs", LINEAR, 80, 12.5, held=8, start_cost=2.0)
-    assert not policy.decide(snapshot([comes, replace(stopped, start_cost=1.0)], 8)).refusals
-    assert set(policy.decide(snapshot([comes, stopped], 8)).refusals) == {0}
-    half = strict("half", {4: 4.0}, 8, 5)
-    resized = promised("runs", LINEAR, 80, 12.5, held=8, resize_cost=0.5)
-    assert not policy.decide(snapshot([half, resized], 8)).refusals
-    assert set(policy.decide(snapshot([half, replace(resized, resize_cost=1.5)], 8)).refusals) == {0}
-
-
-def test_no_newcomer_makes_one_later_that_is_late_already() -> None:
-    late = promised("late", LINEAR, 80, 5, held=8, submitted=-20.0)
-    comes = strict("comes", LINEAR, 8, 4)
-    assert set(EdfAdmission().decide(snapshot([late, comes], 8)).refusals) == {1}
-    assert not EdfAdmission().decide(snapshot([late, replace(comes, deadline=11.0)], 8)).refusals
-
-
-def test_a_newcomer_whose_gang_starts_has_its_devices_once() -> None:
-    """Half of the devices are its own, the others are needed for a promise at once."""
-    kept = promised("kept", {4: 4.0}, 16, 4.5)
-    comes = strict("comes", {4: 4.0}, 40, 12, held=4, changed=-1.0, start_cost=2.5)
-    assert not EdfAdmission().decide(snapshot([kept, comes], 8)).refusals
-
-
-def test_devices_of_a_gang_that_starts_or_is_about_to_end_are_waited_for() -> None:
-    comes = strict("comes", {8: 8.0}, 8, 2)
-    starts = best_effort("starts", LINEAR, 800, held=8, changed=-1.0, start_cost=2.5)
-    assert set(EdfAdmission().decide(snapshot([comes, starts], 8)).refusals) == {0}
-    assert not EdfAdmission().decide(snapshot([comes, replace(starts, changed=-3.0)], 8)).refusals
-    ends = best_effort("ends", LINEAR, 12, held=8, start_cost=2.5)
-    assert set(EdfAdmission().decide(snapshot([comes, ends], 8)).refusals) == {0}
-    both = replace(ends, changed=-1.0)  # it starts for 1.5 s, and then takes 1.5 s to its end
-    assert set(EdfAdmission().decide(snapshot([replace(comes, deadline=3.9), both], 8)).refusals) == {0}
-    assert not EdfAdmission().decide(snapshot([replace(comes, deadline=4.0), both], 8)).refusals
-
-
 @pytest.mark.slow
 @given(
     jobs=some_jobs(6),
@@ -201,20 +147,3 @@ def test_elastic_scaling_alone_refuses_nobody_and_serves_the_late_in_their_turn(
     answer = Edf(elastic=1).decide(snapshot(jobs, 8))
     assert answer.refusals == {}
     assert answer.workers.tolist() == [8, 0]
-
-
-@pytest.mark.slow
-@given(view=snapshots(), num_at_once=st.integers(1, 3))
-def test_elastic_scaling_plans_no_more_of_a_queue_than_matters(view: Snapshot, num_at_once: int) -> None:
-    """A plain version plans all of it, to the same effect."""
-    answers = []
-    for num in (num_at_once, view.num_jobs + 1):
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(edf, "NUM_AT_ONCE", num)
-            if num > view.num_jobs:
-                patch.setattr(FreeProfile, "num_free_now", sys.maxsize)
-            answers.append(Edf(elastic=1).decide(view))
-    few, plain = answers
-    assert few.option.tolist() == plain.option.tolist()
-    assert few.floor.tolist() == plain.floor.tolist()
-    assert few.wake_s == plain.wake_s

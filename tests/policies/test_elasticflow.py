@@ -109,16 +109,6 @@ def test_powers_of_two_cost_linear_jobs_a_little_of_theorem_1() -> None:
     assert refused(snapshot([wide, strict("second", linear, 25, 4)], 8)) == set()
 
 
-def test_the_known_feasible_set_that_filling_in_order_of_deadline_refuses() -> None:
-    """Filling is sound and not complete: another order fits both (A 2, 2, 2, 0 and B 2, 2, 2, 4)."""
-    first, second = {1: 5.0, 2: 8.0, 4: 12.0}, {1: 6.0, 2: 11.0, 4: 16.0}
-    jobs = [promised("A", first, 23, 4), strict("B", second, 45, 4)]
-    assert refused(snapshot(jobs, 4)) == {"B"}
-    assert refused(snapshot([promised("A", first, 23, 4), strict("B", second, 44, 4)], 4)) == set()
-    in_the_gaps = [promised("B", second, 45, 4), strict("A", first, 23, 4)]
-    assert refused(snapshot(in_the_gaps, 4)) == set(), "B's plan stands, and A comes behind it"
-
-
 @pytest.mark.slow
 @given(
     jobs=some_jobs(5),
@@ -268,15 +258,6 @@ def test_admission_charges_the_margin_and_each_change_of_the_plan() -> None:
     assert refused(snapshot([other, replace(grows, resize_cost=0.11)], 2)) == {"grows"}
 
 
-def test_a_plan_at_a_size_that_is_known_well_has_no_margin_of_another_size() -> None:
-    """Ten seconds on one device, which are known; five on two of them, which may be seven."""
-    job = strict("job", {1: 1.0, 2: 2.0}, 10, 10, margins={1: 0.0, 2: 0.4})
-    assert refused(snapshot([job], 1)) == set()
-    assert refused(snapshot([replace(job, deadline=9.9)], 1)) == {"job"}
-    assert refused(snapshot([replace(job, deadline=7.1)], 2)) == set()
-    assert refused(snapshot([replace(job, deadline=6.9)], 2)) == {"job"}
-
-
 def test_a_margin_that_is_used_up_breaks_no_promise_and_no_newcomer_may_use_it_up() -> None:
     old = promised("old", {1: 1.0}, 10, 10.2, held=1, submitted=-99)
     answer = ElasticFlow().decide(snapshot([old], 1, margin_share=0.05))
@@ -286,13 +267,6 @@ def test_a_margin_that_is_used_up_breaks_no_promise_and_no_newcomer_may_use_it_u
     newcomer = strict("new", {1: 1.0}, 4 / 1.05, 4)
     assert refused(snapshot([slack, newcomer], 1, margin_share=0.05)) == {"new"}
     assert refused(snapshot([replace(slack, deadline=14.6), newcomer], 1, margin_share=0.05)) == set()
-
-
-def test_a_gang_that_may_run_on_is_not_grown_to_save_time_for_a_start_it_needs_not() -> None:
-    curve = {1: 1.0, 2: 1.8, 4: 3.0}
-    running = promised("running", curve, 20, 12, held=2, start_cost=4.0, resize_cost=1.0)
-    answer = ElasticFlow().decide(snapshot([running], 4))
-    assert answer.floor.tolist() == [2]
 
 
 def test_a_gang_shrinks_only_if_its_plan_pays_for_that_and_for_growing_again() -> None:
@@ -333,22 +307,7 @@ def test_a_promise_that_cannot_be_kept_is_served_behind_those_that_can() -> None
     assert answer.account.forecast.finish_s[1] == pytest.approx(NOW_S + 50, abs=0.01)
 
 
-def test_new_promises_do_not_make_a_late_one_later() -> None:
-    lost = promised("lost", {1: 1.0}, 100, 5)
-    newcomer = strict("new", {1: 1.0}, 10, 50)
-    refusals = offers(snapshot([lost, newcomer], 1))
-    assert refusals == {1: NOW_S + 110}
-    assert offers(snapshot([lost, newcomer], 2)) == {}
-
-
 # Who gets what is left
-
-
-def test_a_promise_that_needs_nothing_yet_starts_early_on_idle_devices() -> None:
-    early = promised("early", {1: 1.0, 2: 1.5}, 10, 1000)
-    answer = ElasticFlow().decide(snapshot([early], 1))
-    assert answer.workers.tolist() == [1] and answer.floor.tolist() == [0]
-    assert answer.account.codes[0] == "boosted"
 
 
 def test_a_running_promise_is_not_suspended_for_a_waiting_best_effort_job() -> None:
@@ -375,21 +334,6 @@ def test_best_effort_jobs_get_one_each_the_shortest_first_then_the_best_use() ->
     assert workers == {1: [0, 0, 1], 2: [0, 1, 1], 4: [2, 1, 1], 6: [4, 1, 1]}
 
 
-def test_a_running_best_effort_job_is_stopped_for_a_clearly_shorter_one_only() -> None:
-    running = best_effort("running", {1: 1.0}, 30, held=1, start_cost=5.0)
-    for steps, workers in ((19, [0, 1]), (21, [1, 0])):
-        waiting = best_effort("waiting", {1: 1.0}, steps, start_cost=5.0)
-        assert ElasticFlow().decide(snapshot([running, waiting], 1)).workers.tolist() == workers
-
-
-def test_a_deadline_that_never_comes_is_kept_without_a_floor() -> None:
-    jobs = [strict("strict", {1: 1.0}, 5, np.inf), soft("soft", {1: 1.0}, 5, np.inf)]
-    answer = ElasticFlow().decide(snapshot(jobs, 2))
-    assert not answer.refusals
-    assert answer.workers.tolist() == [1, 1] and answer.floor.tolist() == [0, 0]
-    assert np.isfinite(answer.account.forecast.finish_s).all()
-
-
 def test_soft_jobs_come_after_promises_and_before_best_effort_unless_late() -> None:
     jobs = [
         best_effort("best", {1: 1.0}, 1),
@@ -401,13 +345,6 @@ def test_soft_jobs_come_after_promises_and_before_best_effort_unless_late() -> N
     assert workers == {1: [0, 0, 0, 1], 2: [0, 0, 1, 1], 3: [1, 0, 1, 1], 4: [1, 1, 1, 1]}
 
 
-def test_on_a_tie_the_held_size_wins() -> None:
-    twin = {1: 1.0, 2: 1.5}
-    for held in ([2, 1], [1, 2]):
-        jobs = [best_effort(f"{number}", twin, 50, held=size) for number, size in enumerate(held)]
-        assert ElasticFlow().decide(snapshot(jobs, 3)).workers.tolist() == held
-
-
 @pytest.mark.slow
 @given(view=snapshots())
 def test_a_floor_is_only_for_promises_and_sizes_are_powers_of_two(view: Snapshot) -> None:
@@ -417,12 +354,6 @@ def test_a_floor_is_only_for_promises_and_sizes_are_powers_of_two(view: Snapshot
     levels = useful_levels(view)
     best = levels.workers_at(levels.num)
     assert (answer.workers <= best).all()
-
-
-def test_it_wakes_at_the_first_step_of_a_plan_whatever_the_hold_is() -> None:
-    view = snapshot([promised("A", {1: 1.0}, 1, 1), promised("C", FIGURE_4, 3.2, 2)], 4)
-    assert ElasticFlow().decide(view).wake_s == pytest.approx(NOW_S + 1.0, abs=0.01)
-    assert ElasticFlow().decide(replace(view, min_hold_s=5.0)).wake_s == ElasticFlow().decide(view).wake_s
 
 
 def test_a_reason_names_the_next_step_of_the_plan_so_that_the_one_after_it_is_no_surprise() -> None:

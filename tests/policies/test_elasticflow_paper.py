@@ -9,7 +9,7 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.examples import share_of_examples
-from tests.policies.snapshots import Job, best_effort, in_fine_steps, promised, snapshot, strict
+from tests.policies.snapshots import Job, in_fine_steps, promised, snapshot, strict
 
 from swell.policies.elasticflow.elasticflow import ElasticFlow
 from swell_papers.policies.elasticflow_paper import ElasticFlowPaper
@@ -115,12 +115,6 @@ def test_figure_4_c_is_satisfied_with_one_device_and_then_four() -> None:
     assert set(PAPER.decide(snapshot([*others, is_too_long], 4)).refusals) == {2}
 
 
-def test_it_promises_what_leaves_no_time_for_the_start() -> None:
-    job = strict("a", LINEAR, 8, 1.5, start_cost=1.0)
-    assert set(ElasticFlow().decide(snapshot([job], 8)).refusals) == {0}
-    assert not PAPER.decide(snapshot([job], 8)).refusals
-
-
 def test_no_job_is_refused_for_its_size() -> None:
     """Of 40 small newcomers too many came to fit: `elasticflow` then refuses a large one that does."""
     num = 40
@@ -129,17 +123,6 @@ def test_no_job_is_refused_for_its_size() -> None:
     view = replace(snapshot(jobs, 8), memory={"newcomers": came | {"tenant": [0] * num}})
     assert set(ElasticFlow().decide(view).refusals) == {1}
     assert not PAPER.decide(view).refusals
-
-
-def test_a_job_is_dropped_without_an_offer() -> None:
-    answer = PAPER.decide(snapshot([strict("a", LINEAR, 100.0, 10.0)], 8))
-    refusal = answer.refusals[0]
-    assert refusal.earliest_deadline_s is None
-    assert refusal.text.endswith("this policy names no other deadline")
-    over = PAPER.decide(snapshot([strict("a", LINEAR, 1.0, -10.0)], 8)).refusals[0]
-    assert over.text == "its deadline has passed"
-    wide = PAPER.decide(snapshot([strict("a", {16: 1.0}, 1.0, 10.0)], 8, sizes=(16,))).refusals[0]
-    assert "none of its allowed sizes fits" in wide.text
 
 
 def test_a_job_that_costs_have_made_late_gets_what_shares_leave_and_forbids_no_newcomer() -> None:
@@ -155,8 +138,3 @@ def test_the_largest_return_per_device_gets_what_is_left() -> None:
     jobs = [promised("a", {1: 1.0, 2: 2.0, 4: 2.5}, 8.0, 100.0), promised("b", LINEAR, 8.0, 100.0)]
     assert PAPER.decide(snapshot(jobs, 6)).workers.tolist() == [2, 4]
     assert PAPER.decide(snapshot(jobs, 8)).workers.tolist() == [4, 4]
-
-
-def test_jobs_without_deadlines_get_what_shares_leave() -> None:
-    answer = PAPER.decide(snapshot([promised("a", LINEAR, 40.0, 10.0), best_effort("b", LINEAR, 1e6)], 5))
-    assert (answer.floor.tolist(), answer.workers.tolist()) == ([4, 0], [4, 1])

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from tests.policies.snapshots import NOW_S, Job, snapshot
 
 from swell.model.snapshot import BEST_EFFORT, SOFT, NodeEnds, Snapshot
@@ -48,40 +46,3 @@ def test_a_soft_job_counts_on_devices_beyond_their_ends(policy: str) -> None:
     with_end = workers(policy, ending([soft, other], 2, (1000.0, 2)))
     assert with_end == workers(policy, snapshot([soft, other], 2))
     assert with_end[0] >= 1
-
-
-@pytest.mark.parametrize("policy", OURS)
-def test_the_earliest_deadline_that_devices_can_keep_before_they_end_is_offered(policy: str) -> None:
-    job = Job(id="j", rates={1: 0.5, 2: 1.0}, steps=100, deadline=50.0, requested=2)
-    refused = POLICIES[policy]().decide(ending([job], 2, (1000.0, 2))).refusals[0]
-    assert refused.earliest_deadline_s is not None
-    assert NOW_S + 100 < refused.earliest_deadline_s < NOW_S + 150
-    again = replace(job, deadline=refused.earliest_deadline_s - NOW_S)
-    assert not POLICIES[policy]().decide(ending([again], 2, (1000.0, 2))).refusals
-    none_lasts = POLICIES[policy]().decide(ending([job], 2, (90.0, 2))).refusals[0]
-    assert none_lasts.earliest_deadline_s is None
-
-
-@given(
-    ends=st.lists(st.tuples(st.floats(1.0, 5000.0), st.integers(1, 4)), min_size=1, max_size=5),
-    time_s=st.floats(1.0, 10_000.0),
-)
-def test_devices_on_average_are_those_until_each_end(ends: list[tuple[float, int]], time_s: float) -> None:
-    num = sum(of_one for _, of_one in ends) + 2
-    view = ending([], num, *ends)
-    there_s = 2 * time_s + sum(of_one * min(after_s, time_s) for after_s, of_one in ends)
-    assert view.mean_owned(time_s) * time_s == pytest.approx(there_s)
-    assert view.num_owned_until(NOW_S + time_s) == 2 + sum(n for after_s, n in ends if after_s >= time_s)
-
-
-def test_time_after_an_end_is_taken_by_no_promise() -> None:
-    """Nothing runs, and a job that fits before the end is none too many."""
-    known = {
-        "submitted_s": [NOW_S - 40.0 + number for number in range(40)],
-        "device_s": [400.0] * 40,
-        "window_s": [7200.0] * 40,
-        "tenant": [0] * 40,
-    }
-    job = Job(id="j", rates={1: 1.0, 2: 1.9}, steps=1500, deadline=7200.0)
-    view = replace(ending([job], 2, (1800.0, 2)), memory={"newcomers": known})
-    assert not POLICIES["elasticflow"]().decide(view).refusals

@@ -212,22 +212,6 @@ def later(rows: list[Job]) -> Allocation:
     return FlowCon().decide(replace(snapshot(rows, 10, now_s=first.wake_s), memory=first.memory))
 
 
-@pytest.mark.parametrize(
-    ("value_at", "why"), [(math.nan, "never reported its metric"), (0.0, "not a finite number")]
-)
-def test_a_job_without_a_number_has_an_equal_part_and_is_told(value_at: float, why: str) -> None:
-    rows = [
-        best_effort("a", {1: 1.0}, 1e6, held=1, value=math.nan, value_at=value_at, cpu=1.0),
-        best_effort("b", {1: 1.0}, 1e6, held=1, value=1.0, value_at=0.0, cpu=1.0),
-        best_effort("c", {1: 1.0}, 1e6, held=1, value=1.0, value_at=0.0, cpu=1.0),
-        best_effort("d", {1: 1.0}, 1e6, held=1, value=1.0, value_at=0.0, cpu=1.0),
-    ]
-    answer = later(rows)
-    assert answer.share is not None and answer.share.tolist() == [1.0, 1.0, 1.0, 1.0]
-    assert answer.account.codes[0] == "blind" == answer.account.codes[0]
-    assert why in answer.account.text(0)
-
-
 def test_each_node_divides_its_own_cores() -> None:
     """And a job on several nodes is no neighbour of any."""
     rows = [

@@ -5,16 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from itertools import pairwise
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.examples import fewer_if_quick, share_of_examples
+from tests.examples import share_of_examples
 from tests.policies.shared_cores import (
     Family,
-    Learner,
     constant,
     exponential,
     hyperbola,
@@ -57,19 +55,6 @@ def test_models_are_usable_sooner_and_no_job_is_a_third_later(
     assert worst.max() <= 1.3
     assert mean_jct.mean() < 0.97
     assert makespan.max() <= 1.05 and makespan.mean() <= 1.02
-
-
-@pytest.mark.parametrize("noise", [0.0, 0.1])
-def test_the_late_short_job_ends_a_quarter_sooner(noise: float) -> None:
-    jobs = [
-        Learner("long", 0.0, 261.0, exponential(0.2), noise=noise),
-        Learner("middle", 40.0, 105.0, exponential(0.2), scale=30.0, noise=noise),
-        Learner("late and short", 80.0, 28.0, exponential(0.2), scale=0.1, noise=noise),
-    ]
-    fair, fit = share_cores(None, jobs), share_cores(FlowConFit(), jobs)
-    assert fit.took_s[2] <= 0.75 * fair.took_s[2]
-    assert fit.makespan_s == pytest.approx(fair.makespan_s)
-    assert (fit.took_s <= 1.3 * fair.took_s).all()
 
 
 class Node:
@@ -194,21 +179,6 @@ def test_a_job_that_is_not_seen_to_learn_has_an_equal_part_and_is_told(
         node.tell((loss(turn), 2.0 * turn), *((math.exp(-turn / 30.0), 2.0 * turn),) * 3)
     assert node.shares[-1][0] >= 0.25 or not text
     assert node.codes[0] == code and text in node.texts[0]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("noise", [0.0, 0.5])
-@given(seed=st.integers(0, 100))
-@settings(max_examples=fewer_if_quick(10))
-def test_that_a_metric_does_not_improve_is_told_once_at_most(noise: float, seed: int) -> None:
-    """However often a noisy one looks as if it did, and as if it did not."""
-    rng, node, codes = np.random.default_rng(seed), Node(), ["sharing"]
-    for turn in range(40):
-        node.tell((3.0 + noise * float(rng.normal()), 2.0 * turn))
-        codes.append(node.codes[0])
-    told = [now for before, now in pairwise(codes) if now != before]
-    assert told in ([], ["flat"], ["flat", "sharing"])
-    assert noise or told == ["flat"]
 
 
 @pytest.mark.slow

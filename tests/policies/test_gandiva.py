@@ -36,14 +36,6 @@ def test_a_wide_job_finds_room_because_all_slices_end_together() -> None:
     assert Gandiva().decide(snapshot([*narrow, wide], 4)).workers.tolist() == [0, 0, 0, 0, 4]
 
 
-def test_nobody_comes_back_in_the_round_it_was_stopped_for() -> None:
-    jobs = [
-        best_effort("goes on", ONE, 1e6, held=1, changed=-(ROUND_S + 5.0), submitted=-9000.0),
-        best_effort("was stopped", ONE, 1e6, changed=-ROUND_S, submitted=-9000.0),
-    ]
-    assert Gandiva().decide(snapshot(jobs, 1)).workers.tolist() == [1, 0]
-
-
 def test_all_are_slowed_down_alike() -> None:
     """Three equal jobs on one device end within two slices of each other, at three times their length."""
     jobs = [best_effort(name, ONE, 10 * SLICE_S, submitted=0.0) for name in ("a", "b", "c")]

@@ -113,19 +113,6 @@ def test_what_is_done_early_counts_more_unless_only_the_end_does() -> None:
     assert Asked(Hu(horizon_steps=3, horizon_end=1), 8).at(0.0, jobs) == [2, 2, 4]
 
 
-def test_nodes_that_would_not_end_a_job_in_an_earlier_step_are_used_all_the_same() -> None:
-    """A job of 4 minutes ends within a step of 5 with one node; with 16 it ends sooner."""
-    assert Asked(Hu(), 16).at(0.0, [job("short", 4.0)]) == [16]
-
-
-def test_a_job_that_should_have_ended_can_be_taken_to_have_more_left() -> None:
-    """Its user's estimate was too low: it may have more to do than a single step would end."""
-    overdue = replace(job("overdue", 0.01), done=6000.0)
-    others = [job("a", 100.0), job("b", 100.0)]
-    assert Asked(Hu(), 5).at(0.0, [overdue, *others]) == [1, 2, 2]
-    assert Asked(Hu(overdue_share=0.1), 5).at(0.0, [overdue, *others]) == [2, 2, 1]
-
-
 def test_a_lost_node_is_a_reason_to_decide() -> None:
     asked = Asked(Hu(), 8)
     jobs = [job("a", 100.0), job("b", 100.0)]
@@ -139,16 +126,6 @@ def test_a_job_outside_the_limits_has_the_nearest_size() -> None:
     narrow = replace(best_effort("narrow", {1: 1.0}, 6000.0), submitted=0.0)
     assert Asked(Hu(most_workers=4), 9).at(0.0, [wide]) == [8]
     assert Asked(Hu(least_workers=2), 9).at(0.0, [narrow]) == [1]
-
-
-def test_falling_curves_and_curves_with_holes_are_used_where_they_rise() -> None:
-    falling = replace(best_effort("falling", {1: 2.0, 2: 1.0, 4: 0.5}, 9000.0), submitted=0.0)
-    holes = replace(best_effort("holes", {2: 1.0, 8: 2.0}, 9000.0), submitted=0.0)
-    assert Asked(Hu(), 9).at(0.0, [falling, holes]) == [1, 8]
-
-
-def test_without_nodes_all_jobs_wait() -> None:
-    assert Asked(Hu(), 0).at(0.0, [job("a", 10.0)]) == [0]
 
 
 def test_a_plan_says_how_far_it_may_be_from_the_best(monkeypatch: pytest.MonkeyPatch) -> None:

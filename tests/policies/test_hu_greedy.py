@@ -37,29 +37,6 @@ def test_figure_4_half_of_the_job_that_has_trained_longest_goes_to_the_queue() -
     assert asked.at(PERIOD_S, [five, six, eight]) == [2, 4, 2]
 
 
-def test_one_job_a_period_is_halved() -> None:
-    jobs = [job("a", 1000.0), *(job(f"b{row}", 1000.0, submitted=10.0 + row) for row in range(3))]
-    once = Asked(HuGreedy(), 8)
-    once.at(0.0, jobs[:1])
-    assert once.at(PERIOD_S, jobs) == [4, 4, 0, 0]
-    assert once.at(2 * PERIOD_S, jobs) == [2, 4, 2, 0]
-
-
-def test_scenario_4_nothing_changes() -> None:
-    jobs = [job("a", 1000.0), job("b", 1000.0, submitted=1.0)]
-    asked = Asked(HuGreedy(), 8)
-    asked.held = {"a": 4, "b": 4}
-    assert asked.at(0.0, jobs) == asked.at(PERIOD_S, jobs) == [4, 4]
-
-
-def test_a_job_with_its_minimum_is_not_halved() -> None:
-    jobs = [job("a", 1000.0), job("b", 1000.0, submitted=1.0), job("c", 1000.0, submitted=2.0)]
-    asked = Asked(HuGreedy(least_workers=4), 8)
-    assert asked.at(0.0, jobs[:1]) == [8]
-    assert asked.at(PERIOD_S, jobs) == [4, 4, 0]
-    assert asked.at(2 * PERIOD_S, jobs) == [4, 4, 0]
-
-
 def test_after_a_loss_of_nodes_the_latest_jobs_stop() -> None:
     jobs = [job("a", 1000.0), job("b", 1000.0, submitted=1.0)]
     asked = Asked(HuGreedy(most_workers=4), 8)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.policies.snapshots import NOW_S, Job, best_effort, snapshot
+from tests.policies.snapshots import Job, best_effort, snapshot
 
 from swell_papers.policies.pollux import EXPLORATION, INTERVAL_S, MOST_INTERVALS, NO_SPEEDUP, Pollux
 
@@ -54,10 +54,6 @@ def test_nobody_waits_while_there_is_a_device_for_everybody(
     assert min(workers(jobs, len(jobs) + more)) >= 1
 
 
-def test_who_scales_better_gets_more() -> None:
-    assert workers([best_effort("linear", LINEAR, 100), best_effort("flat", FLAT, 100)], 9) == [8, 1]
-
-
 def test_a_batch_that_may_grow_makes_a_job_scale() -> None:
     """Section 2: with an adaptive batch more devices are of use than at the batch it was submitted with."""
     fixed = best_effort("a", FLAT, 100)
@@ -80,10 +76,6 @@ def test_nobody_gets_more_than_twice_the_most_it_has_had() -> None:
     assert seen == [1, EXPLORATION, EXPLORATION**2, 8, 8]
 
 
-def test_the_smallest_size_may_be_had_at_once() -> None:
-    assert workers([best_effort("a", {4: 1.0, 8: 1.5}, 100, most=0)], 8) == [4]
-
-
 def test_a_job_that_has_changed_often_is_let_be_and_a_fresh_one_is_not() -> None:
     """Section 4.2, re-allocation penalty: a change discounts the speedup by what changes have taken."""
     job = best_effort("a", CONCAVE, 1000, held=4, submitted=-600.0, resize_cost=30.0)
@@ -91,10 +83,6 @@ def test_a_job_that_has_changed_often_is_let_be_and_a_fresh_one_is_not() -> None
     assert workers([replace(job, changes=10)], 8) == [4]
     young = replace(job, submitted=-60.0)
     assert workers([young], 8) == [4]
-
-
-def test_a_free_change_is_not_discounted() -> None:
-    assert workers([best_effort("a", CONCAVE, 100, held=4, changes=99, submitted=0.0)], 8) == [8]
 
 
 def test_equal_jobs_get_equal_shares() -> None:
@@ -137,11 +125,3 @@ def test_only_intervals_in_which_nothing_would_change_are_left_out(jobs: list[Jo
     if 1 < num_intervals < MOST_INTERVALS:
         last = Pollux().decide(replace(view, now_s=answer.wake_s))
         assert last.workers.tolist() != view.held_workers.tolist()
-
-
-def test_open_batches_and_changes_under_way_are_looked_at_every_interval() -> None:
-    held = best_effort("a", LINEAR, 1e6, held=8)
-    assert Pollux().decide(snapshot([held], 8)).wake_s == NOW_S + MOST_INTERVALS * INTERVAL_S
-    assert Pollux().decide(snapshot([replace(held, is_pinned=True)], 8)).wake_s == NOW_S + INTERVAL_S
-    is_open = replace(held, open={size: (64 * size, rate) for size, rate in LINEAR.items()})
-    assert Pollux().decide(snapshot([is_open], 8, opens_batches=True)).wake_s == NOW_S + INTERVAL_S

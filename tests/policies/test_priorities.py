@@ -19,7 +19,6 @@ from tests.policies.snapshots import (
     promised,
     snapshot,
     snapshots,
-    soft,
     some_jobs,
     strict,
 )
@@ -73,13 +72,6 @@ def test_more_priority_never_means_less_and_nothing_that_decides_is_no_number(
     assert not np.isnan(after.account.forecast.finish_s).any()
     rates = [view.rates_at(answer.workers)[row : row + 1] for answer in (before, after)]
     assert policy.makes_promises or (rates[1] >= rates[0]).all()
-
-
-@pytest.mark.parametrize("name", BFTRAINERS)
-def test_of_more_jobs_than_may_train_the_one_with_the_highest_priority_does(name: str) -> None:
-    jobs = [best_effort(one, LINEAR, 1000, priority=int(one == "b")) for one in "abc"]
-    answer = variant_policy(name, {"max_trainers": 1}).decide(snapshot(jobs, 4))
-    assert answer.workers.tolist() == [0, 4, 0]
 
 
 @every_policy
@@ -148,15 +140,6 @@ def test_a_later_job_of_higher_priority_takes_the_devices_of_one_that_runs() -> 
         assert answer.account.text(0).endswith("(1 job of higher priority)")
 
 
-def test_soft_jobs_meet_their_deadlines_by_priority() -> None:
-    jobs = [
-        soft("first", {1: 1.0}, 10, deadline=12),
-        soft("urgent", {1: 1.0}, 10, deadline=15, priority=5),
-    ]
-    assert ElasticFlow().decide(snapshot(jobs, 1)).workers.tolist() == [0, 1]
-    assert new_policy("edf").decide(snapshot(jobs, 1)).workers.tolist() == [1, 0]
-
-
 def test_of_deadlines_asked_for_together_the_higher_priority_is_promised_first() -> None:
     jobs = [
         strict("early", {1: 1.0}, 10, deadline=15, submitted=-2),
@@ -176,12 +159,3 @@ def test_a_promise_stands_against_any_priority() -> None:
     ]
     answer = ElasticFlow().decide(snapshot(jobs, 1))
     assert (answer.workers.tolist(), list(answer.refusals)) == ([1, 0, 0], [1])
-
-
-def test_the_one_that_has_trained_longest_gives_half_unless_its_priority_is_higher() -> None:
-    jobs = [
-        best_effort("long", LINEAR, 1000, held=2, changed=-900.0, priority=1),
-        best_effort("short", LINEAR, 1000, held=2, changed=-600.0),
-        best_effort("waits", LINEAR, 1000),
-    ]
-    assert new_policy("hu_greedy").decide(snapshot(jobs, 4)).workers.tolist() == [2, 1, 1]

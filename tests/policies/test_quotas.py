@@ -15,7 +15,7 @@ from swell.arrays import IntArray
 from swell.core.hysteresis import steady
 from swell.core.within_quotas import decide_within_quotas
 from swell.model.plan import Allocation
-from swell.model.quota import NO_QUOTA, Quota
+from swell.model.quota import NO_QUOTA
 from swell.model.snapshot import Snapshot
 from swell.policies.elasticflow.elasticflow import ElasticFlow
 from swell.policies.policy import Policy
@@ -182,43 +182,3 @@ def test_promises_outlast_a_quota_that_is_lowered() -> None:
         ElasticFlow(), replace(snapshot(again, 12), quota_devices=view.quota_devices)
     )
     assert answer.workers.tolist() == [4, 8, 0, 0]
-
-
-def test_a_promise_that_is_late_anyway_takes_no_more_for_another_that_needs_more() -> None:
-    """One without a size within the quota goes on at its smallest."""
-    other = best_effort("other", LINEAR, 4000.0, tenant=1)
-    needs_more = promised("ok", LINEAR, 400.0, 110.0)
-    for rates, expected in ((LINEAR, 2), ({4: 4.0, 8: 8.0}, 4)):
-        late = promised("late", rates, 4000.0, -50.0, held=min(rates))
-        view = replace(snapshot([late, needs_more, other], 16), quota_devices=np.array([2, NO_QUOTA]))
-        _, answer = decide_within_quotas(ElasticFlow(), view)
-        assert answer.workers[0] <= expected
-        assert answer.workers[2] == 8
-    view = replace(snapshot([late], 16), quota_devices=np.array([2]))
-    assert decide_within_quotas(ElasticFlow(), view)[1].workers.tolist() == [4]
-
-
-def test_what_one_tenant_may_not_have_goes_to_others() -> None:
-    jobs = [best_effort("a", LINEAR, 80.0), best_effort("b", LINEAR, 80.0, tenant=1)]
-    for policy in KEEPERS:
-        if policy.name == "fifo":
-            continue
-        view = replace(snapshot(jobs, 8), quota_devices=np.array([1, NO_QUOTA]))
-        _, answer = decide_within_quotas(policy, view)
-        assert answer.workers[0] <= 1
-        assert answer.workers[1] >= min(policy.decide(snapshot(jobs[1:], 7)).workers[0], 4), policy.name
-
-
-@pytest.mark.parametrize(
-    ("quota", "num_devices", "most"),
-    [
-        (Quota(devices=3), 8, 3),
-        (Quota(share=0.25), 8, 2),
-        (Quota(share=0.3), 10, 3),
-        (Quota(share=0.01), 8, 1),
-        (Quota(devices=1, share=0.5), 8, 1),
-        (Quota(), 8, NO_QUOTA),
-    ],
-)
-def test_a_share_is_of_the_devices_that_are_there(quota: Quota, num_devices: int, most: int) -> None:
-    assert quota.most_devices(num_devices) == most

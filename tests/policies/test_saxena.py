@@ -190,14 +190,6 @@ def test_between_two_decisions_nothing_changes() -> None:
     assert course.ask(jobs[3:], 800.0) == [4, 4]  # half of them
 
 
-def test_an_end_alone_is_decided_about_at_the_end_of_the_period() -> None:
-    """ "The optimizer will be invoked even if no new job arrives, but jobs leave"."""
-    course, jobs = Course(Saxena(ended_share=1.0), 8), jobs_of([CONCAVE] * 4)
-    course.ask(jobs, 1.0)
-    assert course.ask(jobs[1:], 2.0) == [2, 2, 2]
-    assert sum(course.ask(jobs[1:], 600.0)) == 8
-
-
 def test_a_share_of_zero_decides_at_every_arrival_and_end() -> None:
     """As the paper's simulator does (section III-E)."""
     course, jobs = Course(Saxena(ended_share=0.0), 8), jobs_of([CONCAVE] * 5)
@@ -217,10 +209,3 @@ def test_devices_that_are_idle_are_looked_at_again_after_the_period() -> None:
     assert course.ask(jobs_of([{1: 1.0}]), 1.0) == [1]
     assert course.ask(jobs_of([CONCAVE]), 300.0) == [1]
     assert course.ask(jobs_of([CONCAVE]), 601.0) == [8]
-
-
-@pytest.mark.parametrize("num_jobs", [0, 3])
-def test_a_pool_without_devices_makes_jobs_wait(num_jobs: int) -> None:
-    for drops in (0, 1):
-        answer = decided(jobs_of([LINEAR] * num_jobs), 0, Saxena(drops=drops))
-        assert answer.workers.tolist() == [0] * num_jobs and not answer.refusals

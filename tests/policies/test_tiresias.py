@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-from tests.policies.fluid import follow
 from tests.policies.snapshots import NOW_S, best_effort, snapshot
 
 from swell_papers.policies.tiresias import PROMOTE_KNOB, THRESHOLDS_DEVICE_S, Tiresias
@@ -63,13 +61,3 @@ def test_who_starves_is_promoted_and_keeps_that_until_it_is_served() -> None:
     again_s = THRESHOLDS_DEVICE_S[0] / 4
     assert workers(starved_s, again_s - 1.0) == [4, 0]
     assert workers(starved_s, again_s) == [0, 4]
-
-
-def test_a_short_job_need_not_wait_for_a_long_one_of_which_nobody_knows_how_long() -> None:
-    jobs = [
-        best_effort("long", LINEAR, 1e5, requested=8, submitted=0.0),
-        best_effort("short", LINEAR, 800, requested=8, submitted=10.0),
-    ]
-    run = follow(Tiresias(), jobs, 8, margin_share=0.0, min_hold_s=0.0)
-    sinks_s = THRESHOLDS_DEVICE_S[0] / 8
-    assert np.isclose(run.finished["short"], sinks_s + 100.0, atol=1.0)

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.examples import pick, share_of_examples
 from tests.policies.shared_cores import Learner, exponential, share_cores
-from tests.policies.snapshots import CURVES, Job, best_effort, snapshot, snapshots, soft, strict
+from tests.policies.snapshots import CURVES, best_effort, snapshot, snapshots, soft, strict
 from tests.policies.test_laws import same
 
 from swell.arrays import FloatArray
@@ -197,30 +197,12 @@ def test_a_short_job_takes_more_than_a_long_one_and_leaves_it_some() -> None:
     assert equal == [4, 4]
 
 
-def test_by_queueing_all_jobs_start_before_one_grows() -> None:
-    jobs = [best_effort("long", CONCAVE, 1e6), *(best_effort(f"{row}", CONCAVE, 1.0) for row in range(3))]
-    assert Unified(gains_by="queueing").decide(snapshot(jobs, 4)).workers.tolist() == [1, 1, 1, 1]
-    assert Unified().decide(snapshot(jobs, 4)).workers.tolist()[0] == 0
-
-
 def test_a_job_grows_where_that_pays_while_its_workers_stay() -> None:
     jobs = [best_effort("running", CONCAVE, 1e6, held=1, resize_cost=10.0)]
     view = snapshot(jobs, 8)
     briefly = replace(view, expected_hold_s=np.full(1, 2.0))
     assert Unified().decide(briefly).workers.tolist() == [1], "in 2 s nothing brings 10 s of training back"
     assert Unified().decide(replace(view, expected_hold_s=np.full(1, 1e3))).workers.tolist() == [8]
-
-
-def test_by_samples_the_model_with_the_most_images_a_second_has_the_devices() -> None:
-    jobs = [best_effort(f"slow-{row}", CONCAVE, 100, batch=1) for row in range(4)]
-    jobs.append(best_effort("fast", CONCAVE, 10_000, batch=1_000))
-    assert Unified(gains_by="samples").decide(snapshot(jobs, 4)).workers.tolist() == [0, 0, 0, 0, 4]
-    assert Unified().decide(snapshot(jobs, 4)).workers.tolist()[-1] == 0, "it is the longest"
-
-
-def test_a_higher_priority_comes_first_however_long_it_takes() -> None:
-    jobs = [best_effort("short", CONCAVE, 10), best_effort("first", CONCAVE, 1e6, priority=1)]
-    assert Unified().decide(snapshot(jobs, 1)).workers.tolist() == [0, 1]
 
 
 def test_a_job_without_a_deadline_runs_at_its_best_batch() -> None:
@@ -234,12 +216,6 @@ def test_a_job_without_a_deadline_runs_at_its_best_batch() -> None:
 def test_a_gain_that_there_is_not_is_refused_with_those_there_are() -> None:
     with pytest.raises(InvalidParameter, match="completion, queueing, samples, savings, throughput"):
         new_policy("unified", {"gains_by": "speed"})
-
-
-def test_a_job_that_fits_nowhere_changes_no_other() -> None:
-    jobs: list[Job] = [best_effort("wide", {8: 1.0}, 1.0), best_effort("other", CONCAVE, 500)]
-    assert Unified().decide(snapshot(jobs, 4)).workers.tolist() == [0, 4]
-    assert Unified().decide(snapshot(jobs[:1], 4)).workers.tolist() == [0]
 
 
 def test_a_job_that_waits_is_told_what_comes_before_it() -> None:

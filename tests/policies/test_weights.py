@@ -14,14 +14,12 @@ from tests.policies.test_laws import every_policy, same
 
 from swell.model.snapshot import BEST_EFFORT, Snapshot
 from swell.policies.policy import Policy
-from swell.policies.registry import new_policy
 from swell_papers.variants import variant_policy
 
 fewer = settings(max_examples=share_of_examples(0.25))
 #: Policies that weigh jobs, and variants of them and of others.
 WEIGHING = ("bftrainer", "elasticflow", "hu", "saxena", "unified")
 VARIANTS = ("bftrainer_corrected", "edf_elastic", "hu_end")
-LINEAR = {1: 1.0, 2: 2.0, 4: 4.0, 8: 8.0}
 
 
 def with_weights(view: Snapshot, *weights: float) -> Snapshot:
@@ -68,26 +66,3 @@ def test_of_two_jobs_that_are_alike_the_heavier_is_no_slower(
     (lighter,) = num.keys() - {heavier}
     if num[heavier] or not name.startswith(("saxena", "hu")) or heavier == "a":
         assert {0: 0.0, **rates}[num[heavier]] >= {0: 0.0, **rates}[num[lighter]]
-
-
-@pytest.mark.parametrize("name", ["bftrainer", "bftrainer_corrected", "elasticflow"])
-def test_a_heavy_job_takes_devices_of_light_ones(name: str) -> None:
-    rates = {1: 1.0, 2: 1.9, 4: 3.4, 8: 5.0}
-    jobs = [best_effort("light", rates, 1e5, held=2), best_effort("heavy", rates, 1e5, held=2, weight=30.0)]
-    assert variant_policy(name).decide(snapshot(jobs, 4)).workers[1] > 2 if name.startswith("bft") else True
-    fresh = [replace(job, held=0) for job in jobs]
-    light, heavy = variant_policy(name).decide(snapshot(fresh, 5)).workers.tolist()
-    assert heavy == 4 and light <= 1
-
-
-def test_of_the_shortest_jobs_the_heaviest_starts_first() -> None:
-    jobs = [best_effort("short", LINEAR, 100), best_effort("long", LINEAR, 300, weight=4.0)]
-    assert new_policy("elasticflow").decide(snapshot(jobs, 1)).workers.tolist() == [0, 1]
-    equal = [replace(job, weight=2.0) for job in jobs]
-    assert new_policy("elasticflow").decide(snapshot(equal, 1)).workers.tolist() == [1, 0]
-
-
-def test_saxena_gives_devices_by_weight_of_speed_ups() -> None:
-    rates = {1: 1.0, 2: 1.9, 4: 3.4, 8: 5.0}
-    jobs = [best_effort("a", rates, 1e5), best_effort("b", rates, 1e5, weight=10.0)]
-    assert new_policy("saxena").decide(snapshot(jobs, 5)).workers.tolist() == [1, 4]

@@ -74,16 +74,6 @@ def test_what_is_to_be_reached(data: Path, at_least: float, is_reached: bool) ->
     assert bool(findings.missed) is not is_reached
 
 
-def test_the_truth_names_cost_seed_version_settings_and_inputs(data: Path) -> None:
-    truth = found(tiny.experiment(tiny.COMPARED), data).truth
-    for word in ("resize cost changed", "noise 0", "seed 0", "min_hold_s=60", "swell 0."):
-        assert word in truth[0]
-    assert (
-        f"{tiny.TRACE} (sha256 " in truth[1] and "3 jobs" in truth[1] and "1x4 devices of tables" in truth[1]
-    )
-    assert str(data) not in "".join(truth)
-
-
 def test_devices_and_admissions_by_the_hour(data: Path) -> None:
     """`easy` is done after 3,600 s on one device or sooner on more; `hopeless` is refused."""
     findings = found(tiny.experiment(ELASTICFLOW, FIFO, over_time="devices"), data)

@@ -132,9 +132,3 @@ def test_errors_of_estimates_are_over_what_was_measured_by_kind_of_job() -> None
     live, restart = told(ESTIMATES, jobs)
     assert live[2:] == pytest.approx((2, 54.5, 90.9, 100.0))
     assert restart[2:] == pytest.approx((1, 40.0, 40.0, 40.0))
-
-
-def test_the_platform_is_named() -> None:
-    records = cast(Client, FakeRecords([job("a")]))
-    (source,) = OVERHEADS.run(Context(data=Path("none"), records=records)).truth
-    assert source.startswith("records of a platform of 8 devices (cpu) with 1 jobs, policy fifo, swell 1.2;")

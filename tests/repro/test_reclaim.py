@@ -111,12 +111,6 @@ def _running(mark: str) -> int:
     return len(done.stdout.split())
 
 
-def test_without_namespaces_the_remedy_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", "/nowhere")
-    with pytest.raises(InvalidInput, match=r"need the program `unshare` \(util-linux\); install it"):
-        namespace_words()
-
-
 @pytest.mark.soak
 @pytest.mark.timeout(900)
 def test_jobs_go_on_when_their_nodes_are_killed(tmp_path: Path) -> None:

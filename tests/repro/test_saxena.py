@@ -11,9 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from swell_papers.experiment import Claim, Context, Study
-from swell_papers.findings import Findings
-from swell_papers.findings_store import write_page
-from swell_papers.saxena import PAPER, PRINTED
+from swell_papers.saxena import PRINTED
 from swell_papers.saxena_experiment import (
     DROP,
     JCT,
@@ -134,11 +132,3 @@ def test_paper_and_ours_stand_side_by_side() -> None:
     [(title, lines)] = chart.panels.items()
     assert title == "small" and chart.x == tuple(line.label for line in LINES)
     assert all((value or 0.0) > 0.0 for value in next(iter(lines.values())))
-
-
-def test_the_page_has_the_assumptions_and_the_claims(tmp_path: Path) -> None:
-    found: Findings = experiment(replace(CASE, num_seeds=1)).run(CONTEXT)
-    page, picture, *_raw = write_page(PAPER, [found], tmp_path)
-    text = page.read_text()
-    assert text.startswith("# Saxena et al.") and "We assume:" in text
-    assert picture == tmp_path / "images/saxena/fig1.png" and picture.stat().st_size > 0
