@@ -7,7 +7,6 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from tests.api.fake_control import FakeControl
 from tests.cli.conftest import Run
 from tests.cli.test_program import fails
 from tests.store.views import BATCHES, job_view
@@ -127,19 +126,6 @@ def test_an_ended_job_without_a_folder_is_told_and_taken_off_the_list(
     assert "gone-1" in capsys.readouterr().out
     assert main.run(["doctor"]) == 0
     assert "gone-1" not in capsys.readouterr().out
-
-
-def test_an_ended_job_is_submitted_again(here: Run, control: FakeControl, script: Path) -> None:
-    told = here("submit", "--script", script, "--global-batch", 64, "--steps", 9, "--name", "again").stdout
-    old = told.split(":")[0]
-    refused = here("retry", old)
-    assert refused.returncode == 1 and f"swell cancel {old}" in refused.stderr
-    here("cancel", old)
-    new = here("retry", old).stdout.split(":")[0]
-    assert new != old and control.specs[new] == control.specs[old]
-    here("cancel", new)
-    last = here("continue", new).stdout.split(":")[0]
-    assert control.submission(last).origin.continues == new
 
 
 pytest.importorskip("torch")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import signal
 import subprocess
 import textwrap
 from collections.abc import Iterator
@@ -18,8 +17,6 @@ from tests.policies.guide import sources
 from tests.started_program import run_program
 
 from swell.api.client import connect
-from swell.executors.local.launch import find_agent
-from swell.executors.node.options import find_host
 from swell.platform_options import PlatformOptions
 from swell.store.folder import StateFolder
 
@@ -213,25 +210,6 @@ def test_doctor_outlives_an_engine_that_fails(site: Site, engine: str, finding: 
     state.write_options(PlatformOptions(devices="none", policy="fifo", preload=(), engine=engine))
     done = site.run("doctor", "--state", state.path)
     assert finding in done.stdout and "Traceback" not in done.stderr, done
-
-
-def test_hosts_of_an_engine_are_found_again_by_an_agent_after_a_kill(site: Site) -> None:
-    state = site.folder / "killed"
-    site.ok("up", "--state", state, "--engine", "machines", "--each", "paced:1@640", "--policy", "fifo")
-    try:
-        with connect(state) as client:
-            eventually(lambda: client.cluster().num_devices == 1, "a machine")
-            host, agent = find_host(state / "machine0"), find_agent(state)
-            assert host is not None and agent is not None
-            os.kill(agent.pid, signal.SIGKILL)
-            eventually(lambda: (now := find_agent(state)) is not None and now.pid != agent.pid, "an agent")
-            words = ("--script", PLANE, "--workdir", site.folder, "--global-batch", 64, "--epochs", 1)
-            job = job_id(site.ok("submit", "--state", state, *words, "--name", "plane"))
-            eventually(lambda: client.job(job).phase == "succeeded", "the end of the job")
-        assert find_host(state / "machine0") == host
-    finally:
-        site.run("down", "--state", state)
-    eventually(lambda: find_host(state / "machine0") is None, "the end of the host")
 
 
 def test_an_engine_and_a_policy_of_other_packages_run_a_job(site: Site) -> None:

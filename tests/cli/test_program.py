@@ -8,7 +8,6 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
@@ -18,9 +17,8 @@ from tests.store.views import job_view
 
 from swell import __version__
 from swell.cli import output
-from swell.cli.verdict import verdict
 from swell.model.errors import Unwritable
-from swell.model.job import Elasticity, EndCondition, JobClass, Phase
+from swell.model.job import EndCondition, JobClass, Phase
 from swell.model.resize import Resize, Verdict
 from swell.model.view import JobView
 from swell.store.folder import StateFolder
@@ -108,21 +106,6 @@ def test_a_promise_is_printed(swell: Run, script: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("code", ["submitted", "profiling"])
-def test_what_was_not_measured_has_no_finish_yet(
-    here: Run, control: FakeControl, script: Path, monkeypatch: pytest.MonkeyPatch, code: str
-) -> None:
-    new = job_view(phase=Phase.QUEUED, job_class=JobClass.BEST_EFFORT, is_promised=False, reason_code=code)
-    monkeypatch.setattr(control, "_judged", lambda job_id, spec: msgspec.structs.replace(new, id=job_id))
-    done = submit(here, script, "--no-wait", "--json")
-    (view,) = json.loads(done.stdout)
-    assert view["estimated_finish_s"] == new.estimated_finish_s, "programs get the guess"
-    said = submit(here, script, "--no-wait").stdout
-    assert re.fullmatch(r"\S+: queued, best_effort, finish not yet known\n", said)
-    assert re.search(rf"^{view['id']} .* not yet known$", here("jobs").stdout, re.MULTILINE)
-    assert re.search(r"^expected +not yet known$", here("show", view["id"]).stdout, re.MULTILINE)
-
-
 def test_a_refusal_is_printed_with_an_option_that_works(swell: Run, script: Path) -> None:
     done = submit(swell, script, "--or-nothing", "--deadline", "now+5s")
     assert done.returncode == 3
@@ -192,27 +175,6 @@ def test_where_policies_promise_nothing_none_is_claimed(
     done = submit(here, script, "--deadline", "now+3m")
     assert done.returncode == 0
     assert ": accepted without a promise: policy fifo makes none, expected to finish at" in done.stdout
-
-
-@pytest.mark.parametrize(
-    ("changes", "told"),
-    [
-        ({"kept": True}, "succeeded. The promise was kept: it ended 50 s before the deadline."),
-        (
-            {"kept": False, "after_s": 9.0},
-            "succeeded. The promise was missed: it ended 9 s after the deadline.",
-        ),
-        (
-            {"kept": False, "phase": Phase.CANCELLED},
-            "cancelled. The promise was not kept: it was cancelled 50 s before the deadline.",
-        ),
-    ],
-)
-def test_a_job_that_is_over_already_is_said_to_be_so(changes: dict[str, Any], told: str) -> None:
-    after_s = changes.pop("after_s", -50.0)
-    view = job_view(**{"phase": Phase.SUCCEEDED, "estimated_finish_s": None} | changes)
-    over = msgspec.structs.replace(view, finished_s=(view.deadline_s or 0.0) + after_s)
-    assert verdict(over, "elasticflow", time.time()) == f"digits-1: {told}"
 
 
 def test_arguments_reach_the_script_as_they_are(swell: Run, control: FakeControl, script: Path) -> None:
@@ -372,19 +334,6 @@ def test_a_job_is_submitted_and_shown_with_its_tenant(swell: Run, control: FakeC
     assert json.loads(swell("show", "mine-1", "--json").stdout)["tenant"] == "lab/vision"
     control.put(job_view(id="mine-1", tenant=""))
     assert "tenant" not in swell("show", "mine-1").stdout
-
-
-def test_show_tells_the_batch_of_a_restart_job_if_it_has_one(here: Run, control: FakeControl) -> None:
-    """Its script cuts the batches; unless its user has told how, there is nothing to show."""
-    for elasticity, batch, is_shown in (
-        (Elasticity.RESTART, 1, False),
-        (Elasticity.RESTART, 32, True),
-        (Elasticity.LIVE, 1, True),
-    ):
-        control.put(job_view(id="cut-1", elasticity=elasticity, global_batch=batch))
-        shown = re.search(r"^batch +(.+)$", here("show", "cut-1").stdout, re.MULTILINE)
-        assert (shown is not None and shown[1] == f"{batch} samples a step") == is_shown
-        assert (shown is not None) == is_shown
 
 
 @pytest.mark.parametrize("loss", [float("nan"), float("inf"), float("-inf")])

@@ -18,8 +18,6 @@ import pytest
 from tests.cli.conftest import FAKES, Run, run_swell
 from tests.cli.test_program import fails
 
-from swell.api.server import bind
-from swell.api.user_list import TenantLimits, UserList
 from swell.cli import main
 from swell.executors.local.agent.options import AgentOptions
 from swell.executors.local.launch import start_agent
@@ -153,19 +151,6 @@ def test_up_remembers_how_it_was_started(state: Path, up: Run) -> None:
     third = up_and_down("--preload", "")
     assert "\nas last time: --devices paced:8@200, --policy fifo\n" in third
     assert remembered() == PlatformOptions(devices="paced:8@200", policy="fifo")
-
-
-def test_a_policy_that_cannot_keep_quotas_is_not_started_with_them(state: Path, up: Run) -> None:
-    folder = StateFolder(state)
-    folder.create()
-    UserList(state).limit("vision", TenantLimits(devices=4))
-    for how in ((), ("--foreground",)):
-        done = up(*PACED, "--policy", "flowcon", *how)
-        fails(
-            done, 2, "policy flowcon cannot keep quotas", "divides cores", "fifo", "swell admin tenants limit"
-        )
-    assert up(*PACED, "--policy", "fifo").returncode == 0
-    end(state)
 
 
 def test_a_module_that_is_nowhere_is_not_left_to_the_first_job_to_find(state: Path, up: Run) -> None:
@@ -307,27 +292,6 @@ def test_http_is_answered_where_it_was_asked_for(state: Path, up: Run) -> None:
     assert run_swell("down", "--state", state).returncode == 0
     assert not StateFolder(state).socket.exists()
     assert "http:" not in up(*PACED).stdout, "a port is not remembered"
-
-
-@pytest.mark.parametrize("address", ["127.0.0.9", EVERYWHERE])
-def test_metrics_are_at_an_address_that_is_asked_for(state: Path, up: Run, address: str) -> None:
-    done = up(*PACED, "--metrics-port", 0, "--metrics-address", address)
-    ((port, token_file),) = re.findall(
-        rf"\nmetrics http://{address}:(\d+)/metrics, token in (\S+)\n", done.stdout
-    )
-    headers = {"Authorization": f"Bearer {Path(token_file).read_text()}"}
-    url = f"http://127.0.0.9:{port}/metrics"
-    assert "swell_info{" in httpx.get(url, headers=headers, trust_env=False).text
-    assert httpx.get(url, trust_env=False).status_code == 401, "it needs the token there, too"
-    if address != EVERYWHERE:
-        with pytest.raises(httpx.ConnectError):
-            httpx.get(f"http://127.0.0.8:{port}/metrics", trust_env=False)
-
-
-def test_a_taken_port(state: Path, up: Run) -> None:
-    with bind() as listener:
-        port = listener.getsockname()[1]
-        fails(up(*PACED, "--port", port), 2, f"port {port}", "choose another")
 
 
 def test_a_folder_from_a_newer_version(state: Path, up: Run) -> None:

@@ -16,13 +16,11 @@ from swell.core.record import JobRecord
 from swell.model.command import AnyCommand, LaunchGang, Reconfigure, SuspendGang
 from swell.model.event import (
     AnyEvent,
-    GangEnded,
     GangResized,
     GangStarted,
     JobProfiled,
     JobSubmitted,
     NodeJoined,
-    Outcome,
     StepsReported,
     Woke,
 )
@@ -121,11 +119,6 @@ def stand() -> Stand:
     return made
 
 
-def test_a_gang_is_launched_with_its_batch() -> None:
-    launch = Stand().launch
-    assert isinstance(launch, LaunchGang) and launch.target == target(96)
-
-
 def test_the_same_members_are_asked_for_another_batch_and_answer(stand: Stand) -> None:
     changed_s = stand.record.commanded.changed_s
     [command] = stand.wants(128)
@@ -137,27 +130,3 @@ def test_the_same_members_are_asked_for_another_batch_and_answer(stand: Stand) -
     [view] = stand.core.views()
     assert view.resizes == 0 and view.resize_history == () and view.generation == 2
     assert stand.record.commanded.changed_s == changed_s  # its size has been held for as long as before
-
-
-def test_another_wish_waits_for_the_answer_and_is_not_forgotten(stand: Stand) -> None:
-    stand.wants(128)
-    assert stand.wants(256) == []
-    [command] = stand.resized(2)
-    assert isinstance(command, Reconfigure) and command.target == target(256)
-
-
-def test_the_noise_of_gradients_and_the_last_batch_are_told_through_a_restart_and_at_the_end(
-    stand: Stand,
-) -> None:
-    [view] = stand.core.views()
-    assert view.noise_scale is None
-    stand.wants(128)
-    stand.resized(2)
-    reborn = Stand()
-    reborn.core.load(stand.core.save())
-    [view] = reborn.core.views()
-    assert (view.noise_scale, view.batch) == (128.0, 128)
-    reborn.wants(160)
-    reborn.say(reborn._answer(GangEnded, 2, outcome=Outcome.SUCCEEDED, steps=1000, message=""))
-    [ended] = reborn.core.ended_views()
-    assert (ended.noise_scale, ended.batch) == (160.0, 128)

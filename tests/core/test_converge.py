@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import islice
-from random import Random
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -101,48 +100,6 @@ def test_what_a_shrinking_gang_keeps(held: int, wanted: list[str], others: set[s
     assert set(kept) >= set(wanted) & set(own)
     unwanted = set(own) - others - set(wanted)
     assert not (set(kept) - set(wanted)) & others or set(kept) >= unwanted
-
-
-def test_a_circle_is_broken_at_once_whoever_else_moves() -> None:
-    a, b, c = running("a", "d0", "d1"), running("b", "d2", "d3"), running("c", "d4")
-    commands = converge([a, b, c], a=("d2", "d3"), b=("d0", "d1"), c=("d4", "d5"))
-    assert commands == [
-        Reconfigure(job_id="c", generation=2, target=Target(devices=("d4", "d5"))),
-        SuspendGang(job_id="a", generation=2),
-    ]
-
-
-def test_each_of_two_circles_is_broken_and_whoever_only_waits_for_one_is_left_alone() -> None:
-    gangs = [running(job, f"d{number}") for number, job in enumerate("abcde")]
-    commands = converge(gangs, a=("d1",), b=("d0",), c=("d3",), d=("d2",), e=("d0",))
-    assert commands == [SuspendGang(job_id="a", generation=2), SuspendGang(job_id="c", generation=2)]
-
-
-@given(st.permutations(DEVICES).map(lambda order: (order[:4], order[4:])), st.randoms())
-def test_the_order_of_plans_does_not_say_who_steps_aside(
-    places: tuple[list[str], list[str]], random: Random
-) -> None:
-    """A twin that reads the same journal does the same, whatever the order of its sets is."""
-    jobs = "abcd"
-    held = dict(zip(jobs, places[0], strict=True))
-    order = list(jobs)
-    random.shuffle(order)
-    wanted = dict(zip(jobs, order, strict=True))
-    plans = [(job, (held[wanted[job]],)) for job in jobs]
-    answers = []
-    for _ in range(2):
-        random.shuffle(plans)
-        commands = converge([running(job, held[job]) for job in jobs], **dict(plans))
-        answers.append({command.job_id for command in commands if isinstance(command, SuspendGang)})
-    assert answers[0] == answers[1]
-
-
-def test_a_device_that_is_not_there_is_given_to_nobody() -> None:
-    assert converge([waiting("a")], a=("d0", "gone")) == []
-
-
-def test_the_order_of_the_same_devices_is_no_change() -> None:
-    assert converge([running("a", "d0", "d1")], a=("d1", "d0")) == []
 
 
 PLACES = st.permutations(DEVICES).flatmap(

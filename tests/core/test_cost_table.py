@@ -15,11 +15,9 @@ from tests.core.fakes import profile, spec
 from tests.core.records import seen, steady
 
 from swell.core.costs import (
-    MEMORY_S,
     NUM_JOBS,
     NUM_OF_FAMILY,
     NUM_OF_KIND,
-    NUM_ROWS,
     TRIAL_SPREAD,
     CostCurves,
     CostTable,
@@ -29,7 +27,7 @@ from swell.core.costs import (
 from swell.core.option_table import JobOptions
 from swell.core.record import JobRecord
 from swell.core.table import JobTable
-from swell.model.job import Elasticity, Profile
+from swell.model.job import Elasticity
 from swell.model.resize import CostKind
 
 SIZES = tuple(1 << cell for cell in range(8))
@@ -104,32 +102,6 @@ def test_nothing_that_was_measured_lately_was_dearer(
         assert (starts_s if change == "start" else resizes_s)[num_devices] >= cost_s * (1 - 1e-12)
 
 
-@given(st.integers(0, 7), st.floats(1.0, 5.0), st.floats(50.0, 500.0))
-def test_one_outlier_is_forgotten_after_some_newer_jobs(cell: int, usual_s: float, outlier_s: float) -> None:
-    size = 1 << cell
-    usual = [(number, size, usual_s) for number in range(1, NUM_JOBS + 1)]
-    assert upper(started([(0, size, outlier_s), *usual[:-1]]), job(99))[0][size] >= outlier_s
-    assert upper(started([(0, size, outlier_s), *usual]), job(99))[0][size] == pytest.approx(usual_s)
-
-
-def test_what_was_measured_long_ago_is_forgotten_once_something_is_measured() -> None:
-    table = CostTable()
-    learn_start(table, job(0, 8), 50.0, 0.0)
-    learn_start(table, job(1, 1), 4.0, MEMORY_S)
-    assert upper(table, job(99))[0][8] >= 50.0
-    learn_start(table, job(2, 1), 4.0, MEMORY_S + 1.0)
-    assert upper(table, job(99))[0][8] < 50.0
-
-
-def test_kinds_that_were_measured_long_ago_make_room() -> None:
-    table = CostTable()
-    for number in range(2 * NUM_ROWS):
-        learn_start(table, job(number, entry=f"{number}.py"), 5.0, float(number))
-        learn_start(table, job(number, entry="kept.py"), 5.0, float(number))
-    assert len(table.rows) == NUM_ROWS
-    assert any("kept.py" in kind for kind in table.rows)
-
-
 # ---------------------------------------------------------------- what was not
 @given(st.sets(st.integers(0, 7), min_size=2), st.booleans(), st.sampled_from([as_published, lambda n: 5.0]))
 def test_what_grows_with_each_doubling_is_exact_from_the_smallest_size_that_was_measured(
@@ -174,12 +146,6 @@ def tried(**measured: Any) -> CostTable:
     return table
 
 
-def test_before_anything_was_measured_the_profile_says_or_a_cautious_guess() -> None:
-    assert upper(CostTable(), job(0))[0][4] >= 20.0
-    starts_s, _ = upper(CostTable(), job(0, start_s=2.0))
-    assert 2.0 * TRIAL_SPREAD <= starts_s[1] < starts_s[2] < starts_s[4] < 4.0 * TRIAL_SPREAD
-
-
 def test_until_launches_were_measured_they_cost_what_those_of_trial_runs_did_with_a_margin() -> None:
     in_trials_s = {2: 0.6, 4: 0.9}
     table, alone = tried(group_launch_s=in_trials_s), job(0, start_s=1.0)
@@ -192,26 +158,6 @@ def test_until_launches_were_measured_they_cost_what_those_of_trial_runs_did_wit
     assert upper(table, job(0))[0][4] >= 20.0, "a job without a trial run is of another family"
 
 
-def test_a_slow_launch_counts_at_once_and_quick_ones_once_there_are_some() -> None:
-    table = tried(group_launch_s={2: 0.6})
-    learn_start(table, job(0, start_s=1.0), 5.0, 0.0)
-    assert upper(table, job(99, entry="b.py", start_s=1.0))[0][1] >= 5.0
-    table = tried(group_launch_s={2: 0.6})
-    for number in range(NUM_OF_FAMILY):
-        assert upper(table, job(99, entry="b.py", start_s=1.0))[0][1] >= TRIAL_SPREAD
-        learn_start(table, job(number, start_s=1.0), 1.1, float(number))
-    assert upper(table, job(99, entry="b.py", start_s=1.0))[0][1] == pytest.approx(1.1)
-
-
-def test_jobs_that_start_slowly_by_themselves_say_little_of_those_that_do_not() -> None:
-    table = CostTable()
-    for number in range(20):
-        learn_start(table, job(number, entry="slow.py", start_s=13.0), 13.4, float(number))
-    starts_s, _ = upper(table, job(99, entry="quick.py", start_s=1.0))
-    assert starts_s[1] == pytest.approx(1.4)
-    assert upper(table, job(99, entry="slow.py", start_s=13.0))[0][1] == pytest.approx(13.4)
-
-
 # ---------------------------------------------------------------- resizes
 def test_a_resize_is_taken_to_cost_a_start_until_some_jobs_were_resized_to_such_a_size() -> None:
     table = started([(number, 4, 9.0) for number in range(5)])
@@ -221,17 +167,6 @@ def test_a_resize_is_taken_to_cost_a_start_until_some_jobs_were_resized_to_such_
     starts_s, resizes_s = upper(table, job(99, entry="b.py"))
     assert resizes_s[4] == resizes_s[1] == 0.5
     assert resizes_s[8] >= starts_s[8] >= 9.0  # none was resized to so many
-
-
-def test_a_larger_state_takes_longer_to_copy() -> None:
-    small = job(0, 4, start_s=1.0)
-    table = CostTable()
-    for number in range(NUM_OF_FAMILY):
-        table.learn("growth", job(number, 4, start_s=1.0), 4, 0.5, 0.0)
-    assert isinstance(small.profile, Profile)
-    large = job(99, 4, "b.py", start_s=1.0)
-    large.profile = msgspec.structs.replace(small.profile, state_bytes=2_000_000_000)
-    assert upper(table, large)[1][4] == pytest.approx(2.5)
 
 
 # ---------------------------------------------------------------- kept, and shown
@@ -251,18 +186,6 @@ def learn_all(table: CostTable, measured: list[tuple[bool, int, int, str, float]
     for at_s, (is_start, number, size, entry, cost_s) in enumerate(measured):
         change: CostKind = "start" if is_start else "growth"
         table.learn(change, job(number, 1, entry), size, cost_s, since_s + at_s)
-
-
-@given(MEASURED, MEASURED)
-def test_what_is_read_back_says_the_same_and_learns_the_same(
-    before: list[tuple[bool, int, int, str, float]], after: list[tuple[bool, int, int, str, float]]
-) -> None:
-    table = learnt(before)
-    again = msgspec.json.decode(msgspec.json.encode(table), type=CostTable)
-    for one in (table, again):
-        learn_all(one, after, 100.0)
-    assert msgspec.json.encode(table) == msgspec.json.encode(again)
-    assert upper(table, job(99, entry="a")) == upper(again, job(99, entry="a"))
 
 
 @given(

@@ -10,7 +10,6 @@ from tests.core.driven_world import DrivenWorld
 from tests.core.fakes import core_of, node, spec
 from tests.core.head import Head
 
-from swell.model.command import Reconfigure
 from swell.model.job import Phase
 from swell.policies.registry import new_policy
 from swell.sim.true_speed import TrueSpeed
@@ -71,18 +70,3 @@ def test_a_job_has_all_devices_again_once_a_busy_machine_is_calm(head: Head, spe
     assert head.job("a").workers == 4
     head.run_for(4.0 * RETRY_S)
     assert head.job("a").workers == 4
-
-
-def test_a_size_that_is_no_faster_is_tried_ever_more_seldom(head: Head) -> None:
-    before = len(head.world.performed)
-    for _ in range(9):
-        head.run_for(RETRY_S)
-    changes = [
-        (at_s, len(command.target.devices))
-        for at_s, command in head.world.performed[before:]
-        if isinstance(command, Reconfigure)
-    ]
-    assert [workers for _, workers in changes] == [4, 2, 4, 2, 4, 2]
-    grown_s = [at_s for at_s, workers in changes if workers == 4]
-    assert np.diff(grown_s, n=2) == pytest.approx([2.0 * RETRY_S], rel=0.1)
-    assert head.job("a").workers == 2

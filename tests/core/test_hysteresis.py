@@ -6,7 +6,6 @@ import math
 from dataclasses import replace
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.core.fakes import allocation_of
@@ -14,7 +13,7 @@ from tests.examples import fewer_if_quick, pick
 from tests.policies.snapshots import options_of
 
 from swell.arrays import BoolArray
-from swell.core.hysteresis import GAIN_OVER_COST, SteadiedSizes, gain_s, steady
+from swell.core.hysteresis import GAIN_OVER_COST, SteadiedSizes, steady
 from swell.model.plan import Allocation
 from swell.model.snapshot import BEST_EFFORT, Snapshot
 
@@ -231,13 +230,6 @@ def test_a_gang_that_ends_sooner_than_a_launch_takes_is_left_alone_unless_a_floo
             assert ((floor > 0) & (workers > snapshot.held_workers))[others].any()
 
 
-@pytest.mark.parametrize(("floor", "workers"), [(4, [0, 4]), (0, [4, 0])])
-def test_a_gang_that_is_about_to_end_gives_way_to_a_promise_alone(floor: int, workers: list[int]) -> None:
-    snapshot = snapshot_of([4, 0], [50.0, 50.0], 4, remaining=0.5)
-    allocation = allocation_of(snapshot, np.array([0, 4]), floor=np.array([0, floor]))
-    assert steady(snapshot, allocation, np.zeros(2, dtype=bool)).workers.tolist() == workers
-
-
 def _followed(snapshot: Snapshot, steadied: SteadiedSizes) -> Snapshot:
     """The plan has been carried out, and time has gone on to when it asked to be woken."""
     is_changed = steadied.workers != snapshot.held_workers
@@ -264,32 +256,3 @@ def test_whoever_wakes_when_asked_finds_the_hold_over(changed_s: float, min_hold
     if math.isfinite(asked.wake_s):
         woken = steady(replace(early, now_s=asked.wake_s), allocation, np.array([False]))
         assert woken.workers[0] == 4 and math.isinf(woken.wake_s)
-
-
-@given(st.integers(0, 3), st.integers(0, 3), st.floats(0.0, 60.0), st.floats(0.1, 60.0), st.floats(0.1, 1e4))
-def test_gains_are_told_as_they_decide(
-    before: int, after: int, wait_s: float, hold_s: float, remaining: float
-) -> None:
-    snapshot = snapshot_of([2**before], [20.0], 8, remaining, wait_s=wait_s, hold_s=hold_s)
-    [saved_s] = gain_s(snapshot, np.array([2**after]))
-    longer, sooner = (
-        replace(snapshot, expected_hold_s=np.array([2 * hold_s])),
-        replace(snapshot, resize_wait_s=np.array([wait_s / 2])),
-    )
-    if after > before:
-        assert saved_s == pytest.approx(_saved_s(snapshot, 0, 2**before, 2**after))
-        assert gain_s(longer, np.array([2**after]))[0] >= saved_s
-        assert gain_s(sooner, np.array([2**after]))[0] >= saved_s
-    else:
-        assert saved_s == 0.0 if after == before else saved_s < 0.0
-
-
-def test_a_gang_that_is_slower_for_its_size_shrinks_though_nobody_needs_its_devices() -> None:
-    """As one may be that was seen to be slow on several hosts."""
-    snapshot = snapshot_of([8], [100.0], 8)
-    rates = np.where(snapshot.options.workers == 8, 1.0, snapshot.options.rate_per_s)
-    slow = replace(snapshot, options=replace(snapshot.options, rate_per_s=rates))
-    allocation = allocation_of(slow, np.array([4], np.int64))
-    assert steady(slow, allocation, np.zeros(1, dtype=bool)).workers.tolist() == [4]
-    fresh = replace(slow, changed_s=np.array([99.0]))
-    assert steady(fresh, allocation, np.zeros(1, dtype=bool)).workers.tolist() == [8]

@@ -10,16 +10,10 @@ from tests.core.fakes import Fixed, core_of, node, profile, spec
 
 from swell.core.core import Core
 from swell.core.platform_core import PlatformCore
-from swell.core.saved_kinds import read_platform
-from swell.live.board import TurnNews, ViewBoard
-from swell.live.recovery import changed_nodes
-from swell.model.cluster import Cluster
 from swell.model.command import AnyCommand, LaunchGang, ProfileJob, WakeAt
 from swell.model.event import (
     AnyEvent,
     CancelRequested,
-    ClockStepped,
-    DrainRequested,
     GangEnded,
     GangFound,
     JobProfiled,
@@ -36,7 +30,6 @@ from swell.model.event import (
 )
 from swell.model.kind import ANY
 from swell.model.node import Node
-from swell.model.view import BorrowedNodes
 
 
 def of_kind(kind: str, name: str, num_devices: int = 4) -> Node:
@@ -124,22 +117,6 @@ def test_a_node_of_a_new_kind_waits_aside_until_its_kind_is_allowed() -> None:
     assert core.kinds == ("slow", "odd")
 
 
-def test_borrowed_nodes_of_all_kinds_are_counted_also_by_a_core_that_is_opened_again() -> None:
-    core = asking("slow", "fast")
-    assert core.reclaims.view(0.0) is None
-    for number, kind in enumerate(("slow", "fast", "fast")):
-        lent = msgspec.structs.replace(of_kind(kind, f"b{number}"), is_borrowed=True)
-        core.handle([join(lent, 1.0)])
-    core.handle([NodeLost(at_s=3.0, name="b1", cause="its owner wants it back")])
-    for platform in (core, again(core)):
-        expected = BorrowedNodes(num_there=2, num_given_back=1, lent_s=3 * 2.0)
-        assert platform.reclaims.view(3.0) == expected
-        board = ViewBoard()
-        board.post(TurnNews.of(platform))
-        later = board.latest.reclaims.view(13.0)
-        assert later is not None and later.lent_s == 3 * 2.0 + 2 * 10.0
-
-
 # ---------------------------------------------------------------- jobs and kinds
 def test_a_job_waits_for_its_kind_however_many_others_are_idle() -> None:
     core = new()
@@ -148,30 +125,6 @@ def test_a_job_waits_for_its_kind_however_many_others_are_idle() -> None:
     assert view.kind == "fast" and view.reason == "waits for a node: none of kind fast is there"
     asked = core.handle([join(of_kind("fast", "n1"), 2.0)])
     assert only([one for one in asked if not isinstance(one, WakeAt)], ProfileJob).device_kind == "fast"
-
-
-def reasons(core: PlatformCore) -> dict[str, str]:
-    return {view.id: view.reason for view in core.views()}
-
-
-def test_a_job_that_names_no_kind_waits_for_that_of_the_first_core() -> None:
-    core = new()
-    core.handle([join(of_kind("slow", "n0")), join(of_kind("fast", "n1"))])
-    core.handle([NodeLost(at_s=1.0, name="n0"), submit("a", at_s=2.0)])
-    assert reasons(again(core)) == reasons(core) == {"a": "waits for a node: none of kind slow is there"}
-
-
-def test_a_job_whose_kind_is_not_known_does_not_say_that_no_node_is_there() -> None:
-    core = new()
-    core.handle([submit("a")])
-    assert reasons(core) == {"a": "waits for a node: none has joined this platform yet"}
-    core.handle([submit("b", "fast", 2.0)])
-    core.handle([join(of_kind("fast", "n1"), 3.0)])
-    told = "waits for a node: none of the kind that it was submitted to is there"
-    assert reasons(core)["a"] == told
-    core = again(core)
-    core.handle([NodeLost(at_s=4.0, name="n1"), submit("c", "slow", 5.0), DrainRequested(at_s=6.0)])
-    assert reasons(core)["a"] == told
 
 
 def test_events_reach_the_core_that_has_the_job_or_the_node() -> None:
@@ -212,18 +165,6 @@ def test_the_only_kind_is_what_the_nodes_are_until_a_job_has_named_it() -> None:
     assert {view.id: view.kind for view in core.views()} == {"a": "fast", "b": "fast"}
 
 
-def test_a_new_kind_begins_with_what_the_platform_knows() -> None:
-    core = new()
-    core.handle([Opened(at_s=0.0, policy="restless"), join(of_kind("slow", "n0"))])
-    core.handle([ClockStepped(at_s=1.0, calendar_offset_s=3600.0)])
-    core.handle([DrainRequested(at_s=2.0), join(of_kind("fast", "n1"), 3.0), submit("b", "fast", 3.0)])
-    for one in read_platform(core.save()).kinds:
-        saved = one.saved
-        assert (saved.policy, saved.is_draining, saved.calendar.offset_s) == ("restless", True, 3600.0)
-    commands = core.handle([Opened(at_s=4.0)])
-    assert [one.job_id for one in commands if isinstance(one, ProfileJob)] == ["b"]
-
-
 def lose(core: PlatformCore, job: str, at_s: float) -> Sequence[AnyCommand]:
     return core.handle([GangEnded(at_s=at_s, job_id=job, generation=1, outcome=Outcome.LOST, steps=0)])
 
@@ -256,17 +197,6 @@ def test_a_gang_that_no_journal_explains_keeps_its_devices_until_it_is_gone() ->
     assert launches(core.handle([gone])) == {"a": fast, "b": ("n0.0", "n0.1", "n0.2", "n0.3")}
 
 
-def test_all_nodes_can_be_of_another_kind_at_the_next_start() -> None:
-    """Each name stays: the last of the old kind is gone before the first of the new one joins."""
-    before = Cluster((of_kind("slow", "n0"), of_kind("slow", "n1"), of_kind("slow", "n2")))
-    now = [of_kind("fast", "n0"), of_kind("fast", "n1")]
-    core = new()
-    core.handle([NodeJoined(at_s=0.0, node=node) for node in before.nodes])
-    core.handle(changed_nodes(core.cluster, now, 1.0))
-    assert core.cluster.nodes == tuple(now) and core.kinds == ("fast",)
-    assert changed_nodes(core.cluster, now, 2.0) == []
-
-
 # ---------------------------------------------------------------- jobs that name several kinds
 def naming(job_id: str, *kinds: str, at_s: float = 1.0) -> JobSubmitted:
     return JobSubmitted(at_s=at_s, job_id=job_id, spec=spec(10_000, kinds=kinds))
@@ -282,12 +212,6 @@ def measuring(commands: list[AnyCommand]) -> dict[str, str]:
     return {one.job_id: one.device_kind for one in commands if isinstance(one, ProfileJob)}
 
 
-def two(wanted: int = 4) -> PlatformCore:
-    core = new(wanted)
-    core.handle([join(of_kind("slow", "n0")), join(of_kind("fast", "n1"))])
-    return core
-
-
 def kinds_of(core: PlatformCore) -> dict[str, str]:
     return {view.id: view.kind for view in core.views()}
 
@@ -301,27 +225,8 @@ def test_jobs_of_a_batch_see_its_nodes_and_each_other() -> None:
     )
 
 
-def waiting() -> PlatformCore:
-    """`a` waits on `slow`, of which `b` has all devices, and `c` has all of `fast`."""
-    core = two()
-    core.handle([submit("b", "slow"), submit("c", "fast")])
-    core.handle([measured("b"), measured("c")])
-    core.handle([naming("a", "slow", "fast", at_s=4.0)])
-    core.handle([measured("a", 5.0)])
-    assert kinds_of(core)["a"] == "slow"
-    return core
-
-
 def ended(job_id: str, at_s: float) -> GangEnded:
     return GangEnded(at_s=at_s, job_id=job_id, generation=1, outcome=Outcome.SUCCEEDED, steps=10_000)
-
-
-def test_a_waiting_job_stays_on_its_kind() -> None:
-    core = waiting()
-    for platform in (again(core), core):
-        assert platform.handle([ended("c", 6.0)]) == []
-        assert kinds_of(platform) == {"a": "slow", "b": "slow"}
-        assert launches(platform.handle([ended("b", 8.0)])).keys() == {"a"}
 
 
 def test_a_job_that_comes_before_any_node_has_the_kind_of_the_first_that_suits_it() -> None:

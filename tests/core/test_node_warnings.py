@@ -26,7 +26,6 @@ from swell.model.event import (
     Outcome,
     ProfilingFailed,
     Woke,
-    WorkersLost,
 )
 from swell.model.job import Phase
 from swell.placement.best_fit import BestFitPlacer
@@ -121,40 +120,6 @@ def test_a_gang_moves_without_a_checkpoint_and_comes_back_when_the_warning_ends(
     assert not [command for command in commands if isinstance(command, SuspendGang)]
 
 
-def test_a_gang_that_changes_when_the_warning_comes_moves_once_the_change_is_done() -> None:
-    """The end of a change as it was planned is no news otherwise."""
-    bench = Bench(num_devices=4, placer=BestFitPlacer())
-    bench.say(NodeJoined(at_s=bench.now_s, node=node("n1", 4)))
-    bench.run("a", 2, spec(100_000, max_workers=4))
-    bench.want(a=4)
-    change = only(bench.say(Woke(at_s=bench.now_s), after_s=10.0), Reconfigure)
-    [home] = {device.split(".")[0] for device in change.target.devices}
-    assert bench.say(NodeWarned(at_s=bench.now_s, name=home)) == []
-    move = only(bench.resized(change.generation), Reconfigure)
-    assert len(move.target.devices) == 4
-    assert not set(move.target.devices).intersection(change.target.devices)
-    told = [story.text for _, story in bench.core.stories() if story.code == "decided"]
-    assert told == [f"is to go from 4 to 4 workers, away from {home}, which gets no more work"]
-
-
-def test_survivors_on_a_node_that_is_to_be_left_go_on_there_until_they_move() -> None:
-    """A loss elsewhere in the gang must not make them stand still."""
-    bench = Bench(num_devices=4)
-    bench.say(NodeJoined(at_s=bench.now_s, node=node("n1", 4)))
-    generation = bench.run("a", 8, spec(1000, max_workers=8))
-    bench.want(a=4)
-    bench.say(NodeWarned(at_s=bench.now_s, name="n1", until_s=bench.now_s + 60.0))
-    lost = tuple(device for device in bench.job().devices if device.startswith("n0"))
-    assert len(lost) == 4
-    commands = bench.say(
-        NodeLost(at_s=bench.now_s, name="n0", cause="gone"),
-        WorkersLost(at_s=bench.now_s, job_id="a", generation=generation, devices=lost, message="gone"),
-    )
-    healed = only(commands, Reconfigure)
-    assert len(healed.target.devices) == 4
-    assert all(device.startswith("n1") for device in healed.target.devices)
-
-
 def test_what_is_lost_on_a_node_that_was_warned_of_is_no_fault_of_the_job() -> None:
     """Its machine may end the processes before it is gone itself."""
     bench = Bench()
@@ -164,24 +129,6 @@ def test_what_is_lost_on_a_node_that_was_warned_of_is_no_fault_of_the_job() -> N
     assert bench.phase() is Phase.QUEUED
     [told] = [story.text for _, story in bench.core.stories() if story.code == "requeued"]
     assert "left the cluster, or were about to" in told
-
-
-@pytest.mark.parametrize(
-    ("message", "told"),
-    [
-        ("worker 0 could not be started: no room\nTraceback\nboom", "worker 0 could not be started: no room"),
-        ("worker 0 exited; its log ends:\nstep 7\nno disk\n", "worker 0 exited; its log ends: no disk"),
-    ],
-)
-@pytest.mark.parametrize("is_node_lost", [False, True])
-def test_the_story_of_a_loss_tells_why(message: str, told: str, is_node_lost: bool) -> None:
-    bench = Bench()
-    generation = bench.run("a", 4)
-    if is_node_lost:
-        bench.say(NodeLost(at_s=bench.now_s, name="n0", cause="gone"))
-    bench.gone(generation, message=message)
-    [story] = [story.text for _, story in bench.core.stories() if story.code == "requeued"]
-    assert story.startswith("lost all its workers") and story.endswith(told)
 
 
 @pytest.mark.slow
@@ -337,22 +284,3 @@ def test_an_end_may_be_known_before_its_node_joins_and_outlasts_the_head() -> No
     bench.say(NodeEndKnown(at_s=bench.now_s, name="n1", until_s=500.0))
     bench.say(NodeJoined(at_s=bench.now_s, node=node("n1", 4)))
     assert bench.reborn().ends_s == {"n1": 500.0}
-
-
-def test_the_latest_word_on_an_end_holds_and_there_may_be_none_any_more() -> None:
-    bench = Bench()
-    for until_s in (500.0, 300.0):
-        bench.say(NodeEndKnown(at_s=bench.now_s, name="n0", until_s=until_s))
-        assert bench.core.ends_s == {"n0": until_s}
-    bench.say(NodeEndKnown(at_s=bench.now_s, name="n0", until_s=None))
-    assert not bench.core.ends_s
-
-
-def test_an_end_is_forgotten_with_the_host_and_not_while_that_is_only_away() -> None:
-    bench = Bench()
-    bench.say(NodeEndKnown(at_s=bench.now_s, name="n0", until_s=500.0))
-    bench.say(NodeLost(at_s=bench.now_s, name="n0", is_host_kept=True))
-    bench.say(NodeJoined(at_s=bench.now_s, node=node("n0", 8)))
-    assert bench.core.ends_s
-    bench.say(NodeLost(at_s=bench.now_s, name="n0", cause="gone"))
-    assert not bench.core.ends_s

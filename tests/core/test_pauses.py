@@ -12,32 +12,22 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.core.fakes import FirstFree, allocation_of, core_of, everybody, node, profile, spec
+from tests.core.fakes import FirstFree, allocation_of, everybody, node, spec
 from tests.core.records import seen, steady
 from tests.policies.snapshots import Job, best_effort
 from tests.policies.snapshots import snapshot as snapshot_of
 
 from swell.arrays import IntArray
-from swell.core.apply import apply
 from swell.core.costs import CostTable
 from swell.core.idle_times import OVERDUE_SHARE
 from swell.core.job_progress import JobProgress
 from swell.core.option_table import JobOptions
 from swell.core.planner import Planner
 from swell.core.record import CommandTimes, JobRecord
-from swell.core.state import HeadState
 from swell.core.table import LEAST_REMAINING_STEPS, JobTable
 from swell.model.cluster import Cluster
-from swell.model.event import (
-    GangResized,
-    GangStarted,
-    JobProfiled,
-    JobSubmitted,
-    StepsReported,
-)
-from swell.model.job import Elasticity
 from swell.model.node import Node
-from swell.model.options import Domain, Sizes
+from swell.model.options import Sizes
 from swell.model.plan import Allocation, Moves, Placement
 from swell.model.snapshot import Snapshot
 from swell.model.target import Target
@@ -90,18 +80,6 @@ def test_a_start_takes_what_it_takes_at_its_size_and_longer_the_more_it_is_overd
     assert view.idle_s[0] == pytest.approx(expected_idle_s(cost, elapsed_s))
 
 
-@given(earlier=st.lists(st.sampled_from([1, 2, 4]), max_size=6), elapsed_s=st.floats(0.0, 30.0))
-def test_pauses_are_waited_out_one_after_the_other(earlier: list[int], elapsed_s: float) -> None:
-    """The last of them is that to the size it has; only the latest three before count."""
-    record = record_of(steady("d0", "d1"))
-    for workers in [*earlier, 2]:
-        record.progress.pause(LAUNCHED_S, workers)
-    view = of_one(record, LAUNCHED_S + elapsed_s)
-    cost = sum(cost_s(view, workers) for workers in [*earlier[-3:], 2])
-    assert view.idle_s[0] == pytest.approx(expected_idle_s(cost, elapsed_s))
-    assert not view.is_pinned[0]
-
-
 @given(elapsed_s=st.floats(0.0, 30.0), is_paused=st.booleans())
 def test_a_change_that_is_yet_to_come_is_waited_for_behind_the_pause_under_way(
     elapsed_s: float, is_paused: bool
@@ -149,67 +127,7 @@ def test_a_job_that_should_have_ended_has_the_more_to_do_the_longer_it_does_not(
     )
 
 
-class Told:
-    """A head that is told what one job does."""
-
-    def __init__(self, **fields: Any) -> None:
-        core = core_of()  # for its belief alone
-        self.state = HeadState(belief=core._state.belief, domain=Domain())
-        apply(self.state, JobSubmitted(at_s=0.0, job_id="a", spec=spec(100_000, **fields)))
-        apply(self.state, JobProfiled(at_s=0.0, job_id="a", profile=profile()))
-        self.record = self.state.records["a"]
-        self.record.gang = steady().launch(Target(devices=("n0.0",)))
-        self.record.generation = 1
-        apply(self.state, GangStarted(at_s=0.0, job_id="a", generation=1, steps=0, pids=(1,)))
-
-    def report(self, at_s: float, steps: int, **more: Any) -> None:
-        report = {"num_workers": self.record.num_workers, "step_s": None, **more}
-        apply(
-            self.state,
-            StepsReported(
-                at_s=at_s, job_id="a", generation=self.record.gang.generation, steps=steps, **report
-            ),
-        )
-
-    def resize(self, at_s: float, steps: int, *devices: str) -> None:
-        self.record.generation += 1
-        self.record.become(self.record.gang.ask(Target(devices=devices)))
-        generation = self.record.generation
-        event = GangResized(at_s=at_s, job_id="a", generation=generation, steps=steps, pids=(1,))
-        apply(self.state, event)
-
-    def rate_per_s(self, workers: int = 1) -> float:
-        return float(self.state.belief.rates_per_s("a", np.array([workers]))[0])
-
-
 # A gang that never says how long its steps take
-
-
-def test_a_stretch_at_one_size_says_how_fast_the_gang_was() -> None:
-    told = Told()
-    told.resize(10.0, 50, "n0.0", "n0.1")
-    assert told.rate_per_s() == pytest.approx(5.0), "50 steps in 10 s"
-
-
-def test_a_stretch_begins_behind_the_pause() -> None:
-    told = Told()
-    told.resize(10.0, 100, "n0.0", "n0.1")
-    before = told.rate_per_s(2)
-    told.report(14.0, 101, pause_s=3.9)
-    told.resize(24.0, 301, "n0.0")
-    assert before == pytest.approx(10.0 * 2**0.8)
-    assert told.rate_per_s(2) == pytest.approx(20.0), "200 steps in 10 s"
-
-
-@pytest.mark.parametrize(
-    ("steps", "fields"),
-    [(19, {}), (101, {}), (99, {}), (50, {"elasticity": Elasticity.RESTART})],
-    ids=["too few", "one more than believed", "one less", "of a restart job"],
-)
-def test_a_stretch_that_says_nothing_new_changes_no_belief(steps: int, fields: Mapping[str, Any]) -> None:
-    told = Told(**fields)
-    told.resize(10.0, steps, "n0.0", "n0.1")
-    assert told.rate_per_s() == pytest.approx(10.0)
 
 
 # Who may be moved

@@ -15,7 +15,6 @@ from swell.model.event import (
     NodeJoined,
     NodeLost,
     Outcome,
-    StepsReported,
     Woke,
 )
 from swell.model.job import Elasticity, EndCondition, JobClass, Phase
@@ -76,19 +75,6 @@ def test_a_loss_while_the_platform_drains_still_ends_in_a_checkpoint() -> None:
     assert bench.phase() is Phase.QUEUED and bench.core.is_idle
 
 
-def test_a_loss_during_a_suspension_asks_the_survivors_again() -> None:
-    bench = Bench()
-    bench.run(workers=2)
-    suspend = only(bench.make_room(), SuspendGang)
-    [again] = bench.lost(suspend.generation, bench.job().devices[0])
-    assert isinstance(again, SuspendGang) and again.generation > suspend.generation
-    before = bench.core.num_stale
-    assert bench.suspend_failed(suspend.generation) == []  # the first one's answer, late
-    assert bench.core.num_stale == before + 1
-    bench.suspended(again.generation)
-    assert bench.phase() is Phase.QUEUED and not bench.job().devices
-
-
 def test_a_failed_resize_frees_the_joiners_devices_and_is_not_tried_at_once() -> None:
     bench = Bench()
     first = bench.run(workers=2)
@@ -102,15 +88,6 @@ def test_a_failed_resize_frees_the_joiners_devices_and_is_not_tried_at_once() ->
 
 
 # ---------------------------------------------------------------- suspensions
-def test_a_drain_tries_a_failed_checkpoint_again_after_a_while() -> None:
-    """Not at once: a disk that is full would make the loop spin."""
-    bench = Bench()
-    bench.run()
-    suspend = only(bench.say(DrainRequested(at_s=bench.now_s)), SuspendGang)
-    assert bench.suspend_failed(suspend.generation) == []
-    [wake] = [command for command in bench.core.under_way() if isinstance(command, WakeAt)]
-    [again] = bench.say(Woke(at_s=wake.at_s))
-    assert isinstance(again, SuspendGang)
 
 
 def test_a_resize_that_cannot_be_is_tried_less_and_less_often() -> None:
@@ -145,16 +122,6 @@ def test_a_resize_that_cannot_be_is_tried_less_and_less_often() -> None:
 
 
 # ---------------------------------------------------------------- setbacks
-def test_a_stop_is_no_setback() -> None:
-    bench = Bench()
-    first = bench.run()
-    for _ in range(4):
-        bench.gone(first)
-        bench.say(Woke(at_s=bench.now_s + 20.0), after_s=21.0)
-        [first] = [c.generation for c in bench.core.under_way() if isinstance(c, LaunchGang)]
-    bench.say(DrainRequested(at_s=bench.now_s))
-    bench.gone(first, Outcome.STOPPED)
-    assert bench.phase() is Phase.QUEUED
 
 
 def test_a_gang_whose_node_left_has_no_setback_however_often() -> None:
@@ -232,18 +199,6 @@ def test_a_job_in_epochs_of_no_data_fails_and_says_why() -> None:
     bench.say(JobProfiled(at_s=bench.now_s, job_id="a", profile=profile(samples_per_epoch=0)))
     assert bench.phase() is Phase.FAILED
     assert "epoch" in bench.job().message
-
-
-def test_a_report_that_is_told_again_counts_its_pause_once() -> None:
-    bench = Bench()
-    generation = bench.run()
-    report = StepsReported(
-        at_s=bench.now_s, job_id="a", generation=generation, steps=5, num_workers=1, pause_s=0.5
-    )
-    bench.say(report)
-    bench.say(report)
-    [view] = bench.core.views()
-    assert view.resize_pause_s == 0.5
 
 
 # ---------------------------------------------------------------- those who do not leave

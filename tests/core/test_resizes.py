@@ -93,20 +93,6 @@ def test_a_growth_is_charged_for_all_that_it_took(
     assert entry.is_held and entry.reason_code == "given"
 
 
-def test_gains_stand_still_when_the_size_is_given_up_and_shrinks_save_nobody_anything() -> None:
-    bench = Bench(num_devices=4)
-    generation = bench.run(workers=2, job=spec(10**6))
-    training(bench, 2, generation, 20)
-    training(bench, 4, resize_to(bench, 4), 40, num=5, pause_s=0.1)
-    gain_s = last(bench).gain_s
-    training(bench, 2, resize_to(bench, 2), 20, num=5, pause_s=0.1)
-    grown, shrunk = bench.job().resize_history
-    assert grown.gain_s == gain_s and not grown.is_held and shrunk.is_held
-    assert shrunk.verdict is Verdict.MADE_ROOM and shrunk.gain_s is not None and shrunk.gain_s < 0
-    assert bench.job().resize_saved_s == gain_s
-    assert bench.job().resize_pause_s == pytest.approx(0.2)
-
-
 def test_a_loss_is_no_resize_that_anybody_chose() -> None:
     """Its pause holds the time until the others noticed, and says nothing of what the next resize costs."""
     bench = Bench(num_devices=4)
@@ -214,22 +200,6 @@ def test_a_growth_that_its_own_pauses_do_not_pay_is_not_made() -> None:
             assert gain_s is not None and gain_s > pause_s
         else:
             assert "less than 2 times the 60 s that a growth costs" in bench.job().reason
-
-
-def test_who_has_no_history_is_judged_by_that_of_others() -> None:
-    for pause_s, is_made in ((0.1, True), (60.0, False)):
-        bench = Bench(num_devices=4)
-        generation = bench.run(workers=2, job=spec(10**6))
-        for workers in 5 * (4, 2):  # the installation's cost is a running mean
-            generation = resize_to(bench, workers)
-            training(bench, workers, generation, 10.0 * workers, pause_s=pause_s)
-        bench.want(a=0)
-        bench.gone(generation, Outcome.SUCCEEDED)
-        bench.policy.is_floor = False
-        bench.run("b", workers=2, job=spec(300))
-        bench.now_s += 10.0
-        bench.want(b=4)
-        assert bool(bench.say(Woke(at_s=bench.now_s))) == is_made
 
 
 def test_workers_that_never_stay_are_not_worth_much() -> None:

@@ -9,19 +9,16 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from tests.core.bench import Bench, only
 from tests.core.fakes import Fixed, spec
 
-from swell.core.record import JobUsage
 from swell.model.command import AnyCommand, LaunchGang, Reconfigure
 from swell.model.event import GangStarted
 from swell.model.options import Domain
 from swell.model.plan import Allocation
 from swell.model.snapshot import Learning, Snapshot
 from swell.model.target import Configuration
-from swell.model.usage import GangUsage, total_usage
+from swell.model.usage import GangUsage
 
 
 class Sharing(Fixed):
@@ -130,40 +127,10 @@ def test_what_rises_as_a_job_learns_is_told_with_the_other_sign(bench: Bench, po
     assert learning.value[row] == -0.75
 
 
-@given(st.lists(st.lists(st.floats(0.0, 1e6), min_size=1, max_size=4), min_size=1, max_size=4))
-def test_cpu_time_adds_up_over_gangs(gangs: list[list[float]]) -> None:
-    usage = JobUsage()
-    for reports in gangs:
-        usage.begin_gang()
-        for used_s in sorted(reports):
-            usage.note(0.0, None, GangUsage(cpu_s=used_s))
-    assert usage.cpu_s == pytest.approx(sum(max(reports) for reports in gangs))
-
-
 def _wait(bench: Bench) -> list[AnyCommand]:
     """Until its back-off is over."""
     bench.now_s += 1000.0
     return changes(bench.submit("z") + bench.profiled("z"))
-
-
-@st.composite
-def usages(draw: st.DrawFn) -> GangUsage:
-    told = st.none() | st.integers(0, 10**15)
-    return GangUsage(
-        cpu_s=draw(st.floats(0.0, 1e6)),
-        memory_bytes=draw(st.integers(0, 10**12)),
-        read_bytes=draw(told),
-        written_bytes=draw(told),
-    )
-
-
-@given(st.lists(usages(), max_size=5), st.lists(usages(), max_size=5))
-def test_usage_adds_up_whatever_is_not_told(some: list[GangUsage], others: list[GangUsage]) -> None:
-    together, apart = total_usage([*some, *others]), total_usage([total_usage(some), total_usage(others)])
-    assert together.cpu_s == pytest.approx(apart.cpu_s)
-    assert msgspec.structs.replace(together, cpu_s=0.0) == msgspec.structs.replace(apart, cpu_s=0.0)
-    is_told = any(one.written_bytes is not None for one in [*some, *others])
-    assert (together.written_bytes is not None) == is_told
 
 
 def test_what_all_gangs_moved_is_shown(bench: Bench) -> None:

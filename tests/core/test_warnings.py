@@ -21,13 +21,6 @@ def test_topics_stand_side_by_side_and_end_by_themselves() -> None:
     assert job.view().warnings == {"checkpoint": "disk full"}
 
 
-def test_what_stands_already_is_no_news() -> None:
-    job = record()
-    assert not job.status.warn("output", "")
-    assert job.status.warn("output", "full")
-    assert not job.status.warn("output", "full")
-
-
 def test_those_about_a_gangs_processes_end_with_it() -> None:
     job = record()
     job.status.warn("output", "10 bytes dropped")

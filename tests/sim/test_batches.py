@@ -100,13 +100,6 @@ def run(
     return simulate(core, scenario)
 
 
-def test_a_fixed_policy_trains_at_the_jobs_own_batch(profiles: ProfileSet) -> None:
-    curve = profiles.curve("net", 32)
-    (job,) = run(some(profiles), "tiresias").jobs
-    assert job.phase is Phase.SUCCEEDED and curve.num_steps is not None
-    assert job.end_s == pytest.approx(curve.num_steps / curve.rate_at(2))
-
-
 def test_a_job_of_a_log_has_batches_of_its_range_only(profiles: ProfileSet) -> None:
     job = TraceJob(
         id="a", submit_s=0.0, num_devices=2, model="net", global_batch=32, min_batch=24, max_batch=40
@@ -161,12 +154,6 @@ def test_a_pause_is_told_although_the_batch_changes_in_it(profiles: ProfileSet) 
     assert sum(job.num_resizes for job in outcome.jobs) > 0
 
 
-def test_a_run_is_the_same_twice(profiles: ProfileSet) -> None:
-    first = run(some(profiles, 6, seed=3, noise_share=0.2), "pollux", cost="5")
-    second = run(some(profiles, 6, seed=3, noise_share=0.2), "pollux", cost="5")
-    assert first.jobs == second.jobs
-
-
 @pytest.mark.slow
 @given(
     st.lists(st.tuples(st.floats(0.0, 900.0), st.floats(1.0, 200.0)), max_size=3),
@@ -193,19 +180,6 @@ def test_a_head_that_is_folded_before_each_turn_decides_the_same(profiles: Profi
     """Batches, noise scales and what else matters of them survive a restart."""
     plain, folded = (run(some(profiles, 4), "pollux", cost="5", is_folded=fold) for fold in (False, True))
     assert [(job.end_s, job.sizes) for job in folded.jobs] == [(job.end_s, job.sizes) for job in plain.jobs]
-
-
-def test_jobs_that_cannot_change_have_no_open_batch(profiles: ProfileSet) -> None:
-    (job,) = some(profiles, rules=FillRules(deadlines="none", elastic_share=0.0))
-    assert job.batches is None and job.spec.max_batch is None
-
-
-def test_trial_runs_that_are_off_are_off_at_every_batch(profiles: ProfileSet) -> None:
-    (true,), (off,) = some(profiles), some(profiles, profile_error_share=0.3)
-    assert true.profile.batches is not None and off.profile.batches is not None
-    assert off.profile.batches.step_s != true.profile.batches.step_s
-    (job,) = run([off], "pollux").jobs
-    assert job.phase is Phase.SUCCEEDED
 
 
 def test_a_gang_whose_change_fails_trains_on_as_it_was(profiles: ProfileSet) -> None:

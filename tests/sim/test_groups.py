@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.sim.worlds import job, run
 
 from swell.model.job import JobClass, Phase
-from swell.sim.groups import LEAST_DEADLINES, MOST_TENANTS, Fairness, GroupMetrics, Groups
+from swell.sim.groups import LEAST_DEADLINES, Fairness, GroupMetrics, Groups
 from swell.sim.job import SimJob
 from swell.sim.metrics import metrics_of
 from swell.sim.outcome import JobOutcome
@@ -93,17 +93,6 @@ def test_groups_add_up(jobs: list[JobOutcome]) -> None:
     assert len({one.tenant for one in jobs}) > 1 or by_tenant(jobs) == ()
 
 
-def test_sizes_go_by_powers_of_two() -> None:
-    jobs = [outcome("a", requested_devices=size) for size in (1, 2, 3, 4, 5, 8, 9, 64)]
-    assert [group.name for group in by_size(jobs)] == ["1", "2", "3-4", "5-8", "9-16", "33-64"]
-
-
-def test_tenants_with_the_fewest_jobs_are_not_told() -> None:
-    jobs = [outcome(f"t{number:02}") for number in range(MOST_TENANTS + 5)] + [outcome("t07")]
-    names = [group.name for group in by_tenant(jobs)]
-    assert names[0] == "t07" and len(names) == MOST_TENANTS
-
-
 @given(st.lists(st.integers(0, 10), min_size=2, max_size=6))
 def test_jains_index_is_between_one_over_all_and_one(counts: list[int]) -> None:
     found = fairness([one for number, count in enumerate(counts) for one in met(f"t{number}", count)])
@@ -115,19 +104,6 @@ def test_jains_index_is_between_one_over_all_and_one(counts: list[int]) -> None:
     assert found.jain_index is not None
     assert 1 / len(counts) - 1e-9 <= found.jain_index <= 1 + 1e-9
     assert (found.jain_index > 1 - 1e-9) == (len(set(counts)) == 1)
-
-
-def test_one_for_all_and_all_for_one() -> None:
-    fair, unfair = met("a", 6) + met("b", 6), met("a", 10) + met("b", 0)
-    assert fairness(fair).jain_index == pytest.approx(1.0)  # type: ignore[union-attr]
-    found = fairness(unfair)
-    assert found is not None
-    assert (found.jain_index, found.worst_tenant, found.worst_satisfaction) == (0.5, "b", 0.0)
-
-
-def test_who_has_few_deadlines_is_not_compared() -> None:
-    assert fairness(met("a", 3) + met("b", 0, LEAST_DEADLINES - 1)) is None
-    assert fairness([outcome(tenant, None) for tenant in "ab" for _ in range(20)]) is None
 
 
 def _of(tenant: str, made: SimJob) -> SimJob:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,22 +20,6 @@ def test_an_approach_goes_from_its_start_towards_its_limit(
     assert curve.value(0.0) == pytest.approx(start, abs=1e-9)
     left = [abs(curve.value(steps) - limit) for steps in sorted((one, other))]
     assert left[1] <= left[0] + 1e-9 <= abs(start - limit) + 2e-9
-
-
-def test_between_measured_points_is_a_line() -> None:
-    curve = MeasuredCurve(((0.0, 2.0), (100.0, 1.0), (200.0, 0.8)))
-    assert [curve.value(steps) for steps in (0.0, 50.0, 150.0, 1000.0)] == pytest.approx([2.0, 1.5, 0.9, 0.8])
-
-
-def test_noise_is_of_the_step_and_of_the_job() -> None:
-    curve = ExponentialApproach(2.0, 1.0, 100.0)
-    one, same, other = JobLoss(curve, 0.1, (1, 2)), JobLoss(curve, 0.1, (1, 2)), JobLoss(curve, 0.1, (1, 3))
-    told = [one.reported(steps) for steps in range(500)]
-    assert told == [same.reported(steps) for steps in range(500)]
-    assert told != [other.reported(steps) for steps in range(500)]
-    errors = [value - curve.value(float(steps)) for steps, value in enumerate(told)]
-    assert math.sqrt(sum(error * error for error in errors) / len(errors)) == pytest.approx(0.1, rel=0.15)
-    assert JobLoss(curve).reported(7) == curve.value(7.0)
 
 
 def test_a_text_is_the_curve_that_it_says() -> None:

@@ -17,7 +17,6 @@ from tests.sim.worlds import job
 
 from swell.core.platform_core import PlatformCore
 from swell.model.job import Phase
-from swell.model.share_mode import ShareMode
 from swell.sim.gangs import GangTimings
 from swell.sim.job import SimJob
 from swell.sim.loss_curves import ExponentialApproach, JobLoss
@@ -26,31 +25,11 @@ from swell.sim.segments import SegmentLog
 from swell.sim.simulate import cluster
 
 CURVE = ExponentialApproach(2.0, 0.5, 25.0)
-QUOTA = ShareMode.QUOTA
 
 
 def test_ten_equal_jobs_on_two_cores_go_at_a_fifth_of_their_speed() -> None:
     outcome = share_cores([lone(f"job{number}") for number in range(10)])
     assert set(ends_s(outcome).values()) == {500.0}
-
-
-def test_what_is_left_by_those_that_end_goes_to_the_others() -> None:
-    """Three on one core: a third each until the short one ends, then half, then all."""
-    jobs = [lone("short", 10), lone("middle", 20), lone("long", 30)]
-    ends = ends_s(share_cores(jobs, cores=1.0))
-    assert ends == pytest.approx({"short": 30.0, "middle": 50.0, "long": 60.0})
-
-
-def test_who_comes_later_slows_the_others_from_then_on() -> None:
-    ends = ends_s(share_cores([lone("a", 100), lone("b", 100, submit_s=50.0)], cores=1.0))
-    assert ends == pytest.approx({"a": 150.0, "b": 200.0})
-
-
-def test_nobody_gets_more_cores_than_it_uses() -> None:
-    """Of two cores the small job uses half a one, and the others get three quarters each."""
-    jobs = [lone("small", 10, cores_per_worker=0.5), lone("a", 30), lone("b", 30)]
-    ends = ends_s(share_cores(jobs))
-    assert ends == pytest.approx({"small": 10.0, "a": 32.5, "b": 32.5})
 
 
 def test_shares_are_weights() -> None:
@@ -60,23 +39,11 @@ def test_shares_are_weights() -> None:
     assert ends == pytest.approx({"a": 120.0, "b": 180.0})
 
 
-def test_a_gang_without_a_share_weighs_as_much_as_a_whole_one() -> None:
-    ends = ends_s(share_cores([lone("a", 80), lone("b", 20)], {"b": [(0.0, 0.25)]}, cores=1.0))
-    assert ends == pytest.approx({"a": 100.0, "b": 100.0})
-
-
 def test_a_share_that_changes_counts_from_that_moment_on() -> None:
     """b: 40 s at 1/2, then at 1/5 until a has done its 100 steps after 100 s more, then alone."""
     schedule: Schedule = {"b": [(40.0, 0.25)]}
     ends = ends_s(share_cores([lone("a", 100), lone("b", 100)], schedule, cores=1.0))
     assert ends == pytest.approx({"a": 140.0, "b": 140.0 + 100 - 20 - 20})
-
-
-def test_as_quotas_shares_bind_though_others_are_idle() -> None:
-    schedule: Schedule = {"a": [(0.0, 0.25)]}
-    ends = ends_s(share_cores([lone("a", 100)], schedule, cores=1.0, cpu_shares=QUOTA))
-    assert ends == pytest.approx({"a": 400.0})
-    assert ends_s(share_cores([lone("a", 100)], schedule, cores=1.0)) == pytest.approx({"a": 100.0})
 
 
 def test_a_gang_over_two_nodes_goes_as_its_slower_part_does() -> None:

@@ -200,11 +200,6 @@ def test_a_gang_changes_between_two_steps_where_that_is_its_habit() -> None:
     assert [at_s for at_s, _ in any_moment.sizes[:2]] == [0.0, pytest.approx(20.3)]
 
 
-def test_a_job_ends_with_its_processes() -> None:
-    (found,) = run([job("alone", steps=100)], timings=GangTimings(exit_s=3.0)).jobs
-    assert found.end_s == pytest.approx(100 / RATES[4] + 3.0)
-
-
 def test_a_job_that_leaves_takes_its_last_step_with_it() -> None:
     """It goes on with whole steps, and loses none."""
     rates = {8: 2.0}
@@ -215,12 +210,6 @@ def test_a_job_that_leaves_takes_its_last_step_with_it() -> None:
     long, short = outcome.jobs
     assert short.start_s == pytest.approx(21.5, abs=1e-3) and short.end_s == pytest.approx(26.5, abs=1e-3)
     assert long.end_s == pytest.approx(26.5 + (100 - 41) / 2.0, abs=1e-3)
-
-
-def test_a_job_that_never_ran_used_nothing() -> None:
-    never, ran = run([job("never", rates={3: 3.0}), job("ran", steps=100)]).jobs
-    assert (never.phase, never.device_s, never.sizes) == (Phase.QUEUED, 0.0, ())
-    assert ran.phase is Phase.SUCCEEDED
 
 
 def test_a_delayed_growth_trains_on_at_its_old_size() -> None:

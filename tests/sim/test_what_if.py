@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
 import msgspec
@@ -18,7 +17,6 @@ from swell.core.platform_core import PlatformCore
 from swell.core.saved_kinds import read_one_kind
 from swell.live.board import TurnNews, ViewBoard
 from swell.model.deadline_state import is_measured
-from swell.model.event import DrainRequested
 from swell.model.job import JobClass, Phase
 from swell.model.node import Node
 from swell.model.view import JobView
@@ -169,44 +167,3 @@ def test_asking_leaves_no_trace() -> None:
     first = go_on(head(), standing, PlatformChange(policy="fifo", nodes=(node("more"),)))
     assert standing.saved == read_one_kind(before)
     assert go_on(head(), standing, PlatformChange(policy="fifo", nodes=(node("more"),))) == first
-
-
-def test_more_devices_end_jobs_sooner() -> None:
-    half = Half([job(f"job{number}", steps=400) for number in range(4)], 30.25)
-    now, then = half.if_(), half.if_(nodes=(node("more"),))
-    assert all((then[name].finish_s or math.inf) < (now[name].finish_s or 0.0) for name in now)
-
-
-def test_another_policy_serves_another_first() -> None:
-    rates = {8: 3.0}
-    jobs = [job("long", steps=900, rates=rates), job("short", 1.0, steps=30, rates=rates)]
-    half = Half(jobs, 30.25, "fifo")
-    assert ends(half.if_()) == ["long", "short"]
-    assert ends(half.if_(policy="srtf")) == ["short", "long"]
-
-
-def test_a_job_that_is_only_thought_of_is_judged() -> None:
-    half = Half([job("a", steps=3000, deadline_s=1300.0)], 30.25)
-    in_vain = job("in-vain", 30.25, steps=300, deadline_s=60.0)
-    patient = job("patient", 30.25, steps=300, deadline_s=2000.0)
-    refused = half.if_(jobs=(in_vain,))["in-vain"]
-    assert refused.phase is Phase.REJECTED and refused.finish_s is None and refused.kept is None
-    assert refused.counter_offer_s is not None and refused.counter_offer_s > 60.0
-    told = half.if_(jobs=(patient,))
-    assert told["patient"].is_promised and told["patient"].kept and told["a"].kept
-
-
-def test_a_platform_that_is_down_is_taken_to_come_up() -> None:
-    half = Half([job("a", steps=400)], 30.25)
-    core = head()
-    core.load(half.state)
-    core.handle([DrainRequested(at_s=30.25)])
-    saved = read_one_kind(core.save())
-    assert saved.is_draining
-    told = go_on(head(), PlatformState(now_s=1000.0, saved=saved, jobs=half.jobs), PlatformChange())
-    assert told["a"].phase is Phase.SUCCEEDED
-    assert told["a"].finish_s is not None and 1000.0 < told["a"].finish_s < 1200.0
-
-
-def ends(told: dict[str, JobForecast]) -> list[str]:
-    return sorted(told, key=lambda name: told[name].finish_s or math.inf)

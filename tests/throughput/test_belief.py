@@ -67,11 +67,6 @@ def test_between_and_beyond_measured_points_the_laws_are_linear() -> None:
     assert step_s == pytest.approx([1.0, 0.6 + 0.1, 0.4 + 0.15, 0.3 + 0.2, 0.25 + 0.25])
 
 
-def test_a_negative_intercept_is_cut_to_proportional_time() -> None:
-    belief = belief_of({64: 1.0, 32: 0.4}, {})
-    assert 1 / belief.rates_per_s("j", np.array([4])) == pytest.approx([0.2])
-
-
 def test_sizes_out_of_bounds_have_no_rate() -> None:
     belief = belief_of({64: 1.0}, {}, spec(min_workers=2, max_workers=8))
     assert (belief.rates_per_s("j", SIZES) > 0).tolist() == [False, True, True, True, False]
@@ -152,15 +147,6 @@ def test_what_a_job_does_between_its_steps_counts_with_its_share_of_the_time(
     assert 1 / belief.rates_per_s("j", SIZES[:1])[0] == pytest.approx(true_s, rel=0.05 + cycle_s / 10)
 
 
-@given(spike=st.floats(2, 50))
-def test_a_lone_slow_report_is_soon_forgotten(spike: float) -> None:
-    belief = belief_of({64: 1.0}, {})
-    belief.learn_rate("j", 1, spike, 1)
-    for _ in range(200):
-        belief.learn_rate("j", 1, 1.0, 1)
-    assert belief.rates_per_s("j", SIZES[:1]) == pytest.approx([1.0], rel=1e-3)
-
-
 @given(
     slower=st.floats(0.2, 5.0), stretches_s=st.lists(st.floats(1.0, 2.0 * RETRY_S), min_size=1, max_size=20)
 )
@@ -224,27 +210,6 @@ def test_margins_are_learnt_from_how_wrong_estimates_of_other_jobs_were(errors: 
         assert margins_of(belief)[0] < first
 
 
-def test_a_job_that_becomes_slower_raises_the_margin_of_sizes_that_were_measured() -> None:
-    belief = belief_of({64: 1.0}, {})
-    steady(belief, "j", 1, 1.0)
-    before = margins_of(belief)[0]
-    steady(belief, "j", 1, 1.3)
-    assert margins_of(belief)[0] > 2 * before > 0.0
-
-
-def test_other_sizes_are_corrected_by_as_much_as_that_has_proved_right() -> None:
-    """Sizes of these jobs are wrong by nothing that one has in common with another."""
-    generator, belief = np.random.default_rng(0), FittedBelief()
-    for number in range(100):
-        belief.learn_profile(str(number), spec(), profile({64: 1.0, 32: 0.5}, {}))
-        for size, step_s in ((1, 1.0), (2, 0.5)):
-            steady(belief, str(number), size, step_s * float(np.exp(0.3 * generator.standard_normal())))
-    belief.learn_profile("j", spec(), profile({64: 1.0, 32: 0.5}, {}))
-    before = belief.rates_per_s("j", SIZES)
-    steady(belief, "j", 1, 2.0)
-    assert belief.rates_per_s("j", SIZES[1:]) == pytest.approx(before[1:], rel=0.25)
-
-
 @given(
     st.lists(
         st.tuples(st.sampled_from("ab?"), st.sampled_from([1, 2, 4]), st.floats(0.01, 9), st.integers(1, 9)),
@@ -267,17 +232,6 @@ def test_state_survives_json_and_goes_on_the_same(reports: list[tuple[str, int, 
     assert second.margins.tolist() == first.margins.tolist()
     for job_id in "ab?":
         assert second.rates_per_s(job_id, SIZES).tolist() == first.rates_per_s(job_id, SIZES).tolist()
-
-
-def test_forget_drops_the_curve_and_keeps_the_margins() -> None:
-    belief = belief_of({64: 1.0}, {})
-    for size in (1, 2, 4, 8, 16):
-        steady(belief, "j", size, 2.0)
-    margins = belief.margins.tolist()
-    belief.forget("j")
-    belief.forget("j")
-    assert belief.margins.tolist() == margins and max(margins) > FittedBelief().margins.max()
-    assert belief.rates_per_s("j", SIZES) == pytest.approx(SIZES**0.8)
 
 
 @pytest.mark.slow

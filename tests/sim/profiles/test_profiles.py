@@ -64,13 +64,6 @@ def test_the_head_believes_the_table_at_every_size(global_batch: int, rates: dic
     assert [curve.rate_at(size) for size in curve.sizes.tolist()] == curve.rate_per_s.tolist()
 
 
-def test_powers_of_two_need_no_all_reduce_to_be_told_apart() -> None:
-    curve = curve_of("m", 96, {1: 1.0, 2: 1.8, 4: 3.0, 8: 2.5, 16: 1.0, 32: 0.9, 64: 0.8})
-    profile = curve.profile("gpu")
-    assert profile.allreduce_s == {}
-    assert profile.compute_s == {96: 1.0, 48: 1 / 1.8, 24: 1 / 3, 12: 0.4, 6: 1.0, 3: 1 / 0.9, 2: 1.25}
-
-
 def test_a_table_is_read(table: Table) -> None:
     small, large = read_table(table(HEADER + "64,2,3,5,4\n128,1,1.5,2.5,4.5\n"))
     assert (small.model, small.global_batch, small.min_workers, small.max_workers) == ("net", 64, 1, 8)
@@ -103,11 +96,6 @@ def test_what_is_filled_lies_between_its_neighbours(measured: dict[int, float]) 
         assert low * (1 - 1e-9) <= rate <= high * (1 + 1e-9)
 
 
-def test_a_size_beyond_the_global_batch_is_none(table: Table) -> None:
-    (curve,) = read_table(table(HEADER + "4,1,2,3,9\n"))
-    assert curve.max_workers == 4
-
-
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
@@ -133,13 +121,6 @@ def test_a_bad_table_is_named_with_place_and_rule(text: str, complaint: str, tab
         read_tables(table(text).parent)
     assert complaint in str(raised.value)
     assert "net.csv" in str(raised.value)
-
-
-def test_a_table_that_is_no_text_is_said_in_words(table: Table) -> None:
-    path = table(HEADER)
-    path.write_bytes(b"\x00\x8a" * 100)
-    with pytest.raises(ProfileError, match=r"net.csv is no throughput table, nor text at all \(byte 1\)"):
-        read_tables(path.parent)
 
 
 def test_what_is_no_set_is_said(tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from swell.sim.traces.entry import TraceError
-from swell.sim.traces.formats.plain import COLUMNS, meant_column
 from swell.sim.traces.read import read
 
 Write = Callable[..., Path]
@@ -25,15 +24,6 @@ FOREIGN = (
 def test_a_file_without_one_job_is_refused_with_the_reason(text: str, write: Write) -> None:
     with pytest.raises(TraceError, match=r"looks like .* \(line 2: .*none of its lines is a job.*--format"):
         read(write(text))
-
-
-def test_lines_that_are_no_jobs_are_skipped_where_another_is_one(write: Write) -> None:
-    trace = read(write(FOREIGN[0] + "2,60,5,9,4\n"))
-    assert (trace.format, len(trace.jobs), len(trace.skipped)) == ("philly-attempts", 1, 2)
-
-
-def test_a_table_without_lines_is_read(write: Write) -> None:
-    assert read(write("submit_s,id\n")).jobs == ()
 
 
 @pytest.mark.parametrize(
@@ -60,9 +50,3 @@ def test_other_columns_are_ignored_with_a_note(write: Write) -> None:
     trace = read(write("submit_s,id,num_gpus,cpus,num_cpus\n0,a,1,8,8\n"))
     assert trace.notes == ("ignored, for no field of a job is in it: column cpus, num_cpus",)
     assert read(write("submit_s,id\n0,a\n")).notes == ()
-
-
-def test_no_column_is_a_slip_for_another_fields() -> None:
-    for field, column in COLUMNS.items():
-        others = [name for other, known in COLUMNS.items() if other != field for name in known.names]
-        assert [meant_column(name, others) for name in column.names] == [None] * len(column.names)

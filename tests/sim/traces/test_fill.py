@@ -120,11 +120,6 @@ def test_iterations_are_duration_times_throughput_at_the_size_asked_for() -> Non
     )
 
 
-def test_a_duration_is_steps_over_throughput() -> None:
-    found = only(fill(trace(job(model="small", global_batch=32, num_steps=900.0, duration_s=None)), PROFILES))
-    assert found.duration_s == pytest.approx(500.0)
-
-
 def test_deadlines_are_uniform_between_half_and_one_and_a_half_durations() -> None:
     """ElasticFlow, section 6.1."""
     many = trace(*(job(str(at)) for at in range(4000)))
@@ -193,27 +188,6 @@ def test_an_unknown_model_is_refused_drawn_or_dropped() -> None:
         fill(trace(job(model="small", global_batch=99)), PROFILES)
 
 
-def test_one_rule_does_not_shift_what_another_draws() -> None:
-    many = trace(*(job(str(at)) for at in range(50)))
-    plain, softened = (fill(many, PROFILES, FillRules(seed=3, soft_share=share)) for share in (0.0, 0.5))
-    assert [(j.model, j.deadline_s) for j in plain.jobs] == [(j.model, j.deadline_s) for j in softened.jobs]
-    assert {j.job_class for j in softened.jobs} == {JobClass.STRICT, JobClass.SOFT}
-    other = fill(many, PROFILES, FillRules(seed=4))
-    assert [j.deadline_s for j in other.jobs] != [j.deadline_s for j in plain.jobs]
-
-
-def test_a_priority_goes_with_its_job() -> None:
-    (first, second) = fill(trace(job("a", priority=7), job("b")), PROFILES).jobs
-    assert (first.priority, first.as_trace_job().priority) == (7, 7)
-    assert (second.priority, second.as_trace_job().priority) == (0, None)
-
-
-def test_a_weight_goes_with_its_job() -> None:
-    (first, second) = fill(trace(job("a", weight=2.5), job("b")), PROFILES).jobs
-    assert (first.weight, first.as_trace_job().weight) == (2.5, 2.5)
-    assert (second.weight, second.as_trace_job().weight) == (1.0, None)
-
-
 def test_a_job_whose_state_needs_several_devices_asks_for_so_many_at_least() -> None:
     made = fill(
         trace(
@@ -229,13 +203,6 @@ def test_a_job_whose_state_needs_several_devices_asks_for_so_many_at_least() -> 
     assert (first.min_devices, second.as_trace_job().min_devices) == (4, 2)
     assert (drawn.model, drawn.requested_devices) == ("large", 16), "the only one that was measured there"
     assert made.dropped.counts == {"its state needs more devices than its model was measured on": 1}
-
-
-def test_losses_of_the_log_and_cores_are_kept() -> None:
-    made = fill(trace(job("a"), job("told", loss_curve="exp:2:1:9", cores_per_worker=2.0)), PROFILES)
-    assert made.tells_losses and [one.loss_curve for one in made.jobs] == [None, "exp:2:1:9"]
-    assert made.jobs[-1].as_trace_job().cores_per_worker == 2.0
-    assert not fill(trace(job("a")), PROFILES).tells_losses
 
 
 def test_classes_go_by_their_shares_and_leave_what_a_trace_says() -> None:

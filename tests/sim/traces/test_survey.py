@@ -6,11 +6,8 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
 from swell.model.coding import encode
-from swell.sim.traces.entry import TraceError
-from swell.sim.traces.survey import quantiles, survey
+from swell.sim.traces.survey import survey
 
 Write = Callable[..., Path]
 
@@ -49,20 +46,3 @@ def test_a_survey_adds_up(write: Write) -> None:
 def test_a_survey_is_json_and_knows_an_empty_trace(write: Write) -> None:
     found = json.loads(encode(survey(write("submit_s,id\n"))))
     assert (found["jobs"], found["span_s"], found["duration_s"]) == (0, None, {})
-
-
-def test_a_strict_survey_refuses(write: Write) -> None:
-    with pytest.raises(TraceError, match="line 6: submit_s is not a number: 'oops'"):
-        survey(write(TEXT), is_strict=True)
-
-
-def test_quantiles_are_values_that_occur() -> None:
-    assert quantiles(map(float, range(101))) == {
-        "p10": 10.0,
-        "p50": 50.0,
-        "p90": 90.0,
-        "p99": 99.0,
-        "max": 100.0,
-    }
-    assert quantiles([3.0]) == dict.fromkeys(("p10", "p50", "p90", "p99", "max"), 3.0)
-    assert quantiles([]) == {}
