@@ -114,14 +114,6 @@ def test_a_submitted_job_is_an_id_wherever_one_is_wanted(
     assert [one.job_id for one in client.prune(job_ids=[first])] == [first]
 
 
-def test_relative_paths_start_where_the_user_is(
-    client: Client, control: FakeControl, script: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(script.parent)
-    spec = control.specs[client.submit(script="train.py", global_batch=8, steps=1)]
-    assert (spec.entry, spec.workdir, spec.name) == (str(script), str(script.parent), "train")
-
-
 def test_metrics_come_in_columns_by_name_and_time(client: Client, control: FakeControl, script: Path) -> None:
     job_id = client.submit(script=script, global_batch=64, steps=10)
     tallies = [tally_of([(1, 2.0), (2, math.nan)], num_workers=2), tally_of([(3, math.inf)], num_workers=2)]

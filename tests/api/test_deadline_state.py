@@ -63,8 +63,3 @@ def test_how_a_deadline_stands(
     view = job_view(deadline_s=DEADLINE_S, reason_code=code, is_promised=code != "profiling")
     expected_s = None if late_s is None else DEADLINE_S + late_s
     assert deadline_state(view, DEADLINE_S - before_s, expected_s) is state
-
-
-def test_without_a_deadline_there_is_no_risk() -> None:
-    view = job_view(deadline_s=None, reason_code="at_risk")
-    assert deadline_state(view, DEADLINE_S, DEADLINE_S) is DeadlineState.ON_TRACK

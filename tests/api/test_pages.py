@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-import typer
 from tests.api.fake_control import FakeControl
 from tests.store.views import job_view
 
 import swell
 from swell.api import client as client_module
 from swell.api.client import Client
-from swell.cli.selection import BY_IMPORTANCE, parse_phases, parse_since, select
+from swell.cli.selection import BY_IMPORTANCE, select
 from swell.model.job import Phase
 from swell.model.view import JobView
 from swell.store.folder import StateFolder
@@ -43,10 +42,6 @@ def test_pages_together_are_the_whole_list(
     assert client.jobs([Phase.QUEUED]) == queued
 
 
-def test_jobs_are_counted_by_phase(client: Client, control: FakeControl) -> None:
-    assert client.count_jobs() == control.count_jobs()
-
-
 @pytest.mark.parametrize("limit", [1, 4, 8, 11, 23])
 def test_a_limit_is_spent_on_what_runs_first(client: Client, control: FakeControl, limit: int) -> None:
     chosen, left_out = select(client, frozenset(Phase), None, limit)
@@ -57,16 +52,6 @@ def test_a_limit_is_spent_on_what_runs_first(client: Client, control: FakeContro
         assert shown == there[len(there) - len(shown) :], "the newest of a group"
         assert len(shown) == len(there) or not any(groups[at + 1 :])
     assert len(chosen) + sum(left_out.values()) == len(control.jobs())
-
-
-def test_words_for_phases_and_times() -> None:
-    assert parse_phases("open") | parse_phases("ended") == frozenset(Phase)
-    assert parse_phases("running, failed") == {Phase.RUNNING, Phase.FAILED}
-    assert parse_since("2h")(10_000.0) == 2800.0
-    with pytest.raises(typer.BadParameter, match=r"--phase: 'asleep' is not known; choose from open, ended"):
-        parse_phases("asleep")
-    with pytest.raises(typer.BadParameter, match=r"--since: 'soon' is not a time; write 2h"):
-        parse_since("soon")
 
 
 def test_a_view_is_where_it_was_submitted(client: Client) -> None:

@@ -5,26 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from tests.api.stage import on_stage
 from tests.live.test_platform import until
 
-from swell.api.quotas import InvalidQuota, parse_quotas, parse_share, refuse_unkept, set_quotas
+from swell.api.quotas import InvalidQuota, parse_quotas, refuse_unkept, set_quotas
 from swell.api.user_list import TenantLimits, UserList
 from swell.live import head_thread
 from swell.live.watches import UnknownQuotas
 from swell.model.errors import InvalidInput
 from swell.model.quota import Quota, TenantDevices
-from swell.model.quota_words import told_share
 from swell.policies.registry import POLICIES, keeps_quotas, why_no_quotas
-
-
-@given(st.integers(1, 100_000_000))
-def test_a_share_is_told_as_it_was_written(millionths: int) -> None:
-    text = f"{millionths / 1_000_000:f}".rstrip("0").rstrip(".") + "%"
-    share = parse_share(text)
-    assert 0.0 < share <= 1.0 and parse_share(told_share(share)) == pytest.approx(share, abs=1e-9)
 
 
 def test_quotas_are_parsed_together() -> None:

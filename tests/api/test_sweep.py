@@ -20,11 +20,6 @@ def jobs(**fields: Any) -> list[dict[str, Any]]:
     return expanded({**PLAIN, **fields})
 
 
-def test_a_job_without_a_sweep_stands_for_itself() -> None:
-    assert expanded(PLAIN) == [PLAIN]
-    assert expanded("no job") == ["no job"], "which is refused later, as what it is"
-
-
 def test_a_grid_is_a_job_for_each_combination_in_order() -> None:
     found = jobs(
         args=["--lr", "{lr}", "--out", "run-{lr}-{width}", "{other}"],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 from collections.abc import Callable
@@ -51,14 +50,6 @@ def test_info_says_what_is_there_and_what_was_skipped(swell: Run) -> None:
     assert told["deadlines"] == "none"
     assert "malformed: duration is negative  line 4: -5" in done.stdout
     assert "asks for no device               line 5" in done.stdout
-
-
-def test_info_in_json(swell: Run) -> None:
-    found = json.loads(swell("info", "log.csv", "--json").stdout)
-    assert (found["jobs"], found["format"], found["devices"]) == (2, "plain", {"1": 1, "8": 1})
-    assert found["skipped"][0]["examples"] == [
-        {"line": 4, "why": "duration is negative: -5", "is_malformed": True}
-    ]
 
 
 def test_a_trace_is_filled_and_written(swell: Run) -> None:

@@ -12,7 +12,6 @@ from tests.core.fakes import core_of, node, profile, spec, strict
 from swell.core.core import Core
 from swell.model.command import AnyCommand
 from swell.model.event import (
-    ClockStepped,
     DeadlineChangeAsked,
     JobProfiled,
     JobSubmitted,
@@ -137,10 +136,3 @@ def test_a_newcomer_whose_other_deadline_is_refused_is_judged_by_its_first_one()
     core.handle([JobProfiled(at_s=3.0, job_id="a", profile=profile())])
     core.ended_views()
     assert job(core).is_promised and job(core).deadline_s == 60.0 and job(core).refusal
-
-
-def test_a_deadline_is_a_time_of_day() -> None:
-    core = begun(spec(300))
-    core.handle([ClockStepped(at_s=1.5, calendar_offset_s=1000.0)])
-    ask(core, 1100.0)
-    assert job(core).is_promised and job(core).deadline_s == 100.0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
 import numpy as np
@@ -88,14 +87,3 @@ def test_devices_go_where_samples_teach_more(policy: Policy, weighs: bool) -> No
         assert found["a"] > found["b"] and swapped["b"] > swapped["a"]
     else:
         assert found == swapped == given_to(policy.decide(view), view)
-
-
-def test_an_expected_end_is_that_of_the_samples() -> None:
-    """Pollux chooses by goodput; when a job is done it tells by how fast its samples go."""
-    opened = {size: (64 * size, rate) for size, rate in LINEAR.items()}
-    view = snapshot([Job(id="a", rates=LINEAR, steps=1000.0, open=opened, held=4)], 4, opens_batches=True)
-    halved = with_efficiency(view, dict.fromkeys(LINEAR, 0.5))
-    plain, told = Pollux().decide(view), Pollux().decide(halved)
-    assert told.workers.tolist() == plain.workers.tolist()
-    assert told.account.forecast.finish_s.tolist() == plain.account.forecast.finish_s.tolist()
-    assert math.isfinite(told.account.forecast.finish_s[0])

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.core.fakes import core_of, node, profile, spec
 from tests.policies.snapshots import NOW_S, Job, best_effort
 from tests.policies.snapshots import snapshot as snapshot_of
 
@@ -14,7 +13,6 @@ from swell.core import forecast
 from swell.core.explanations import PlanOutlook
 from swell.core.planner import Planner
 from swell.model.cluster import Cluster
-from swell.model.event import JobProfiled, JobSubmitted, NodeJoined
 from swell.model.node import Node
 from swell.model.plan import Allocation
 from swell.model.snapshot import Snapshot
@@ -61,15 +59,3 @@ def test_a_crowd_and_a_policy_that_fails_later_are_told_what_the_policy_expects(
     for told in (outlook(Fails()), outlook(EqualShare(), crowd)):
         expected_s = told.plan.account.forecast.finish_s.tolist()
         assert [told.finish_s(row, None) for row in range(len(expected_s))] == pytest.approx(expected_s)
-
-
-def test_what_a_story_takes_from_the_view_expects_no_start_also_after_a_fold() -> None:
-    core = core_of(EqualShare())
-    core.handle([NodeJoined(at_s=0.0, node=node(num_devices=1))])
-    for job_id in ("a", "b"):
-        core.handle([JobSubmitted(at_s=0.0, job_id=job_id, spec=spec())])
-        core.handle([JobProfiled(at_s=1.0, job_id=job_id, profile=profile())])
-    core.save()
-    [_, view], state = core.views(), core._state
-    said, expects, when = view.reason.partition("; expected to start in ")
-    assert expects and when and state.reason_of(state.records["b"]) == said

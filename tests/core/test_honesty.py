@@ -4,24 +4,11 @@ from __future__ import annotations
 
 import pytest
 from tests.core.bench import Bench
-from tests.core.fakes import Fixed, spec, strict
+from tests.core.fakes import spec, strict
 
 from swell.model.command import ProfileJob
 from swell.model.event import GangEnded, Outcome, Woke
 from swell.model.job import Elasticity, Phase
-
-
-class Unpromising(Fixed):
-    name = "unpromising"
-    makes_promises = False
-
-
-def test_a_policy_that_makes_no_promises_makes_none() -> None:
-    bench = Bench(policy=Unpromising())
-    bench.submit("a", strict(deadline_s=bench.now_s + 1.0))
-    bench.profiled("a")
-    [view] = bench.core.views()
-    assert not view.is_promised and view.phase is not Phase.REJECTED
 
 
 def test_a_trial_runs_at_no_size_that_the_job_may_not_have() -> None:
@@ -64,13 +51,3 @@ def test_a_job_that_is_long_overdue_by_its_estimate_makes_way_all_the_same() -> 
     bench.want(a=0, b=2)
     commands = bench.profiled("b")
     assert [type(command).__name__ for command in commands] == ["SuspendGang"]
-
-
-def test_a_job_that_waits_for_others_to_leave_does_not_say_that_it_has_workers() -> None:
-    bench = Bench(num_devices=2)
-    bench.run(workers=2)
-    bench.submit("b")
-    bench.want(a=0, b=2)
-    bench.profiled("b")
-    view = next(view for view in bench.core.views() if view.id == "b")
-    assert view.phase is Phase.QUEUED and view.reason_code == "waiting"

@@ -51,16 +51,6 @@ def test_a_policy_sees_what_each_job_s_tenant_may_hold_of_the_devices_that_are_t
     assert (shown.quota_devices is None) == quotas.keys().isdisjoint(tenants)
 
 
-def test_a_share_is_of_the_devices_that_are_left() -> None:
-    policy = Watching()
-    core = core_of(policy)
-    core.handle([NodeJoined(at_s=0.0, node=node("n0", 4)), NodeJoined(at_s=0.0, node=node("n1", 4))])
-    core.handle([submitted("j", "a"), said({"a": Quota(share=0.5)})])
-    assert seen(policy.shown[0]) == {"j": 4}
-    core.handle([NodeJoined(at_s=3.0, node=node("n2", 2))])
-    assert seen(policy.shown[0]) == {"j": 5}
-
-
 def test_every_kind_knows_them_also_one_that_comes_later() -> None:
     policy = Watching()
     core = PlatformCore(lambda: core_of(policy))

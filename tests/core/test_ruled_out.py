@@ -120,11 +120,3 @@ def test_a_trial_run_that_no_host_can_do_is_no_failure_and_is_asked_for_again() 
         bench.say(NodeWarned(at_s=bench.now_s, name="n0"))
         trial = only(bench.say(NodeCleared(at_s=bench.now_s, name="n0")), ProfileJob)
     assert bench.phase() is Phase.QUEUED
-
-
-def test_a_trial_run_is_not_asked_of_hosts_that_lack_what_it_needs() -> None:
-    bench = bench_of(2)
-    bench.submit("a")
-    bench.say(ruled_out(bench, ("n0.0",)))
-    trial = next(command for command in bench.core.under_way() if isinstance(command, ProfileJob))
-    assert trial.avoid == node("n0", 4).devices

@@ -4,16 +4,10 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.core.fakes import Watching, core_of, node, spec
 
-from swell.core.core import Core
 from swell.core.tenants import MEMORY_S, Tenants
 from swell.model.coding import decoder, encode
-from swell.model.event import JobSubmitted, NodeJoined
-from swell.model.job import Elasticity
 from swell.policies.elasticflow.demand import NO_TENANT, still_its
-
-JOBS = {"a1": "a", "b": "b", "no tenant's": "", "a2": "a"}
 
 #: (a tenant of whom a job comes or, the second time, goes; seconds before that)
 visits = st.lists(st.tuples(st.sampled_from("abcde"), st.floats(0.0, MEMORY_S)), max_size=60)
@@ -67,26 +61,3 @@ def test_what_is_remembered_of_a_tenant_by_its_number_is_of_no_later_one(
                 assert tenants.codes[whose] == code
             else:
                 assert whose not in tenants.codes or tenants.since_s[whose] > came_s
-
-
-def test_a_policy_sees_whose_a_job_is_and_how_many_there_are() -> None:
-    policy = Watching()
-    core = _core(policy)
-    core.handle([NodeJoined(at_s=2.0, node=node())])
-    (shown,) = policy.shown
-    whose = dict(zip(shown.job_ids, shown.tenant.tolist(), strict=True))
-    assert whose["a1"] == whose["a2"] and len({whose["a1"], whose["b"], whose["no tenant's"]}) == 3
-    assert shown.num_tenants == 3
-
-
-def _core(policy: Watching | None = None) -> Core:
-    """Four jobs of three tenants, and no device yet."""
-    core = core_of(policy)
-    core.handle([_submitted(name, of, 1.0) for name, of in JOBS.items()])
-    return core
-
-
-def _submitted(name: str, tenant: str, at_s: float) -> JobSubmitted:
-    """A restart job: what a policy is to see of it is known without a trial run."""
-    job = spec(None, elasticity=Elasticity.RESTART, estimate_s=500.0, tenant=tenant)
-    return JobSubmitted(at_s=at_s, job_id=name, spec=job)

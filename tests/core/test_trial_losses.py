@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.core.bench import Bench, only
 from tests.core.driven_world import DrivenWorld
 from tests.core.fakes import core_of, node, spec
 from tests.core.head import Head
 from tests.examples import fewer_if_quick
 
 from swell.core.backoff import MAX_SETBACKS
-from swell.model.command import ProfileJob, Reconfigure
-from swell.model.event import (
-    Woke,
-)
+from swell.model.command import ProfileJob
 from swell.model.job import Phase
 from swell.sim.faults import MESSAGE, FaultRates
 
@@ -56,15 +52,3 @@ def test_a_trial_that_is_lost_again_and_again_fails_the_job_and_says_so() -> Non
     times_s = [at_s for at_s, command in world.performed if isinstance(command, ProfileJob)]
     assert len(times_s) == MAX_SETBACKS
     assert 120.0 < times_s[-1] - times_s[0] < 300.0, "it waits longer each time"
-
-
-def test_a_change_that_failed_is_forgotten_when_it_is_not_wanted_any_more() -> None:
-    bench = Bench()
-    first = bench.run(workers=2)
-    bench.want(a=4)
-    bench.resize_failed(only(bench.reported(first, 3), Reconfigure).generation)
-    assert bench.job().message == "no", "it is to be tried again"
-    bench.want(a=2)
-    bench.say(Woke(at_s=bench.now_s))
-    bench.reported(first, 20)
-    assert bench.job().message == ""

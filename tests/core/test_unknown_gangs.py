@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.core.bench import Bench
 from tests.core.fakes import spec
 
-from swell.model.command import LaunchGang, Reconfigure, StopGang
+from swell.model.command import LaunchGang, StopGang
 from swell.model.event import GangFound, Outcome
 from swell.model.job import Phase
 
@@ -26,16 +26,6 @@ def test_a_gang_of_a_job_that_is_not_in_the_journal_is_ended_and_its_devices_are
     [launch] = bench.gone(4, Outcome.STOPPED, "lost")
     assert isinstance(launch, LaunchGang) and launch.job_id == "a"
     assert bench.core.unknown_owner == {}
-
-
-def test_a_running_gang_does_not_grow_onto_it_nor_step_aside_for_it() -> None:
-    bench = Bench()
-    first = bench.run(workers=2)
-    bench.say(found(bench, "lost", 3, 6))
-    bench.want(a=8)
-    assert bench.reported(first, 3) == []
-    [resize] = bench.gone(3, job_id="lost")  # it ended before it heard the command
-    assert isinstance(resize, Reconfigure) and len(resize.target.devices) == 8
 
 
 def test_a_job_whose_gang_is_ahead_of_the_journal_goes_on_after_it() -> None:

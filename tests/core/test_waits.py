@@ -10,7 +10,7 @@ from tests.core.fakes import Fixed
 
 from swell.core.costs import NUM_WAITS, CostTable
 from swell.model.command import AnyCommand, LaunchGang
-from swell.model.event import DrainRequested, Opened
+from swell.model.event import Opened
 from swell.model.plan import Allocation
 from swell.model.snapshot import Snapshot
 
@@ -77,33 +77,6 @@ def test_a_wait_lasts_until_others_have_left_and_launches_pay_for_it(bench: Benc
     assert has_launch(bench.resized(generation=2))
     decide(bench, "c")
     assert policy.start_s("a") == pytest.approx(free_s + waited_s)
-
-
-def test_who_waits_already_has_less_to_wait_for(bench: Bench, policy: Watched) -> None:
-    ask(bench, "b")
-    bench.now_s += 6.0
-    bench.resized(generation=2)
-    bench.want(a=8, b=0)
-    bench.gone(1, job_id="b")
-    bench.resized(generation=3)
-    assert not has_launch(ask(bench, "c"))
-    first_s = policy.start_s("c")
-    bench.now_s += 2.0
-    decide(bench, "d")
-    assert policy.start_s("c") == pytest.approx(first_s - 4.0)
-
-
-def test_nobody_waits_while_the_platform_is_down(bench: Bench, policy: Watched) -> None:
-    decide(bench, "other")
-    before_s = policy.start_s("a")
-    assert not has_launch(ask(bench, "b"))
-    bench.say(DrainRequested(at_s=bench.now_s))
-    bench.suspended(generation=2)
-    bench.gone(generation=2)
-    bench.now_s += 3600.0
-    assert has_launch(bench.say(Opened(at_s=bench.now_s)))
-    decide(bench, "c")
-    assert policy.start_s("a") == before_s
 
 
 def test_a_wait_begins_anew_when_the_platform_is_up_again_after_a_crash(

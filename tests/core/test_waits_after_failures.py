@@ -6,9 +6,7 @@ from tests.core.bench import Bench
 
 from swell.core.backoff import FIRST_BACK_OFF_S
 from swell.live.board import TurnNews
-from swell.live.clock import shown_job
-from swell.model.calendar import Calendar
-from swell.model.event import GangEnded, Outcome, ProfilingFailed, Woke
+from swell.model.event import GangEnded, Outcome, ProfilingFailed
 
 CAUSE = "worker 0 was killed by SIGKILL"
 
@@ -39,13 +37,6 @@ def test_it_tells_the_back_off_its_cause_and_when_it_is_over() -> None:
     assert [story.text for story in told] == [waits.reason]
 
 
-def test_it_is_over_with_the_next_launch() -> None:
-    bench = Bench()
-    lost_s = lose(bench, bench.run("a"))
-    bench.say(Woke(at_s=lost_s + FIRST_BACK_OFF_S))
-    assert bench.job().retry_s is None and bench.job().reason_code != "backoff"
-
-
 def test_a_job_whose_trial_run_was_lost_says_the_same() -> None:
     bench = Bench()
     bench.want(a=1)
@@ -54,10 +45,3 @@ def test_a_job_whose_trial_run_was_lost_says_the_same() -> None:
     waits = bench.job()
     assert waits.reason == f"lost its trial run: waits 1 s after a failure before it is tried again: {CAUSE}"
     assert waits.retry_s is not None
-
-
-def test_its_time_is_shown_by_the_calendar() -> None:
-    bench = Bench()
-    lost_s = lose(bench, bench.run("a"))
-    shown = shown_job(bench.job(), Calendar(offsets=((0.0, 1000.0),)))
-    assert shown.retry_s == lost_s + FIRST_BACK_OFF_S + 1000.0

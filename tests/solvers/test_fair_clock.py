@@ -36,8 +36,3 @@ def test_whoever_is_due_first_is_urgent_and_all_before_a_short_one() -> None:
     assert urgent(left, until, one, 0.0, 0.5).tolist() == []
     assert urgent(left, until, one, 0.0, 1.0).tolist() == [1, 0]
     assert urgent(left, np.array([20.0, 4.0, 100.0]), one, 0.0, 1.0).tolist() == [1]
-
-
-def test_a_task_that_cannot_use_the_whole_machine_is_urgent_sooner() -> None:
-    assert len(urgent(np.array([4.0]), np.array([9.0]), np.array([1.0]), 0.0, 1.0)) == 0
-    assert len(urgent(np.array([4.0]), np.array([9.0]), np.array([2.0]), 0.0, 1.0)) == 1

@@ -22,7 +22,7 @@ from tests.solvers.horizons import (
 )
 
 from swell.solvers.horizon import MAX_PLANS, HorizonProblem, best_plans
-from swell.solvers.knapsack import NO_OPTION, best_options
+from swell.solvers.knapsack import NO_OPTION
 
 #: HiGHS's own tolerances.
 CLOSE = 1e-5
@@ -101,13 +101,6 @@ def test_minimums_until_the_end_cost_no_more_than_the_printed_ones_for_good() ->
     assert any(is_same) and not all(is_same)
 
 
-def test_a_job_that_is_bound_has_its_minimum_even_where_others_make_more_of_it() -> None:
-    problem = hu_problem(9, 12, seed=1, num_steps=2)
-    assert (best_plans(problem).option[:, 0] == NO_OPTION).any()
-    bound = best_plans(problem._replace(is_bound=np.ones(9, dtype=bool)))
-    assert (bound.option[:, 0] != NO_OPTION).all()
-
-
 def test_a_big_m_that_is_too_small_cuts_off_the_optimum_and_a_large_one_does_not() -> None:
     """M must reach from the least number of nodes to the largest size; the printed 1/M may be 1."""
     problem = hu_problem(3, 40, seed=2, num_steps=2)
@@ -134,14 +127,6 @@ def test_plans_of_a_hundred_jobs_are_proven_to_be_the_best(num_jobs: int, num_no
     assert answer.is_proven and answer.value == pytest.approx(checked_value(problem, answer.option))
 
 
-def test_jobs_that_cannot_end_are_divided_exactly_in_each_step() -> None:
-    """The steps do not concern each other, so one knapsack a step is the optimum."""
-    problem = hu_problem(30, 70, seed=0, median_min=1000.0, spread=0.1)
-    answer = best_plans(problem)
-    one_step = best_options(problem.starts, problem.devices, problem.gain, np.zeros(30), 70).value
-    assert answer.is_proven and answer.value == pytest.approx((5 + 4 + 3 + 2 + 1) * one_step, abs=CLOSE)
-
-
 def test_what_is_done_early_counts_in_every_step_after_it() -> None:
     """Formula (1) sums what is served so far: the order matters to it, and not to the end of the horizon."""
     first, second = [0.5], [0.25]
@@ -155,33 +140,9 @@ def test_what_is_done_early_counts_in_every_step_after_it() -> None:
     assert ended.value == pytest.approx(1.25)
 
 
-def test_without_takers_options_or_devices_all_wait() -> None:
-    nothing = np.zeros(0)
-    none = best_plans(HorizonProblem(np.array([0]), nothing.astype(int), nothing, free(0), np.ones(5), 4))
-    assert none.option.shape == (0, 5) and none.is_proven
-    bare = best_plans(
-        HorizonProblem(np.zeros(3, dtype=int), nothing.astype(int), nothing, free(2), np.ones(5), 4)
-    )
-    assert (bare.option == NO_OPTION).all() and bare.value == 0.0
-    full = hu_problem(3, 0, seed=0)
-    assert (best_plans(full).option == NO_OPTION).all()
-
-
 def test_a_limit_of_work_leaves_an_answer_and_says_that_it_is_not_proven() -> None:
     problem = hu_problem(20, 70, seed=0)
     little, best = best_plans(problem, few_plans=0, max_plans=0), best_plans(problem)
     assert not little.is_proven and little.bound > little.value
     assert checked_value(problem, little.option) == pytest.approx(little.value)
     assert little.value <= best.value <= little.bound
-
-
-def test_a_job_with_very_many_sizes_is_planned_with_some_of_them() -> None:
-    sizes = np.arange(1, 41)
-    gain, steps = sizes / 100.0, np.ones(4)
-    problem = HorizonProblem(np.array([0, 40]), sizes, gain, free(1), steps, 100)
-    assert checked_value(problem, best_plans(problem).option) > 2.9
-
-
-def test_the_search_prints_nothing(capfd: pytest.CaptureFixture[str]) -> None:
-    assert best_plans(hu_problem(20, 70, seed=0)).is_proven
-    assert capfd.readouterr() == ("", "")

@@ -89,25 +89,6 @@ def test_equals_a_mixed_integer_program(seed: int) -> None:
     assert solve(knapsack).value == pytest.approx(solve_by_highs(knapsack).value, rel=1e-7, abs=1e-7)
 
 
-def test_musts_beyond_the_devices_have_no_answer() -> None:
-    starts, devices, must = np.array([0, 1, 2]), np.array([2, 3]), np.full(2, -np.inf)
-    assert not best_options(starts, devices, np.ones(2), must, 4).is_possible
-    assert best_options(starts, devices, np.ones(2), must, 5).value == 2.0
-
-
-def test_one_that_must_have_what_it_may_not_has_no_answer() -> None:
-    best = best_options(np.array([0, 1]), np.array([1]), np.array([-np.inf]), np.array([-np.inf]), 9)
-    assert not best.is_possible
-
-
-@pytest.mark.parametrize("num_devices", [0, 5])
-def test_no_takers(num_devices: int) -> None:
-    empty = np.empty(0, dtype=np.int64)
-    assert (
-        best_options(np.zeros(1, dtype=np.int64), empty, np.empty(0), np.empty(0), num_devices).value == 0.0
-    )
-
-
 def test_the_order_says_who_wins_a_tie() -> None:
     starts, devices = np.array([0, 1, 2, 3]), np.array([2, 2, 2])
     for order in ([0, 1, 2], [2, 0, 1], [1, 2, 0]):

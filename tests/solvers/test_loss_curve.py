@@ -73,14 +73,6 @@ def test_the_unit_of_the_loss_does_not_matter(factor: float, offset: float, nois
     assert belief.probability.sum() == pytest.approx(1.0)
 
 
-@given(factor=st.floats(1e-3, 1e3))
-def test_the_unit_of_time_scales_the_index(factor: float) -> None:
-    at_s, value, weight = sampled(lambda at_s: np.exp(-at_s / 30.0), 60.0)
-    index = index_per_s(believe(at_s, value, weight, END_S), 60.0)
-    other = index_per_s(believe(factor * at_s, value, weight, factor * END_S), factor * 60.0)
-    assert other * factor == pytest.approx(index, rel=1e-6)
-
-
 @pytest.mark.parametrize("slope", [0.0, 1.0])
 def test_a_loss_that_stays_or_rises_is_flat(slope: float) -> None:
     at_s, value, weight = sampled(lambda at_s: 2.0 + slope * at_s, 100.0)

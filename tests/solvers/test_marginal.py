@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swell.solvers.marginal import boost, raise_in_order, serve_in_order
+from swell.solvers.marginal import boost, serve_in_order
 
 
 @st.composite
@@ -66,28 +66,12 @@ def test_with_unit_steps_and_concave_curves_the_greedy_answer_is_optimal(
     assert saving(tuple(level.tolist())) >= best - 1e-6
 
 
-def test_a_step_that_does_not_fit_leaves_the_devices_to_the_next() -> None:
-    rates = np.array([[1.0, 10.0], [1.0, 1.1]])
-    devices = np.array([[1, 4], [1, 2]])
-    level, unused = boosted(rates, np.ones(2), 1, level=np.array([1, 1]), devices=devices)
-    assert level.tolist() == [1, 2] and unused == 0
-
-
 def test_among_equals_who_returns_to_its_held_size_comes_first_then_rank() -> None:
     rates = np.array([[1.0, 1.5], [1.0, 1.5]])
     ones = np.array([1, 1])
     assert boosted(rates, np.ones(2), 1, level=ones)[0].tolist() == [2, 1]
     assert boosted(rates, np.ones(2), 1, level=ones, rank=np.array([1, 0]))[0].tolist() == [1, 2]
     assert boosted(rates, np.ones(2), 1, level=ones, held=np.array([1, 2]))[0].tolist() == [1, 2]
-
-
-def test_raising_in_order_stops_at_the_level_asked_for_and_at_what_is_left() -> None:
-    devices, num_levels = np.array([[1, 2, 4], [2, 4, 0], [1, 2, 4]]), np.array([3, 2, 3])
-    level = np.array([0, 0, 2])
-    assert raise_in_order(level, devices, num_levels, [1, 0, 2], 1, 4) == 1
-    assert level.tolist() == [1, 1, 2]
-    assert raise_in_order(level, devices, num_levels, [2, 0], 3, 2) == 0
-    assert level.tolist() == [1, 1, 3]
 
 
 @given(st.lists(st.integers(0, 3), max_size=6), st.integers(0, 12))

@@ -177,22 +177,6 @@ def test_what_fails_without_costs_could_not_have_been_done(num_devices: int, dat
             assert can_do >= task.need * NEARLY
 
 
-@given(data=st.data(), num_devices=st.integers(1, 8))
-def test_early_is_never_later_than_late(data: st.DataObject, num_devices: int) -> None:
-    (task,) = data.draw(some_tasks(most=1))
-    late, early = (fill_all(FreeProfile(num_devices, 1), [task], how) for how in (LATE, EARLY))
-    assert early.grade[0] <= late.grade[0]
-    if early.grade[0] == late.grade[0] and late.num[0]:
-        assert early.end_s[0] <= late.end_s[0] + 1e-6
-
-
-def test_a_step_that_is_due_in_a_moment_is_taken_now() -> None:
-    for due_s, now in ((2 * MOMENT_S, 0), (MOMENT_S / 2, 2)):
-        plans = fill_all(FreeProfile(4, 1), [Taker(CURVES[0], 1.5 * (10.0 - due_s), 10.0)])
-        assert (plans.now[0], plans.top[0]) == (now, 2)
-        assert plans.change_s[0] == pytest.approx(10.0 - due_s if now else due_s, abs=A_MOMENT_S)
-
-
 def test_each_change_is_paid_for_in_time_and_in_the_step_that_it_interrupts() -> None:
     """Ten seconds for 10.5 of work, 1 a second on one device and 1.5 on two."""
     task = Taker(CURVES[0], 10.5, 10.0)
@@ -214,48 +198,6 @@ def test_each_change_is_paid_for_in_time_and_in_the_step_that_it_interrupts() ->
     )
 
 
-def test_what_is_tried_on_a_copy_does_not_count() -> None:
-    free = FreeProfile(4, 2)
-    assert fill_all(free, [Taker(([3], [2.0]), 10.0, 5.0)]).grade[0] == MARGIN
-    trial = free.copy()
-    plans = fill_all(trial, [Taker(CURVES[0], 6.0, 0.0)], is_late_served=True)
-    assert (plans.now[0], plans.top[0], plans.change_s[0], plans.end_s[0]) == (1, 3, 5.0, 6.0)
-    assert [(free_at(free, at_s), free_at(trial, at_s)) for at_s in (1, 5.5)] == [(1, 0), (4, 0)]
-
-
-def test_work_that_never_fits_is_not_served() -> None:
-    for num_devices, end_s, is_late_served in ((2, 9.0, True), (2, 9.0, False), (9, 0.0, False)):
-        plans = fill_all(FreeProfile(num_devices, 1), [Taker(CURVES[4], 1.0, end_s)], LATE, is_late_served)
-        assert (plans.grade[0], plans.top[0], plans.now[0]) == (BROKEN, 0, 0)
-
-
-def test_a_deadline_that_never_comes_takes_nothing() -> None:
-    free = FreeProfile(4, 1)
-    plans = fill_all(free, [Taker(CURVES[0], 10.0, np.inf)])
-    assert (plans.grade[0], plans.now[0], plans.end_s[0]) == (MARGIN, 0, 0.0)
-    assert steps_of(free)[0].tolist() == [0.0]
-
-
-def test_who_cannot_leave_its_devices_yet_keeps_them_without_a_deadline_too() -> None:
-    task = Taker(CURVES[0], 10.0, np.inf, held=3, idle_s=2.0, is_bound=True)
-    free = free_for([task], 4)
-    fill_all(free, [task])
-    assert (free_at(free, 1.0), free_at(free, 3.0)) == (0, 4)
-
-
-def test_a_grade_that_is_too_bad_ends_it() -> None:
-    """Ten with the margin, or six without, by 4 s, on one device of rate 2; another finds nothing left."""
-    tasks = [Taker(([1], [2.0]), 10.0, 4.0, just=6.0)] * 2
-    plans, rows = no_plans(2), np.arange(2)
-    assert FreeProfile(1, 2).fill(columns(tasks), plans, rows, LATE) == 2
-    assert plans.grade.tolist() == [JUST, BROKEN]
-    assert plans.end_s.tolist() == pytest.approx([3.0, 0.0], abs=A_MOMENT_S)
-    for worst, num in (([JUST, JUST], 1), ([MARGIN, JUST], 0), ([JUST, BROKEN], 2)):
-        plans = no_plans(2)
-        assert FreeProfile(1, 2).fill(columns(tasks), plans, rows, LATE, worst=np.array(worst)) == num
-        assert (plans.grade[num:] == -1).all()
-
-
 def test_a_plan_stands_as_believed_whatever_margin_its_sizes_have_now() -> None:
     """It is done in 5 s on two devices, and with a margin of a fifth in 6.3; another plan is behind it."""
     first, second = Taker(([1, 2], [1.0, 2.0]), 10.0, 7.0), Taker(([1, 2], [1.0, 2.0]), 10.0, 10.5)
@@ -269,19 +211,6 @@ def test_a_plan_stands_as_believed_whatever_margin_its_sizes_have_now() -> None:
         assert again.fill(columns([slower, second]), kept, rows, how) == 2
         assert kept.grade.tolist() == grades
     assert kept.end_s.tolist() == pytest.approx(plans.end_s.tolist(), abs=A_MOMENT_S)
-
-
-@pytest.mark.parametrize("how", [LATE, EARLY, AS_PLANNED])
-def test_a_starting_gang_keeps_its_level_until_it_is_up(how: int) -> None:
-    """One device would do; the four that it starts on are no other's before 2 s."""
-    task = Taker(CURVES[2], 6.0, 12.0, held=3, idle_s=2.0, is_bound=True)
-    other = Taker(CURVES[2], 8.0, 10.0)
-    free = free_for([task, other], 4)
-    assert free_at(free, 1.0) == 0 and free_at(free, 2.5) == 4
-    plans = fill_all(free, [task, other], how)
-    assert plans.grade.tolist() == [MARGIN, MARGIN]
-    assert plans.now.tolist() == [3, 0]
-    assert steps_of_plan(plans, 1)[0][:1] == (0.0,) and plans.change_s[1] >= 2.0 - 1e-9
 
 
 @given(num_devices=st.integers(1, 9), how=ways, data=st.data())

@@ -25,14 +25,6 @@ def columns(pairs: Sequence[tuple[float, float]], place: int) -> np.ndarray:
     return np.array([float(pair[place]) for pair in pairs])
 
 
-def test_tasks_start_in_order_as_devices_come_free() -> None:
-    assert ends(1, [(5.0, 2), (3.0, 1)], [(2, 10.0), (1, 1.0), (4, 1.0)]) == [13.0, 6.0, 14.0]
-
-
-def test_a_task_that_fits_nowhere_delays_nobody() -> None:
-    assert ends(2, [], [(3, 1.0), (2, 1.0), (1, NEVER_S)]) == [NEVER_S, 1.0, NEVER_S]
-
-
 @given(
     num_free=st.integers(0, 5),
     running=st.lists(st.tuples(st.floats(0, 50), st.integers(1, 4)), max_size=4),

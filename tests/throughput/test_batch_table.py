@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -50,24 +48,6 @@ def test_the_best_batch_is_the_best_of_all(noise: float) -> None:
         assert rate == pytest.approx(max(all_rates.values()))
         assert all_rates[batch] == pytest.approx(rate)
         assert table.rate_per_s(size, batch, noise) == pytest.approx(rate)
-
-
-def test_sizes_between_are_interpolated_and_beyond_them_nothing_is_possible() -> None:
-    table = BatchTable({64: {2: 0.4, 4: 0.2}}, own_batch=64)
-    rates, batches = table.best(np.array([1, 2, 3, 4, 5]), math.inf)
-    assert rates.tolist() == pytest.approx([0.0, 2.5, 1 / 0.3, 5.0, 0.0])
-    assert batches.tolist() == [0, 64, 64, 64, 0]
-
-
-@given(noise=st.floats(1.0, 1e6), batch=st.integers(10, 300))
-def test_rates_at_one_batch_are_those_of_its_row_or_between_two(noise: float, batch: int) -> None:
-    table = BatchTable(steps_s(), own_batch=32)
-    rates = table.rates_at(SIZES, batch, noise)
-    for size, rate in zip(SIZES.tolist(), rates.tolist(), strict=True):
-        below = max((each for each in steps_s() if each <= batch), default=0)
-        is_possible = 16 <= batch <= 256 and below >= 8 * size
-        own_steps = worth(np.array([float(batch)]), 32, noise)[0]
-        assert rate == pytest.approx(own_steps / (0.01 * batch / size + 0.2) if is_possible else 0.0)
 
 
 def belief(max_batch: int | None) -> FittedBelief:

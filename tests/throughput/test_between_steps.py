@@ -63,24 +63,6 @@ def test_what_a_run_shows_takes_the_place_of_the_trials(
     assert step_s(saved).tolist() == step_s(belief).tolist()
 
 
-@given(between=between_steps, slower=st.floats(0.5, 3.0))
-def test_reports_of_steps_correct_steps_and_leave_the_time_between_alone(
-    between: BetweenSteps, slower: float
-) -> None:
-    belief = believing(between)
-    belief.learn_rate("j", 2, 0.65 * slower, 100_000)
-    assert step_s(belief)[1] == pytest.approx(0.65 * slower + between.per_step_s, rel=1e-3)
-
-
-def test_a_larger_batch_has_fewer_steps_an_epoch_and_bears_more_in_each() -> None:
-    """Of a batch that grows with the workers: per sample it stays the same."""
-    between = BetweenSteps(time_s=4.0, num_steps=10)
-    growing = spec(global_batch=8, batch_per_worker=8)
-    plain, waiting = believing(None, growing), believing(between, growing)
-    per_own_step_s = 1.0 / waiting.rates_per_s("j", SIZES) - 1.0 / plain.rates_per_s("j", SIZES)
-    assert per_own_step_s == pytest.approx([0.4] * len(SIZES))
-
-
 @pytest.mark.parametrize("is_told_by_batch", [False, True])
 def test_an_open_batch_bears_it_at_whichever_batch(is_told_by_batch: bool) -> None:
     table = {

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from swell.model.job import JobSpec, Profile
 from swell.throughput.belief import FittedBelief
-from swell.throughput.crossing import crossing_s
 
 SIZES = np.array([1, 2, 4, 8], dtype=np.int64)
 ONE, TWO = np.ones_like(SIZES), np.minimum(SIZES, 2)
@@ -75,19 +74,3 @@ def test_a_gang_that_crosses_is_believed_where_it_was_seen_and_corrects_other_si
     for _ in range(3):
         belief.learn_rate("j", 2, 1.9, LONG, num_hosts=2)
     assert step_s(belief, TWO) == pytest.approx([0.8, 1.9, 2 * 0.86, 2 * 0.87], rel=1e-3)
-
-
-def test_what_is_seen_at_another_batch_corrects_the_step_there_too() -> None:
-    belief = belief_of(CROSSING, max_batch=128)
-    expected_s = 1.0 / belief.rate_at_batch("j", 2, 128, num_hosts=2) * 2.0
-    for _ in range(3):  # steps are of the own batch: half as long, and twice as many
-        belief.learn_rate("j", 2, 2.0 * expected_s / 2.0, 2 * LONG, global_batch=128, num_hosts=2)
-    assert belief.rate_at_batch("j", 2, 128, num_hosts=2) == pytest.approx(1.0 / expected_s, rel=1e-3)
-    assert belief.rate_at_batch("j", 2, 64, num_hosts=2) == pytest.approx(1.0 / (2.0 * 0.95), rel=1e-3)
-
-
-def test_hosts_that_were_not_measured_are_as_fewer_that_were() -> None:
-    measured = {2: {2: 0.5}, 4: {4: 0.9}}
-    extra_s = crossing_s(np.array([8, 8, 8, 8]), np.array([1, 3, 4, 9]), measured)
-    assert extra_s.tolist() == [0.0, 0.5, 0.9, 0.9]
-    assert crossing_s(np.array([4]), np.array([2]), {4: {4: 0.9}}).tolist() == [0.9]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from statistics import NormalDist
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -15,7 +13,6 @@ from swell.throughput.estimate_margins import (
     NUM_ERRORS,
     OTHER_SIZES,
     PLATFORM_WEIGHT,
-    PRIOR_SCALES,
     TRIAL,
     EstimateMargins,
     SizeError,
@@ -36,12 +33,6 @@ def margin(pool: EstimateMargins, kind: int = 0, basis: int = TRIAL) -> float:
     return float(pool.margins[class_of(kind, basis)])
 
 
-@pytest.mark.parametrize("basis", range(NUM_BASES))
-def test_before_anything_was_measured_there_is_the_prior(basis: int) -> None:
-    expected = np.expm1(PRIOR_SCALES[basis] * NormalDist().inv_cdf(0.9))
-    assert margin(EstimateMargins(kept_share=0.9), 7, basis) == pytest.approx(expected, rel=0.05)
-
-
 @given(st.lists(logs, min_size=1, max_size=60), st.sampled_from([0.5, 0.9, 0.98]), st.integers(0, 63))
 def test_of_what_was_seen_the_kept_share_lies_within_the_margin(
     errors: list[float], kept_share: float, kind: int
@@ -52,16 +43,6 @@ def test_of_what_was_seen_the_kept_share_lies_within_the_margin(
     others = PLATFORM_WEIGHT
     assert num_within + others >= kept_share * (len(errors) + others) - 1e-6
     assert 0.0 <= within <= LARGEST_MARGIN
-
-
-@given(st.lists(st.floats(0.2, 0.6), min_size=40, max_size=56), st.integers(120, 200))
-def test_a_kind_that_is_estimated_well_is_not_charged_for_another_one(
-    bad: list[float], num_good: int
-) -> None:
-    pool = noted(bad, kind=1)
-    for number in range(num_good):
-        pool.note(SizeError(f"good-{number}", 1, 0.0, kind=2))
-    assert margin(pool, 1) > 0.2 and margin(pool, 2) < margin(pool, 1) / 2
 
 
 def test_one_job_at_one_size_counts_once_and_old_errors_fade() -> None:

@@ -94,21 +94,6 @@ def test_memory_says_which_batches_are_not_possible() -> None:
     assert batches is not None and batches.tolist() == [32, 64, 128, 256]
 
 
-@pytest.mark.parametrize(("samples_per_epoch", "most"), [(0, 512), (1000, 512), (300, 300), (50, 64)])
-def test_no_step_has_more_samples_than_an_epoch(samples_per_epoch: int, most: int) -> None:
-    measured = msgspec.structs.replace(profile({1: 0.1, 512: 0.1}), samples_per_epoch=samples_per_epoch)
-    _, batches = believed(job(), measured).best_batches("j", SIZES, OWN) or (None, None)
-    assert batches is not None and batches.tolist() == [most] * 4
-
-
-def test_the_own_batch_remains_where_nothing_of_the_range_fits() -> None:
-    """It is computed in passes, as that of any job."""
-    belief = believed(job(), profile({8: 0.1, 64: 0.8}, max_local_batch=8))
-    rates, batches = belief.best_batches("j", SIZES[:2], OWN) or (None, None)
-    assert batches is not None and batches.tolist() == [64, 64]
-    assert rates is not None and rates[0] == pytest.approx(1 / 0.8)
-
-
 def test_a_worker_has_a_shard_of_those_that_a_batch_is_cut_into() -> None:
     """A larger batch than the own one has more shards, as large as that one's."""
     few = msgspec.structs.replace(profile({1: 0.1, 512: 0.1}), num_shards=2)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.throughput.test_open_batches import CACHED, OWN, believed, job, profile
+from tests.throughput.test_open_batches import OWN, believed, job, profile
 
 from swell.model.job import Profile
 from swell.model.throughput import EstimateSource, ThroughputPoint
@@ -39,14 +39,6 @@ def test_a_fixed_batch_has_a_point_for_each_size_and_says_what_it_was_made_from(
     }
 
 
-def test_steps_of_a_group_are_believed_as_they_were_measured() -> None:
-    measured = msgspec.structs.replace(MEASURED, group_step_s={8: 0.09, 16: 0.07})
-    found = points(believed(job(is_open=False), measured))
-    assert found[8, OWN].source is found[16, OWN].source is EstimateSource.TRIAL
-    assert found[8, OWN].step_s == pytest.approx(0.09) and found[16, OWN].step_s == pytest.approx(0.07)
-    assert found[4, OWN].step_s == pytest.approx(0.06), "the others are as they were"
-
-
 @given(
     st.dictionaries(st.sampled_from([4, 16, 64, 256, 512]), st.floats(0.01, 4.0), min_size=1),
     st.floats(0.0, 0.5),
@@ -61,12 +53,6 @@ def test_the_best_point_of_a_size_is_the_fastest_that_is_shown(
         (best,) = (point for point in here if point.is_best)
         assert best.samples_per_s >= max(point.samples_per_s for point in here) / 1.0501
         assert all(point.samples_per_s == pytest.approx(point.batch / point.step_s) for point in here)
-
-
-def test_no_point_is_shown_of_what_cannot_run() -> None:
-    found = points(believed(job(min_workers=4), profile(CACHED, max_local_batch=16)))
-    assert {workers for workers, _ in found} == {4, 8, 16}
-    assert all(batch <= 16 * workers or batch == OWN for workers, batch in found)
 
 
 def test_an_estimate_is_checked_once_when_the_size_has_run_for_long_enough() -> None:

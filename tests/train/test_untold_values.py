@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from swell.tally import Tally
-from swell.train.link.untold_values import INTERVAL_S, MAX_SHARES, UntoldValues
-from swell.wire.messages import WorkerValues
+from swell.train.link.untold_values import INTERVAL_S, UntoldValues
 from swell.wire.metric_names import MOST_METRICS
 from swell.wire.numbers import Number
 
@@ -47,15 +46,6 @@ def test_a_name_is_told_at_most_every_interval_and_its_last_value_gets_through(
     }
 
 
-def test_a_value_of_a_rare_name_does_not_wait_behind_those_of_a_frequent_one() -> None:
-    untold = UntoldValues(Now())
-    assert untold.note({"loss": 0.5}, 0)
-    untold.take()
-    assert not untold.note({"loss": 0.4}, 0)
-    assert untold.note({"accuracy": 0.9}, 0)
-    assert untold.take() == {"loss": 0.4, "accuracy": 0.9}
-
-
 @given(st.lists(st.tuples(st.integers(0, 2), st.booleans()), max_size=60))
 @settings(deadline=None)
 def test_all_values_are_in_the_curves_that_are_told(reports: list[tuple[int, bool]]) -> None:
@@ -69,23 +59,6 @@ def test_all_values_are_in_the_curves_that_are_told(reports: list[tuple[int, boo
     assert sum(tally.count for tally in told) == len(reports)
     assert all(earlier.last_step <= later.first_step for earlier, later in itertools.pairwise(told))
     assert all(tally.is_sound for tally in told)
-
-
-def test_values_that_become_one_with_others_are_told_now_and_then_and_are_bounded() -> None:
-    now = Now()
-    shares = UntoldValues(now)
-    shares.note({"samples": 3.0}, 7, "sum")
-    assert shares.is_due and shares.take_shares() == {
-        "samples": WorkerValues(reduction="sum", values=[(7, 3.0)])
-    }
-    for step in range(2 * MAX_SHARES):
-        shares.note({"samples": math.nan}, step, "sum")
-    assert not shares.is_due
-    now.s += INTERVAL_S
-    assert shares.is_due
-    (share,) = shares.take_shares().values()
-    assert share.values[-1] == (2 * MAX_SHARES - 1, "nan") and len(share.values) == MAX_SHARES
-    assert not shares.is_due and shares.take_shares() == {}
 
 
 def test_names_that_are_not_kept_are_told_of_once() -> None:
