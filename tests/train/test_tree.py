@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swell.train.collective.tree import Fold, TreeNode, cover
+from swell.train.collective.tree import Fold, cover
 from swell.train.data.sample_schedule import cut
 
 Term = str  #: who was added to whom, written out: equal terms are equal bits
@@ -39,9 +39,9 @@ def test_any_parts_of_the_leaves_lead_to_the_same_sum(num_leaves: int, ends: lis
     for low, high in pairwise(marks):
         part = fold(num_leaves)
         for leaf in range(low, high):
-            part.push(TreeNode(0, leaf), str(leaf))
-        assert part.nodes == cover(range(low, high), num_leaves)
-        for node, value in zip(part.nodes, part.values, strict=True):
+            part.push(range(leaf, leaf + 1), str(leaf))
+        assert [node for node, _ in part.held] == cover(range(low, high), num_leaves)
+        for node, value in part.held:
             total.push(node, value)
     assert total.total() == whole(num_leaves)
 
@@ -59,7 +59,7 @@ def test_workers_that_share_the_leaves_out_hold_few_nodes(num_leaves: int, num_w
 
 def test_a_part_is_not_the_sum() -> None:
     part = fold(4)
-    part.push(TreeNode(0, 0), "0")
-    part.push(TreeNode(0, 1), "1")
+    part.push(range(1), "0")
+    part.push(range(1, 2), "1")
     with pytest.raises(ValueError, match="not the sum of all"):
         part.total()

@@ -11,7 +11,7 @@ from swell.train.collective.gradients import Gradients, Members, StepVote
 from swell.train.collective.group import await_all
 from swell.train.collective.norms import StatisticsError
 from swell.train.collective.packing import NUM_SAID, FlatBuffer
-from swell.train.collective.tree import Fold, TreeNode, cover
+from swell.train.collective.tree import Fold, cover
 from swell.train.data.sample_schedule import Pass, Share, cut
 
 
@@ -23,15 +23,12 @@ class ShardedGradients(Gradients):
     def begin(self, share: Share) -> None:
         super().begin(share)
         self._packing.drop()  # a gradient that is set to zero, not taken away, would be added to: -0.0 + 0.0
-        self._spare = list(self._made)
         self._fold = Fold[FlatBuffer](share.num_shards, self._merge)
         self._shards = iter(share.shards)
 
     def _remake(self) -> None:
         super()._remake()
-        self._made: list[FlatBuffer] = []  # those in the fold are not spare
-        self._spare = []
-        self._tree_sum = TreeSum()
+        self._spare: list[FlatBuffer] = []  # memory that is new costs more than the sum
 
     def _pack(self, part: Pass, loss: torch.Tensor) -> None:
         if not self._is_checked and (name := self._buffers.changed()) is not None:
@@ -43,9 +40,10 @@ class ShardedGradients(Gradients):
         self._is_checked = self._is_begun = True
         if part.num_local == 0:
             return  # borrowed: it is no leaf
-        flat = self._take()
+        flat = self._spare.pop() if self._spare else self._packing.new()
         self._packing.write(flat, part, loss)
-        self._fold.push(TreeNode(0, next(self._shards)), flat)
+        shard = next(self._shards)
+        self._fold.push(range(shard, shard + 1), flat)
 
     def _merge(self, left: FlatBuffer, right: FlatBuffer) -> FlatBuffer:
         left.numbers.add_(right.numbers)
@@ -57,71 +55,47 @@ class ShardedGradients(Gradients):
             total = self._fold.total()
             ballot.write(total.said, share)
             return total
-        own = self._fold.values
-        total = own[0] if own else self._take()
-        self._tree_sum.sum_nodes(members, share.num_shards, [flat.numbers for flat in own], total.numbers)
+        own = [flat for _, flat in self._fold.held]
+        total = own[0] if own else self._packing.new()
+        sum_nodes(members, share.num_shards, [flat.numbers for flat in own], total.numbers)
         said = torch.zeros(NUM_SAID, device=total.said.device)
         ballot.write(said, share)
         members.sum_all(said)  # also of those that hold no shard
         total.said.copy_(said)
         return total
 
-    def _take(self) -> FlatBuffer:
-        if not self._spare:
-            self._spare.append(self._packing.new())
-            self._made += self._spare
-        return self._spare.pop()
 
+def sum_nodes(members: Members, num_leaves: int, own: list[torch.Tensor], total: torch.Tensor) -> None:
+    """Sum what all workers hold, in the tree's order: the same bits on all of them, and for any number.
 
-class TreeSum:
-    """Ends a tree's sum between workers, once each has summed its own leaves. Each ends it for some numbers.
+    Worker r of n has summed leaves `cut(num_leaves, n, r)` up to the nodes that cover them, and ends the sum
+    for an n-th of the numbers. As many bytes travel as in an all-reduce, if each worker's leaves make up one
+    node, as with powers of two.
 
-    It keeps the room for what is sent and received: memory that is new costs more than the sum.
+    Args:
+        own: this worker's sums from left to right, each of shape (N,); none if it holds no leaf.
+        total: for the result, of shape (N,); it may be one of `own`.
+
+    Raises:
+        GroupBroken: a peer is gone.
     """
+    workers = range(members.num_workers)
+    held = [cover(cut(num_leaves, len(workers), worker), num_leaves) for worker in workers]
+    nodes = list(chain(*held))
+    sizes = [len(cut(len(total), len(workers), worker)) for worker in workers]
+    mine = sizes[members.rank]
+    parts = zip(*(node.split(sizes) for node in own), strict=True)  # what each worker gets lies together
+    sent = own[0] if len(own) == 1 else torch.cat([total[:0], *chain.from_iterable(parts)])
+    received = total.new_empty(len(nodes), mine)
+    sizes_in, sizes_out = [len(each) * mine for each in held], [len(own) * size for size in sizes]
+    members.run(lambda: dist.all_to_all_single(received.view(-1), sent, sizes_in, sizes_out))
+    fold = Fold[torch.Tensor](num_leaves, lambda left, right: left.add_(right))
+    for node, part in zip(nodes, received, strict=True):
+        fold.push(node, part)
+    results = total.split(sizes)
+    results[members.rank].copy_(fold.total())
 
-    def __init__(self) -> None:
-        self._rooms: dict[str, torch.Tensor] = {}
+    def broadcast_all() -> None:  # at once: gloo's all-gather copies much more
+        await_all([dist.broadcast(part, worker, async_op=True) for worker, part in enumerate(results)])
 
-    def sum_nodes(
-        self, members: Members, num_leaves: int, own: list[torch.Tensor], total: torch.Tensor
-    ) -> None:
-        """Sum what all workers hold, in the tree's order: the same bits on all of them, and for any number.
-
-        Worker r of n has summed leaves `cut(num_leaves, n, r)` up to the nodes that cover them. As many bytes
-        travel as in an all-reduce, if each worker's leaves make up one node, as with powers of two.
-
-        Args:
-            own: this worker's sums from left to right, each of shape (N,); none if it holds no leaf.
-            total: for the result, of shape (N,); it may be one of `own`.
-
-        Raises:
-            GroupBroken: a peer is gone.
-        """
-        workers = range(members.num_workers)
-        held = [cover(cut(num_leaves, len(workers), worker), num_leaves) for worker in workers]
-        nums = [len(nodes) for nodes in held]
-        sizes = [len(cut(len(total), len(workers), worker)) for worker in workers]
-        mine = sizes[members.rank]
-        sent = own[0] if len(own) == 1 else self._room("sent", len(own) * len(total), total)
-        received = self._room("received", sum(nums) * mine, total)
-        if len(own) > 1:  # what each worker gets is to lie together
-            split = zip(*(node.split(sizes) for node in own), strict=True)
-            torch.cat(list(chain.from_iterable(split)), out=sent)
-        sizes_in, sizes_out = [num * mine for num in nums], [len(own) * size for size in sizes]
-        members.run(lambda: dist.all_to_all_single(received, sent, sizes_in, sizes_out))
-        fold = Fold[torch.Tensor](num_leaves, lambda left, right: left.add_(right))
-        for node, part in zip(chain(*held), received.view(sum(nums), mine), strict=True):
-            fold.push(node, part)
-        parts = total.split(sizes)
-        parts[members.rank].copy_(fold.total())
-
-        def broadcast_all() -> None:  # at once: gloo's all-gather copies much more
-            await_all([dist.broadcast(part, worker, async_op=True) for worker, part in enumerate(parts)])
-
-        members.run(broadcast_all)
-
-    def _room(self, name: str, size: int, like: torch.Tensor) -> torch.Tensor:
-        room = self._rooms.get(name)
-        if room is None or len(room) < size:
-            room = self._rooms[name] = like.new_empty(size)
-        return room[:size]
+    members.run(broadcast_all)

@@ -9,70 +9,46 @@ a rank that is given such nodes of all of them, in order, can finish it: the res
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, TypeVar
 
 T = TypeVar("T")
 
 
-class TreeNode(NamedTuple):
-    """The sum of leaves `number * 2**level` up to the next node of its level; a leaf has level 0."""
-
-    level: int
-    number: int
-
-
-def cover(leaves: range, num_leaves: int) -> list[TreeNode]:
+def cover(leaves: range, num_leaves: int) -> list[range]:
     """The fewest nodes of a tree of `num_leaves` that make up these leaves, from left to right."""
     fold = Fold[None](num_leaves, lambda left, right: None)
     for leaf in leaves:
-        fold.push(TreeNode(0, leaf), None)
-    return fold.nodes
+        fold.push(range(leaf, leaf + 1), None)
+    return [node for node, _ in fold.held]
 
 
 class Fold(Generic[T]):
     """Sums nodes that come from left to right as far as the tree allows, like a binary counter.
 
-    It holds no more than one node of a level: log2 of the number of leaves, plus one, where it begins with
-    leaf 0, and twice that where it does not.
+    A node is the range of its leaves. One of each size is held at most: log2 of the number of leaves, plus
+    one, where the first node begins with leaf 0, and twice that where it does not.
     """
 
     def __init__(self, num_leaves: int, add: Callable[[T, T], T]) -> None:
         """`add(left, right)` returns the sum; it may use up both."""
         self._num_leaves = num_leaves
         self._add = add
-        self._held: list[tuple[TreeNode, T]] = []
+        self.held: list[tuple[range, T]] = []  #: nodes and their sums
 
-    @property
-    def nodes(self) -> list[TreeNode]:
-        return [node for node, _ in self._held]
-
-    @property
-    def values(self) -> list[T]:
-        """The sums at `nodes`."""
-        return [value for _, value in self._held]
-
-    def push(self, node: TreeNode, value: T) -> None:
+    def push(self, node: range, value: T) -> None:
         """Take what stands to the right of all that is held."""
-        while not self._is_root(node):
-            if node.number % 2 == 0:
-                if not self._is_empty(TreeNode(node.level, node.number + 1)):
-                    break
-            elif self._held and self._held[-1][0] == TreeNode(node.level, node.number - 1):
-                value = self._add(self._held.pop()[1], value)
-            else:
-                break
-            node = TreeNode(node.level + 1, node.number // 2)
-        self._held.append((node, value))
+        while self.held and self._is_node(range(self.held[-1][0].start, node.stop)):
+            left, before = self.held.pop()
+            node, value = range(left.start, node.stop), self._add(before, value)
+        self.held.append((node, value))
 
     def total(self) -> T:
         """The sum of all leaves; to be asked for once all have come."""
-        [(node, value)] = self._held
-        if not self._is_root(node):
-            raise ValueError(f"{node} of a tree of {self._num_leaves} leaves is not the sum of all")
+        [(node, value)] = self.held
+        if node != range(self._num_leaves):
+            raise ValueError(f"the sum of {node} is not the sum of all {self._num_leaves} leaves")
         return value
 
-    def _is_root(self, node: TreeNode) -> bool:
-        return node.number == 0 and 1 << node.level >= self._num_leaves
-
-    def _is_empty(self, node: TreeNode) -> bool:
-        return node.number << node.level >= self._num_leaves
+    def _is_node(self, leaves: range) -> bool:
+        width = 1 << (len(leaves) - 1).bit_length()
+        return leaves.start % width == 0 and leaves.stop == min(leaves.start + width, self._num_leaves)
