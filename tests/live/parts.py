@@ -13,6 +13,7 @@ from swell.core.core import Core
 from swell.core.core_settings import CoreSettings
 from swell.core.planner import Planner
 from swell.core.platform_core import PlatformCore
+from swell.live.clock import SystemClocks
 from swell.live.head_thread import Site
 from swell.live.platform import Platform
 from swell.model.command import AnyCommand, LaunchGang, ProfileJob, Reconfigure, StopGang, SuspendGang
@@ -169,10 +170,12 @@ def new_core() -> PlatformCore:
     return PlatformCore(lambda: Core(Planner(OneDeviceEach(), FirstFree()), PowerBelief(), CoreSettings()))
 
 
-def new_platform(folder: Path, hands: Hands) -> tuple[Platform, SqlJournal]:
+def new_platform(
+    folder: Path, hands: Hands, clocks: SystemClocks | None = None
+) -> tuple[Platform, SqlJournal]:
     journal = SqlJournal(folder / "journal.db")
     (folder / "jobs").mkdir(exist_ok=True)
     site = Site(jobs_dir=folder / "jobs", policy="one", nodes=(NODE,))
-    platform = Platform(site, new_core(), journal, hands)
+    platform = Platform(site, new_core(), journal, hands, system_clocks=clocks)
     platform.recover(journal.history())
     return platform, journal

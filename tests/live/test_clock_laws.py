@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from dataclasses import dataclass
 
 import pytest
 from hypothesis import settings
@@ -12,16 +13,41 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from tests.core.fakes import core_of, node, strict
 from tests.examples import fewer_if_quick
 
-from swell.live.clock import LASTS_S, TOLERANCE_S, HeadClock, shown_job
+from swell.live.clock import LASTS_S, TOLERANCE_S, HeadClock, SystemClocks, shown_job
 from swell.live.head_thread import LOOK_EVERY_S
 from swell.model.event import AnyEvent, JobSubmitted, NodeJoined, Opened
-
-from .machine import Machine
 
 DAY_S = 86_400.0
 AHEAD = st.sampled_from([0.0, 0.05, 0.5, 1.5, -3.0, 600.0, -3600.0, DAY_S, -DAY_S, -1e9])
 #: Head time is a float of about 2e9 seconds.
 EXACT_S = 1e-5
+
+
+@dataclass
+class Machine:
+    """`true_s` is what a good clock shows; the machine's own is ahead of it."""
+
+    true_s: float = 1_750_000_000.0
+    boot_s: float = 1000.0
+    ahead_s: float = 0.0
+    num_boots: int = 1
+
+    @property
+    def wall_s(self) -> float:
+        return self.true_s + self.ahead_s
+
+    def clocks(self) -> SystemClocks:
+        return SystemClocks(
+            boot_s=lambda: self.boot_s, wall_s=lambda: self.wall_s, boot_id=f"boot-{self.num_boots}"
+        )
+
+    def elapse(self, passed_s: float) -> None:
+        self.boot_s += passed_s
+        self.true_s += passed_s
+
+    def reboot(self, down_s: float) -> None:
+        self.num_boots += 1
+        self.boot_s, self.true_s = 7.0, self.true_s + down_s
 
 
 class ClockedWorld(RuleBasedStateMachine):
