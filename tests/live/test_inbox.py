@@ -37,14 +37,6 @@ EVENTS = st.lists(
 )
 
 
-@given(EVENTS)
-def test_folding_drops_no_other_event_and_keeps_their_order(events: list[AnyEvent]) -> None:
-    def others(of: list[AnyEvent]) -> list[AnyEvent]:
-        return [event for event in of if not isinstance(event, StepsReported)]
-
-    assert others(fold_reports(events)) == others(events)
-
-
 #: Every field of a report that may be absent: what only the first of two reports says of it is kept.
 SAID = {
     "step_s": 0.5,
@@ -80,21 +72,6 @@ def test_folding_keeps_the_sum_of_pauses_and_the_last_word_of_each_job(events: l
         before, after = reports(events, job), reports(folded, job)
         assert sum(r.pause_s or 0.0 for r in before) == sum(r.pause_s or 0.0 for r in after)
         assert [r.steps for r in before[-1:]] == [r.steps for r in after[-1:]]
-
-
-@given(EVENTS)
-def test_a_report_never_crosses_an_event_of_its_job(events: list[AnyEvent]) -> None:
-    """Between two changes of a gang at least one report stays, if there was one."""
-    folded = fold_reports(events)
-
-    def shape(of: list[AnyEvent], job: str) -> list[str]:
-        kinds = [type(event).__name__ for event in of if getattr(event, "job_id", None) == job]
-        return [
-            kind for at, kind in enumerate(kinds) if kind != "StepsReported" or kinds[at - 1 : at] != [kind]
-        ]
-
-    for job in "ab":
-        assert shape(folded, job) == shape(events, job)
 
 
 def test_what_was_measured_without_a_step_is_told_with_the_steps_before_or_after_it() -> None:

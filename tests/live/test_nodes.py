@@ -14,7 +14,7 @@ from swell.live.head_thread import Site
 from swell.live.platform import Platform
 from swell.model.command import AnyCommand, LaunchGang
 from swell.model.errors import InvalidInput, InvalidJob, NodeInUse, UnknownNode
-from swell.model.event import GangEnded, NodeJoined, NodeLost, Outcome
+from swell.model.event import NodeJoined, NodeLost
 from swell.model.job import Origin, Phase
 from swell.model.node import Node
 from swell.store.journal import SqlJournal
@@ -202,15 +202,6 @@ def test_a_request_made_again_is_the_same_job_also_when_another_kind_has_joined(
         assert (repeated.id, repeated.is_new) == (first, False)
 
 
-def test_a_drain_outlives_the_daemon(tmp_path: Path) -> None:
-    hands = Noting()
-    with running(tmp_path, hands, NODE) as platform:
-        until(has(platform, "node0"))
-        platform.drain_node("node0")
-    with running(tmp_path, Noting(), NODE) as again:
-        assert again.node("node0").leaving is not None
-
-
 def test_a_node_in_use_is_removed_only_by_force_and_its_host_is_told(tmp_path: Path) -> None:
     hands = Noting()
     with running(tmp_path, hands, NODE) as platform:
@@ -237,19 +228,3 @@ def test_a_node_in_use_is_removed_only_by_force_and_its_host_is_told(tmp_path: P
         hands.join()
         until(has(platform, "node0", "far"))
         assert platform.cluster().lost_nodes == ()
-
-
-def test_a_job_whose_only_node_was_lost_goes_on_when_another_joins(tmp_path: Path) -> None:
-    hands = Noting()
-    with running(tmp_path, hands) as platform:
-        hands.join()
-        job_id = run_job(platform)
-        generation = hands.gangs[job_id]
-        hands.lose("far", "its lease is over")
-        ended = hands.ended(job_id, Outcome.LOST, generation)
-        assert isinstance(ended, GangEnded)
-        hands.deliver(msgspec.structs.replace(ended, steps=10))
-        until(lambda: platform.job(job_id).phase is Phase.QUEUED)
-        hands.launched.clear()
-        hands.join(Node(name="other", kind="cpu", devices=("other/0",)))
-        assert hands.launched.wait(USED_WITHIN_S)

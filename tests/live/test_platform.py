@@ -137,15 +137,6 @@ def test_batches_that_would_take_long_to_be_handled_again_are_folded(
             reader.close()
 
 
-def test_an_answer_to_submit_means_that_the_job_is_in_the_journal(tmp_path: Path) -> None:
-    with running(tmp_path, Hands()) as platform:
-        job_id = platform.submit(spec()).id
-        reader = SqlJournal(tmp_path / "journal.db")
-        written = [event for entry in reader.history().entries for event in entry.batch]
-        assert job_id in [getattr(event, "job_id", None) for event in written]
-        reader.close()
-
-
 def test_stopping_suspends_jobs_and_the_next_platform_goes_on_with_them(tmp_path: Path) -> None:
     hands = Hands()
     with running(tmp_path, hands) as platform:
@@ -200,27 +191,6 @@ def test_a_command_that_was_never_answered_is_said_again(tmp_path: Path) -> None
         left, survivors = as_if_killed(tmp_path, hands)
     with running(left, survivors) as second:
         until(lambda: second.job(job_id).phase is Phase.RUNNING)
-
-
-def test_gangs_that_are_gone_are_started_again(tmp_path: Path) -> None:
-    hands = Hands()
-    with running(tmp_path, hands) as first:
-        job_id = run_job(first)
-        left, survivors = as_if_killed(tmp_path, hands)
-    survivors.gangs.clear()  # the machine was restarted
-    with running(left, survivors) as second:
-        until(lambda: second.job(job_id).phase is Phase.RUNNING and second.job(job_id).generation == 2)
-
-
-def test_the_journal_leads_to_the_same_commands(tmp_path: Path) -> None:
-    hands = Hands()
-    with running(tmp_path, hands) as platform:
-        ids = [platform.submit(spec(name)).id for name in "abc"]
-        until(lambda: sum(platform.job(i).phase is Phase.RUNNING for i in ids) == 2)
-        reader = SqlJournal(tmp_path / "journal.db")
-        result = compare(replay(new_core(), reader.history().entries))
-        reader.close()
-        assert result.is_equal and result.num_compared > 0 and result.num_commands >= 5
 
 
 def test_cancel_ends_a_waiting_and_a_running_job(tmp_path: Path) -> None:

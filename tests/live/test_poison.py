@@ -17,20 +17,15 @@ from tests.examples import Shown, pick, share_of_examples
 from tests.store.fresh_journal import fresh_journal
 
 from swell.core.core import Core
-from swell.core.last_plan import RETRY_S
 from swell.core.platform_core import PlatformCore
 from swell.live.poison import PoisonGuard
-from swell.live.recovery import replay
-from swell.model.command import AnyCommand, LaunchGang, ProfileJob, StopGang
+from swell.model.command import AnyCommand, LaunchGang, StopGang
 from swell.model.event import (
     AnyEvent,
-    EventSetAside,
     JobProfiled,
     JobSubmitted,
     PlanFailed,
-    PriorityChanged,
     StepsReported,
-    Woke,
 )
 from swell.model.job import Elasticity, Phase
 from swell.model.plan import Allocation
@@ -179,61 +174,6 @@ def test_the_job_of_an_event_fails_with_the_reason_and_its_gang_is_gone_before_i
     assert (
         isinstance(aside.event, StepsReported) and "Traceback" in aside.trace and "learn_rate" in aside.trace
     )
-
-
-def test_a_gang_that_is_being_launched_is_stopped_and_a_trial_run_too() -> None:
-    moments = Chosen()
-    head = guarded(moments)
-    head.enter("a")
-    moments.named.add("rates_per_s a")  # as it never was before: the batches until now raise it, too
-    changed = PriorityChanged(at_s=head.now_s, job_id="a", priority=1)
-    assert head.say(changed) == [StopGang(job_id="a", generation=2)]
-    moments.named.clear()
-    [profiling] = head.submit("b", spec(10))
-    assert isinstance(profiling, ProfileJob)
-    aside = EventSetAside(at_s=head.now_s, job_id="b", why="Raised", trace="")
-    assert head.say(aside) == [StopGang(job_id="b", generation=0)]
-
-
-def test_a_newcomer_that_no_plan_can_be_made_with_fails_and_the_others_of_its_batch_do_not() -> None:
-    class Allergic(RaisingPolicy):
-        def decide(self, snapshot: Snapshot) -> Allocation:
-            if "poison" in snapshot.job_ids:
-                raise Raised("of this job")
-            return super().decide(snapshot)
-
-    head = Guarded(lambda: core_of(Allergic()))
-    launched = head.enter("a", "poison", "b", max_workers=1)
-    assert {launch.job_id for launch in launched if isinstance(launch, LaunchGang)} == {"a", "b"}
-    assert head.phases()["poison"] is Phase.FAILED
-
-
-def test_where_no_job_is_at_fault_the_last_plan_is_kept_and_another_one_is_made_later() -> None:
-    moments = Chosen()
-    head = guarded(moments)
-    head.enter("a", max_workers=1)
-    head.started(1)
-    moments.named.add("decide")
-    assert head.enter("b", max_workers=1) == []
-    assert head.phases() == {"a": Phase.RUNNING, "b": Phase.QUEUED}
-    num, failed = head.core.failed_plans
-    assert num == 1 and failed is not None and "Raised" in failed.why
-    moments.named.clear()
-    assert head.reported(1, 5, step_s=0.1) == [], "too soon"
-    head.now_s += RETRY_S
-    [launch] = head.say(Woke(at_s=head.now_s))
-    assert isinstance(launch, LaunchGang) and launch.job_id == "b"
-    assert head.core.failed_plans == (0, None) and not head.core.set_aside
-
-
-def test_what_is_set_aside_stays_so_under_a_head_that_could_handle_it() -> None:
-    moments = Chosen("learn_profile a")
-    head = guarded(moments)
-    head.enter("a", "b")
-    sound = PlatformCore(lambda: raising_core(NONE_RAISE))
-    assert len(list(replay(sound, head.journal.history().entries))) == 3
-    assert sound.save() == head.core.save() and len(sound.set_aside) == 1
-    assert [type(event) for event in head.events].count(EventSetAside) == 1
 
 
 @pytest.mark.parametrize("error", [MemoryError, KeyboardInterrupt])

@@ -58,10 +58,6 @@ def test_a_repeated_request_is_answered_with_its_job_at_a_full_quota(tmp_path: P
         assert submit(platform, "vision", "k", 1) == first
 
 
-#: Of devices, that `vision` may hold.
-ONE, HALF = {"vision": Quota(devices=1)}, {"vision": Quota(share=0.5)}
-
-
 @given(st.lists(QUOTAS | st.none(), max_size=10))
 def test_the_head_that_hears_what_is_told_knows_what_was_readable_last(changes: list[Quotas | None]) -> None:
     now: Quotas | None = {}

@@ -36,17 +36,6 @@ def test_gangs_that_the_next_agent_does_not_have_are_lost_and_started_again(tmp_
         assert "processes were gone" in told
 
 
-def test_what_was_not_answered_is_commanded_again(tmp_path: Path) -> None:
-    hands = Hands()
-    hands.is_obedient = False
-    with running(tmp_path, hands) as platform:
-        job_id = platform.submit(spec()).id
-        until(lambda: len(hands.performed) == 1)
-        hands.is_obedient = True
-        replace(hands)
-        until(lambda: platform.job(job_id).phase is Phase.RUNNING)
-
-
 def test_a_launch_on_its_way_to_a_killed_agent_is_planned_again(tmp_path: Path) -> None:
     hands = Hands()
     with running(tmp_path, hands) as platform:

@@ -113,7 +113,7 @@ def test_the_same_key_is_the_same_job_for_ever(tmp_path: Path) -> None:
         assert platform.submission(first.id).spec == spec()
 
 
-def test_an_answer_to_cancel_means_that_it_is_in_the_journal(tmp_path: Path) -> None:
+def test_an_answer_to_a_request_means_that_it_is_in_the_journal(tmp_path: Path) -> None:
     hands = Hands()
     with running(tmp_path, hands) as platform:
         jobs = [platform.submit(spec(name)).id for name in "abcdefgh"]
@@ -122,8 +122,8 @@ def test_an_answer_to_cancel_means_that_it_is_in_the_journal(tmp_path: Path) -> 
         left, _ = as_if_killed(tmp_path, hands)
     history = SqlJournal(left / "journal.db").history()
     events = [event for entry in history.entries for event in entry.batch]
-    told = [event.job_id for event in events if isinstance(event, CancelRequested)]
-    assert sorted(told) == sorted(jobs)
+    for kind in (JobSubmitted, CancelRequested):
+        assert sorted(event.job_id for event in events if isinstance(event, kind)) == sorted(jobs)
 
 
 def refuse(batch: object) -> None:

@@ -169,14 +169,6 @@ def test_of_a_deadline_it_is_told_once_that_it_is_at_risk_and_once_that_it_was_m
     ]
 
 
-def test_what_was_told_of_an_open_job_is_not_told_again_after_a_restart() -> None:
-    found, view = finder(hook("http://all")), job_view(deadline_s=100.0)
-    assert found.look(0.0, view, 101.0) == ["at_risk"]
-    again = finder(hook("http://all"))
-    again.journal = again.webhooks._journal = found.journal
-    assert again.look(0.0, view, 101.0) == []
-
-
 def message(url: str, number: int = 0, created_s: float | None = None) -> WebhookMessage:
     return WebhookMessage(
         id=message_id("a", str(number), url),
@@ -247,13 +239,6 @@ def test_an_address_that_fails_keeps_no_other_waiting(journal: SqlJournal, recei
         until(lambda: sender.counts.num_waiting == 1)
     (left,) = journal.deliveries()
     assert msgspec.json.decode(left)["url"] == "http://127.0.0.1:1/refuses"
-
-
-def test_the_next_daemon_sends_what_one_has_left(journal: SqlJournal, receiver: Receiver) -> None:
-    journal.put_deliveries([message(receiver.url, number).delivery for number in range(3)])
-    with sending(journal) as sender:
-        until(lambda: sender.counts.num_delivered == 3)
-    assert len(set(receiver.ids)) == 3
 
 
 def test_messages_are_given_up_when_they_are_old_unwanted_or_too_many(
