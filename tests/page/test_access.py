@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import http.client
-import threading
 
 import httpx
 import pytest
@@ -153,21 +152,6 @@ def test_no_other_file_can_be_asked_for(served: Served, name: str) -> None:
     connection.request("GET", f"/static/{name}")
     assert connection.getresponse().status == 404
     connection.close()
-
-
-def test_two_that_use_a_code_at_once_have_one_session(served: Served) -> None:
-    link, found = served.page.link(OWNER), list[int]()
-
-    def enter() -> None:
-        with served.browser() as client:
-            found.append(client.get(link).status_code)
-
-    threads = [threading.Thread(target=enter) for _ in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sorted(found) == [303, *[401] * 5]
 
 
 def test_a_session_may_what_its_user_may_and_ends_with_that_user(served: Served) -> None:

@@ -142,17 +142,6 @@ def test_a_search_goes_on_in_jobs_that_the_page_does_not_have(served: Served, br
         expect(page.locator("#jobs tbody tr")).to_have_count(1)
 
 
-def test_a_narrow_page_needs_no_scrolling_to_the_side(served: Served, browser: Browser) -> None:
-    for view in a_load(time.time()):
-        served.control.put(view)
-    with browser.new_context(viewport={"width": 360, "height": 740}, color_scheme="dark") as context:
-        page = Watched(context).page
-        page.goto(served.page.link(OWNER))
-        page.wait_for_selector(".link.live")
-        assert page.evaluate("document.documentElement.scrollWidth") == 360
-        assert serious_faults(page) == []
-
-
 @pytest.mark.slow
 def test_tenants_are_shown_where_one_has_a_quota(served: Served, browser: Browser) -> None:
     """At the width of a phone, in the dark: with long names, and a word for those over their quotas."""

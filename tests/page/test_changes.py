@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.api.fake_control import FakeControl
 from tests.api.stage import on_stage
-from tests.live.test_platform import PATIENCE_S, until
+from tests.live.test_platform import PATIENCE_S
 from tests.store.views import job_view
 
 from swell.api.page.changes import MAX_ENDED, WARNINGS_S, PageChanges, Told
@@ -25,7 +25,7 @@ from swell.model.coding import encode
 from swell.model.errors import UnknownJob
 from swell.model.job import JobClass, Phase
 from swell.model.quota import TenantDevices
-from swell.model.view import JobView, Story
+from swell.model.view import Story
 
 from .conftest import Served
 
@@ -60,33 +60,6 @@ def as_json(told: Told) -> dict[str, Any]:
     """As a page gets it."""
     found: dict[str, Any] = json.loads(encode(told))
     return found
-
-
-STEPS = st.tuples(
-    st.integers(0, 5),
-    st.sampled_from([Phase.QUEUED, Phase.RUNNING, Phase.SUCCEEDED]),
-    st.integers(0, 4),
-    st.floats(-9, 9) | st.just(float("nan")),
-)
-
-
-@given(st.lists(STEPS, max_size=20), st.lists(st.booleans(), min_size=20, max_size=20))
-def test_a_page_that_hears_now_and_then_shows_what_a_new_one_shows(
-    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[int, Phase, int, float]], heard: list[bool]
-) -> None:
-    control = FakeControl(Path("unused"))
-    feed = PageChanges(control)
-    page = Reading(feed)
-    for (number, phase, workers, loss), is_heard in zip(steps, heard, strict=False):
-        ended = NOW_S if phase.is_end else None
-        view = job_view(id=f"job-{number}", phase=phase, workers=workers, loss=loss, finished_s=ended)
-        control.put(view)
-        feed.shown()
-        if is_heard:
-            page.hear()
-    page.hear()
-    fresh = Reading(feed)
-    assert page.jobs == fresh.jobs
 
 
 def end(control: FakeControl, job_id: str) -> None:
@@ -265,19 +238,6 @@ class Clock(FakeControl):
         return self.at_s
 
 
-def test_a_story_is_told_once(tmp_path: Path) -> None:
-    control = FakeControl(tmp_path)
-    control.put(job_view())
-    feed = PageChanges(control)
-    page = Reading(feed)
-    before = len(page.stories)
-    control.tell("digits-1", Story(at_s=NOW_S, code="boosted", text="has 3 workers: <b>why</b>"))
-    feed.shown()
-    page.hear()
-    page.hear()
-    assert [story["text"] for story in page.stories[before:]] == ["has 3 workers: <b>why</b>"]
-
-
 @pytest.mark.parametrize(
     ("changes", "standing"),
     [
@@ -364,33 +324,6 @@ def test_a_change_is_one_line() -> None:
     shown = [stories[0], other, stories[3], stories[7]]
     assert changes_only(stories) == shown
     assert changes_only(stories[6:], {"a": stories[3][1].text}) == shown[3:]
-
-
-def test_a_reader_that_follows_knows_what_a_new_one_is_told(tmp_path: Path) -> None:
-    script = tmp_path / "train.py"
-    script.write_text("print('training')\n")
-    known: dict[str, JobView] = {}
-    with on_stage(tmp_path / "state") as stage:
-        turn = 0
-
-        def follow() -> None:
-            nonlocal turn
-            found = stage.platform.changes(turn, also=list(known))
-            turn = found.turn
-            known.update((view.id, view) for view in found.views)
-
-        for name in ("first", "second"):
-            stage.run(script, name=name, workers="1:1")
-            follow()
-        first = next(iter(known))
-        stage.client.cancel(first)
-        until(lambda: stage.platform.job(first).phase is Phase.CANCELLED)
-        follow()
-        assert known == {view.id: view for view in stage.platform.changes(0).views}
-        assert known[first].phase is Phase.CANCELLED
-        assert stage.platform.changes(turn).views == []
-        told = [job_id for job_id, _ in stage.platform.changes(0).stories]
-        assert set(told) == set(known)
 
 
 def test_a_reader_that_was_away_for_long_is_told_of_all(

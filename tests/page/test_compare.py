@@ -69,15 +69,6 @@ def test_a_group_is_compared(served: Served) -> None:
         assert "/compare?group" not in client.get("/jobs/other-1").text
 
 
-def test_a_group_is_found_however_many_jobs_came_after_it(served: Served) -> None:
-    served.control.put(job_view(id="old-1", group="old", submitted_s=0.0))
-    for number in range(5001):
-        served.control.put(job_view(id=f"new-{number}"))
-    with served.opened() as client:
-        answer = client.get("/compare?group=old")
-    assert answer.status_code == 200 and "old-1" in answer.text
-
-
 @pytest.mark.slow
 def test_jobs_are_chosen_in_a_browser_and_compared(served: Served, browser: Browser) -> None:
     put_sweep(served)

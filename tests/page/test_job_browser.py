@@ -13,7 +13,6 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 from tests.store.views import job_view
 
-from swell.api.role import Role
 from swell.api.user_list import OWNER, Caller
 from swell.model.job import JobFinding, Phase
 from swell.model.view import JobView, Story
@@ -251,27 +250,6 @@ def test_a_job_that_ends_is_said_to_have_ended(opened: Opened) -> None:
     expect(page.locator("#actions button")).to_have_count(0)
     expect(page.locator("#log")).to_contain_text("last words")
     assert page.title() == f"{WILD} · succeeded · Swell"
-
-
-def test_who_may_only_look_is_offered_nothing(served: Served, browser: Browser) -> None:
-    served.control.put(a_job())
-    opened = open_job(served, browser, served.user("eve", Role.VIEW))
-    expect(opened.page.locator("#actions button")).to_have_count(0)
-    assert opened.page.locator("dialog[data-path]").count() == 0
-    opened.end()
-
-
-def test_log_metrics_and_sentences_come_while_the_page_is_open(opened: Opened) -> None:
-    page, control = opened.page, opened.served.control
-    await_drawn(page)
-    opened.write_log("a line\n")
-    expect(page.locator("#log")).to_have_text("a line\n")
-    control.curves["loss"] = [*control.curves["loss"], *a_curve([0.125], 6)]
-    control.put(a_job(name=WILD, steps=341, workers=3, reason="another reason", loss=0.125))
-    expect(page.locator(".curves-legend button:has(svg)").first).to_have_text("loss0.125")
-    expect(page.locator("[data-field=steps]")).to_have_text("341")
-    expect(page.locator("#why")).to_contain_text("another reason")
-    expect(page.locator("#facts")).to_contain_text("3 now")
 
 
 def test_a_job_is_held_and_resumed_and_its_priority_changed(opened: Opened) -> None:

@@ -86,16 +86,6 @@ def test_steps_that_are_repeated_take_the_place_of_what_they_repeat(values: list
     assert 1 <= tally.num_values <= len(values)
 
 
-@given(st.integers(2, 50), st.integers(1, 50), st.integers(1, 30))
-def test_a_run_that_goes_back_has_each_step_once(num_first: int, back_to: int, num_again: int) -> None:
-    back_to = min(back_to, num_first - 1)
-    first = told([(step, 1.0) for step in range(1, num_first + 1)])
-    again = told([(step, 2.0) for step in range(back_to, back_to + num_again)])
-    whole = first.plus(again)
-    assert (whole.first_step, whole.last_step) == (1, back_to + num_again - 1)
-    assert whole.count == whole.last_step
-
-
 # ---------------------------------------------------------------- curves
 def point(
     first_step: int, last_step: int, value: float = 1.0, generation: int = 1, mark: int | None = None

@@ -37,16 +37,6 @@ def steps_of(journal: SqlJournal, job_id: str) -> list[int]:
     return [point.first_step for point in points]
 
 
-@pytest.mark.slow
-def test_a_curve_is_the_same_after_any_number_of_restarts(path: Path, batches_together: int) -> None:
-    for step in range(1, 21):
-        journal = SqlJournal(path)
-        journal.append([curve_report("a", step, [1.0]), curve_report("b", step, [2.0])])
-        journal.append([curve_report("c", step, [3.0])])
-        assert [steps_of(journal, job_id) for job_id in "abc"] == [list(range(1, step + 1))] * 3
-        journal.close()
-
-
 def test_a_write_that_failed_and_was_done_all_the_same_counts_once(
     path: Path, batches_together: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -31,11 +31,6 @@ def journal(tmp_path: Path) -> Iterator[SqlJournal]:
         yield journal
 
 
-def test_replays_what_was_appended_in_order(journal: SqlJournal) -> None:
-    assert [_append(journal, batch) for batch in BATCHES] == [1, 2, 3]
-    assert [list(entry.batch) for entry in journal.history().entries] == BATCHES
-
-
 def test_values_make_curves_and_are_in_no_batch(journal: SqlJournal) -> None:
     journal.append([curve_report("a", 1, [3.0, 1.0]), curve_report("b", 1, [9.0])])
     journal.append([curve_report("a", 3, [2.0]), Woke(at_s=2.0)])

@@ -14,7 +14,6 @@ from tests.store.views import added_up, job_view, outcome_of
 
 from swell.model.job import JobClass, Phase
 from swell.model.job_query import JobQuery, place
-from swell.model.outcome import device_s
 from swell.model.view import JobView
 from swell.store.archive import Archive
 from swell.store.journal import SqlJournal
@@ -111,10 +110,3 @@ def test_sums_are_those_of_the_jobs_that_match(archive_of: Callable[[list[JobVie
         assert archive.span(query) == ((min(ends_s), max(ends_s)) if ends_s else None)
 
     hold()
-
-
-def test_devices_are_counted_for_as_long_as_they_were_held() -> None:
-    sizes = ((10.0, 1), (20.0, 4), (30.0, 0), (40.0, 2))
-    view = job_view(sizes=sizes, finished_s=45.0, devices_per_worker=2, phase=Phase.SUCCEEDED)
-    assert device_s(view) == 2 * (10 * 1 + 10 * 4 + 5 * 2)
-    assert device_s(job_view(sizes=(), finished_s=45.0)) == device_s(job_view(finished_s=None)) == 0.0

@@ -5,7 +5,6 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import threading
 from collections import Counter
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -69,23 +68,6 @@ def test_others_may_not_read_it(path: Path) -> None:
     SqlJournal(path).append(BATCHES[0])
     modes = {file.name: oct(file.stat().st_mode & 0o777) for file in path.parent.glob("journal.db*")}
     assert modes == {"journal.db": "0o600", "journal.db-wal": "0o600", "journal.db-shm": "0o600"}
-
-
-def test_stories_and_answers_from_another_thread(path: Path) -> None:
-    journal = SqlJournal(path)
-    told = [("a", Story(at_s=float(number), code="held", text="waits")) for number in range(40)]
-
-    def tell() -> None:
-        for story in told:
-            journal.keep([], [story])
-
-    teller = threading.Thread(target=tell)
-    teller.start()
-    for steps in range(40):
-        journal.append([report(steps)])
-    teller.join()
-    assert len(journal.stories("a")) == 40
-    assert len(list(journal.history().entries)) == 40
 
 
 WRITER = """

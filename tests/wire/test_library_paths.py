@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -16,19 +12,6 @@ from swell.wire.library_paths import is_library
 
 #: A package that asks how many workers there are, and a script that has it do so.
 PACKAGE = 'import os\n\n\ndef num_workers():\n    return os.environ.get("WORLD_SIZE")\n'
-SCRIPT = """
-import json, sys
-from swell.train.runtime.distributed_check import DistributedCheck
-
-told = []
-check = DistributedCheck(2, lambda *said: told.append(said))
-import fancy, fancier
-counts = []
-for package in (fancy, fancier):
-    package.num_workers()
-    counts.append(len(told))
-print(json.dumps(counts))
-"""
 
 
 def install(folder: Path, package: str, *, is_recorded: bool) -> Path:
@@ -59,20 +42,6 @@ def test_a_package_is_a_library_wherever_it_was_installed(
     monkeypatch.syspath_prepend(str(tmp_path))
     assert is_library(str(file)) == is_known
     assert is_library(str(tmp_path / "site-packages" / package / "x.py"))
-
-
-def test_what_an_installed_package_reads_is_no_sign_that_the_script_divides_its_batches(
-    tmp_path: Path,
-) -> None:
-    install(tmp_path, "fancy", is_recorded=True)
-    install(tmp_path, "fancier", is_recorded=False)
-    done = subprocess.run(
-        [sys.executable, "-c", SCRIPT],
-        env=os.environ | {"PYTHONPATH": str(tmp_path), "WORLD_SIZE": "2"},
-        stdout=subprocess.PIPE,
-        check=True,
-    )
-    assert json.loads(done.stdout) == [0, 1]
 
 
 def test_what_runs_below_a_script_in_a_worker_is_no_part_of_it() -> None:

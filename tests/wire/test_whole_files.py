@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from swell.wire.whole_files import sync, write_whole
+from swell.wire.whole_files import write_whole
 
 
 @pytest.mark.parametrize("is_synced", [False, True])
@@ -33,11 +33,3 @@ def test_what_cannot_be_written_leaves_the_old_file_and_no_draft(
     with pytest.raises(OSError, match="No space left"):
         write_whole(path, b"new", is_synced=True)
     assert path.read_bytes() == b"old" and os.listdir(tmp_path) == ["note"]
-
-
-def test_where_there_is_no_folder_nothing_is_made(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError):
-        write_whole(tmp_path / "none" / "note", b"new")
-    with pytest.raises(FileNotFoundError):
-        sync(tmp_path / "none")
-    assert os.listdir(tmp_path) == []
