@@ -31,7 +31,6 @@ from swell.executors.local.processes.listing import list_processes
 from swell.executors.node.options import NodeOptions
 from swell.model.command import LaunchGang
 from swell.model.event import AnyEvent, GangEnded, GangStarted, Outcome, StepsReported, WorkersLost
-from swell.model.job import JobSpec
 from swell.model.target import Configuration, Target
 
 pytestmark = pytest.mark.slow
@@ -78,10 +77,10 @@ class Output:
 
 
 class HeadMachine:
-    """`tests.machines.head` on a machine; by default hosts have workers that need no torch."""
+    """`tests.machines.head` on a machine; hosts have workers that need no torch."""
 
-    def __init__(self, machine: Machine, call: str = CALL, preload: tuple[str, ...] = ("msgspec",)) -> None:
-        self.machine, self._workers = machine, (call, *preload)
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
         self.start()
 
     def start(self) -> None:
@@ -92,7 +91,7 @@ class HeadMachine:
             str(TIMES.lease_s),
             str(TIMES.margin_s),
             str(CHECKPOINT_INTERVAL_S),
-            *self._workers,
+            *(CALL, "msgspec"),
             env=IMPORTABLE,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -103,18 +102,6 @@ class HeadMachine:
     def await_word(self, word: str, within_s: float = PATIENCE_S, host: str = "n1") -> float:
         """`joined`, `offered` or `lost`; when it was said."""
         return float(self.output.await_line(lambda line: f" {word} {host}" in line, within_s).split()[0])
-
-    def await_offers(self, hosts: Iterable[str]) -> None:
-        """Of all of them, in any order."""
-        awaited = set(hosts)
-
-        def is_last(line: str) -> bool:
-            _, word, *more = line.split()
-            if word == "offered":
-                awaited.discard(more[0])
-            return not awaited
-
-        self.output.await_line(is_last)
 
     def await_event(self, kind: type[msgspec.Struct], within_s: float = PATIENCE_S) -> AnyEvent:
         def read(line: str) -> AnyEvent | None:
@@ -127,11 +114,9 @@ class HeadMachine:
         return event
 
     def launch(self, *args: str, generation: int = 1) -> None:
-        self.launch_job(make_spec(workdir=HOME, entry=__file__, args=args), generation)
-
-    def launch_job(self, spec: JobSpec, generation: int = 1, host: str = "n1") -> None:
-        """On both devices of a host."""
-        where = Target(devices=(f"{host}/0", f"{host}/1"), configuration=Configuration())
+        """On both devices of the host."""
+        spec = make_spec(workdir=HOME, entry=__file__, args=args)
+        where = Target(devices=("n1/0", "n1/1"), configuration=Configuration())
         command = LaunchGang(
             job_id="job-1", generation=generation, target=where, spec=spec, total_steps=10**6
         )
