@@ -29,7 +29,6 @@ from swell.executors.local.link import _decode
 from swell.executors.local.logs.files import LEADERS, TRIAL, WORKER
 from swell.model.command import LaunchGang
 from swell.model.event import GangStarted, StepsReported
-from swell.model.job import Elasticity
 from swell.wire.messages import Progress, Regroup
 
 
@@ -195,20 +194,6 @@ def test_the_outbox_stays_small_while_no_daemon_reads() -> None:
     assert (first.steps, first.pause_s) == (999, 1000.0)
 
 
-def test_a_line_of_a_restart_jobs_first_worker_may_be_a_report(tmp_path: Path) -> None:
-    spec = make_spec(elasticity=Elasticity.RESTART, metric="accuracy")
-    run = HostedRun("a", "a", spec, JobPlace(tmp_path, 0, spec.workdir, spec.entry), {})
-    names = []
-    for worker, rank in ((0, "0"), (1, "1")):
-        spawn = start(worker, RANK=rank)
-        lead(run, spawn)
-        names.append(run.fork(spawn, "module:function", "127.0.0.1:1").value_name)
-    assert names == ["accuracy", ""]
-    live = new_run(tmp_path)
-    lead(live, start(0))
-    assert live.fork(start(0), "module:function", "127.0.0.1:1").value_name == ""
-
-
 def test_a_worker_counts_gpus_in_the_order_in_which_it_was_given_them(tmp_path: Path) -> None:
     spec, place = (
         make_spec(),
@@ -219,15 +204,6 @@ def test_a_worker_counts_gpus_in_the_order_in_which_it_was_given_them(tmp_path: 
     order = msgspec.structs.replace(start(0), devices=("n/2", "n/1"))
     environ = dict(run.fork(order, "module:function", "127.0.0.1:1").environ)
     assert (environ["CUDA_VISIBLE_DEVICES"], environ["CUDA_DEVICE_ORDER"]) == ("GPU-2,GPU-1", "PCI_BUS_ID")
-
-
-def test_a_worker_on_a_core_sees_no_gpu(tmp_path: Path) -> None:
-    """Scripts take `cuda` where torch finds it: all workers would be on a GPU that is not offered."""
-    bindings = {"n/1": DeviceBinding(torch_device="cpu", kind="cpu")}
-    run = HostedRun("a", "a", make_spec(), JobPlace(tmp_path, 0, "/", "x:y"), bindings)
-    order = msgspec.structs.replace(start(0), devices=("n/1",))
-    environ = dict(run.fork(order, "module:function", "127.0.0.1:1").environ)
-    assert environ["CUDA_VISIBLE_DEVICES"] == ""
 
 
 @given(st.lists(st.sampled_from(["add", "attach", "detach", "acknowledge"]), max_size=40))

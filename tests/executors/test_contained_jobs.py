@@ -28,7 +28,6 @@ from swell.model.event import (
     JobProfiled,
     Outcome,
     ProfilingFailed,
-    WorkersLost,
 )
 from swell.model.job import JobSpec
 
@@ -196,22 +195,6 @@ def test_a_trial_run_has_a_container_too(
     eventually(lambda: not engine.running())
 
 
-@pytest.mark.slow
-@REAL_IN_SOAK
-def test_a_container_that_is_killed_costs_a_worker_and_the_last_one_the_gang(
-    executor: LocalExecutor, listener: Listener, make_job: Callable[..., JobSpec], engine: TestedEngine
-) -> None:
-    executor.perform(launch(make_job, devices(0, 1)))
-    listener.wait(GangStarted, 1)
-    engine.call("kill", engine.running()[0])
-    listener.wait(WorkersLost, 1)
-    eventually(lambda: len(engine.running()) == 1)
-    engine.call("kill", *engine.running())
-    assert listener.wait(GangEnded, 1).outcome is Outcome.LOST
-    executor.perform(launch(make_job, devices(0), generation=2, steps=5))
-    assert listener.wait(GangEnded, 2).outcome is Outcome.SUCCEEDED
-
-
 # ---------------------------------------------------------------- engines that are down
 @pytest.fixture
 def is_down(engine: TestedEngine) -> Iterator[Path]:
@@ -264,21 +247,3 @@ def test_a_machine_without_an_engine_is_ruled_out_at_once(
     assert (
         "has no program that runs containers" in ruled_out.message and "install docker" in ruled_out.message
     )
-
-
-@FAKE_ONLY
-def test_an_engine_that_is_installed_while_the_agent_runs_is_used(
-    engine: TestedEngine, tmp_path: Path, make_job: Callable[..., JobSpec], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As those are told to do whose job has found none."""
-    programs = tmp_path / "programs"
-    programs.mkdir()
-    monkeypatch.setenv("PATH", str(programs))
-    with executors(tmp_path / "state", engine) as make:
-        executor, listener = make(), Listener()
-        executor.start(listener.put)
-        executor.perform(launch(make_job, devices(0)))
-        listener.wait(GangEnded, 1)
-        (programs / engine.name).symlink_to(Path(os.environ["FAKE_DOCKER"], "bin", engine.name))
-        executor.perform(launch(make_job, devices(0), generation=2, steps=5))
-        assert listener.wait(GangEnded, 2).outcome is Outcome.SUCCEEDED

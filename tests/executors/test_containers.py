@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import csv
-import errno
 import json
 import os
 import signal
@@ -20,12 +18,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.executors.container_engines import TestedEngine, fake_docker
 from tests.executors.puppets import make_spec
-from tests.executors.zygotes import fork_of
 
 import swell
-from swell.executors.exit_status import NOT_STARTED
-from swell.executors.local.agent import containers
-from swell.executors.local.containers import bootstrap, command
+from swell.executors.local.containers import bootstrap
 from swell.executors.local.containers.command import Mount, job_mounts, package_mounts, run_words
 from swell.executors.local.containers.engine import (
     ContainerChoice,
@@ -303,30 +298,3 @@ def test_a_program_that_hangs_or_is_gone_is_an_answer(
 def test_podman_does_not_copy_what_is_hidden() -> None:
     assert "notmpcopyup" in Mount("", "/state").words(PODMAN)[1]
     assert "notmpcopyup" not in Mount("", "/state").words(DOCKER)[1], "it does not know the word"
-
-
-class NoContainers(ContainerEngine):
-    """An engine that starts none."""
-
-    def remove(self, container: str) -> None:
-        pass
-
-
-def test_the_end_of_a_container_is_told_though_the_storage_fails(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(path: Path) -> str:
-        raise OSError(errno.EIO, os.strerror(errno.EIO))
-
-    monkeypatch.setattr(containers, "read_tail", fail)
-
-    async def end() -> tuple[str, int, str]:
-        told: asyncio.Queue[tuple[str, int, str]] = asyncio.Queue()
-        agent = containers.Containers(tmp_path, lambda fork: None, lambda *exited: told.put_nowait(exited))
-        fork = fork_of(tmp_path, "job/0", "tell")
-        agent.start(NoContainers("docker"), fork, make_spec(image="a"), tmp_path, (), is_trial=False)
-        assert agent.ended(fork.key, command.ENGINE_FAILED, "")
-        return await asyncio.wait_for(told.get(), 10.0)
-
-    key, status, message = asyncio.run(end())
-    assert (key, status) == ("job/0", NOT_STARTED) and "Input/output error" in message

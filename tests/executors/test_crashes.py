@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import re
-import signal
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable
-from itertools import pairwise
 from pathlib import Path
 
 import msgspec
 import psutil
 import pytest
-from tests.executors.agents import zygote_of
 from tests.executors.contract import JOB, eventually, is_alive, launch, resize
 from tests.executors.listening import Listener
 from tests.executors.puppets import devices
@@ -35,7 +31,6 @@ from swell.model.event import (
     Outcome,
     ProfilingFailed,
     StepsReported,
-    WorkersLost,
 )
 from swell.model.job import JobSpec
 from swell.wire.messages import Hello
@@ -90,73 +85,6 @@ def test_a_broken_line_loses_and_repeats_nothing(
     assert resized == list(range(2, 8))
 
 
-def test_workers_die_with_a_killed_agent_and_another_is_found_without_them(
-    executor: LocalExecutor, listener: Listener, make_job: Callable[..., JobSpec], state_dir: Path
-) -> None:
-    executor.perform(launch(make_job, devices(0, 1)))
-    pids = listener.wait(GangStarted).pids
-    address = read_address(state_dir)
-    assert address is not None
-    zygote = zygote_of(state_dir).pid
-    os.kill(address.pid, signal.SIGKILL)
-    eventually(lambda: bool(listener.found))
-    (work,) = listener.found
-    assert not work.gangs
-    assert not any(is_alive(pid) for pid in (*pids, zygote, address.pid))
-    executor.perform_again([launch(make_job, devices(0), generation=2)], work)
-    assert listener.wait(GangStarted, 2).pids
-
-
-def test_workers_die_with_a_killed_zygote_and_another_takes_its_place(
-    executor: LocalExecutor, listener: Listener, make_job: Callable[..., JobSpec], state_dir: Path
-) -> None:
-    executor.perform(launch(make_job, devices(0, 1)))
-    pids = listener.wait(GangStarted).pids
-    zygote_of(state_dir).kill()
-    assert listener.wait(GangEnded).outcome is Outcome.LOST
-    assert not any(is_alive(pid) for pid in pids)
-    executor.perform(launch(make_job, devices(0), generation=2))
-    listener.wait(GangStarted, 2)
-
-
-def test_what_a_worker_started_dies_with_it(
-    executor: LocalExecutor, listener: Listener, make_job: Callable[..., JobSpec], tmp_path: Path
-) -> None:
-    executor.perform(launch(make_job, devices(0), child=1))
-    (pid,) = listener.wait(GangStarted).pids
-    (child,) = psutil.Process(pid).children()
-    os.kill(pid, signal.SIGKILL)
-    listener.wait(GangEnded)
-    eventually(lambda: not is_alive(child.pid))
-
-
-@pytest.mark.slow
-def test_a_stopped_worker_is_killed_within_seconds_and_a_busy_one_is_not(
-    executor: LocalExecutor, listener: Listener, make_job: Callable[..., JobSpec]
-) -> None:
-    busy = msgspec.structs.replace(launch(make_job, devices(2), steps=30, hold=20), job_id="busy")
-    executor.perform(busy)
-    listener.wait(GangStarted)
-    executor.perform(launch(make_job, devices(0, 1)))
-    pid = listener.wait(GangStarted, num=2).pids[1]
-    os.kill(pid, signal.SIGSTOP)
-    lost = listener.wait(WorkersLost)
-    assert (lost.job_id, lost.devices) == (JOB, devices(1))
-    assert lost.message == "worker 1 was stopped by a signal, and was killed"
-    assert not is_alive(pid)
-    ended = listener.wait(GangEnded)
-    assert (ended.job_id, ended.outcome, ended.steps) == ("busy", Outcome.SUCCEEDED, 30)
-    reports = [event for event in listener.events if isinstance(event, StepsReported)]
-    times_s = [event.at_s for event in reports if event.job_id == "busy"]
-    assert max(later - earlier for earlier, later in pairwise(times_s)) > 5.0, "it was silent for so long"
-
-
-def test_only_its_owner_can_read_the_token(
-    executor: LocalExecutor, listener: Listener, state_dir: Path
-) -> None:
-    assert address_path(state_dir).stat().st_mode & 0o777 == 0o600
-
-
 def test_without_the_right_token_the_line_is_closed_without_a_word(
     executor: LocalExecutor, listener: Listener, state_dir: Path
 ) -> None:
@@ -204,19 +132,6 @@ def test_a_second_agent_is_refused_while_any_process_of_the_first_lives(
     second = subprocess.run([sys.executable, "-c", code, str(state_dir)], capture_output=True, text=True)
     assert second.returncode != 0
     assert "in use by another agent" in second.stderr
-
-
-def test_an_agent_can_be_ended_without_a_daemon(
-    executor: LocalExecutor, listener: Listener, make_job: Callable[..., JobSpec], state_dir: Path
-) -> None:
-    executor.perform(launch(make_job, devices(0, 1)))
-    pids = listener.wait(GangStarted).pids
-    executor.close()
-    assert stop_agent(state_dir)
-    assert not any(is_alive(pid) for pid in pids)
-    assert find_agent(state_dir) is None
-    assert not address_path(state_dir).exists()
-    assert not stop_agent(state_dir)
 
 
 def test_a_number_that_belongs_to_another_process_is_not_taken_for_an_agent(state_dir: Path) -> None:

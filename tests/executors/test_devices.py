@@ -9,7 +9,6 @@ import pynvml
 import pytest
 
 from swell.executors.local import devices as module
-from swell.executors.local import gpu_links
 from swell.executors.local.devices import DeviceError, parse_devices
 
 GPUS = [("GPU-aa", "NVIDIA H200"), ("GPU-ab", "NVIDIA H200"), ("GPU-b", "NVIDIA H200")]
@@ -169,19 +168,6 @@ def test_the_remedy_for_gpus_of_several_kinds_chooses_those_of_one(nvml: Callabl
         assert [binding.cuda for binding in node.bindings.values()] == [
             uuid for uuid, name, _ in (T4, H200, OTHER_H200) if kind == f"cuda:{name}"
         ]
-
-
-@pytest.mark.parametrize("text", ["auto", "cuda", "cuda:1"])
-def test_nvml_is_initialised_once(
-    nvml: Callable[..., None], text: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It takes seconds where no process keeps the driver loaded."""
-    nvml(H200, OTHER_H200)
-    fake: Any = vars(module)["pynvml"]
-    monkeypatch.setattr(gpu_links, "pynvml", fake)
-    monkeypatch.setattr(module, "islands_of_gpus", gpu_links.islands_of_gpus)
-    assert parse_devices(text)[0].node.kind == "cuda:NVIDIA H200"
-    assert fake.num_inits == 1
 
 
 def test_without_gpus(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,18 +16,13 @@ from tests.executors.agents import CALL
 from tests.executors.contract import JOB, MakeJob, launch
 from tests.executors.listening import Listener, eventually
 from tests.executors.puppets import (
-    PuppetWorld,
     devices,
     make_spec,
-    make_stage,
 )
 
 from swell.executors.exit_status import OUT_OF_MEMORY, OVER_MEMORY
-from swell.executors.gang.effects import Effect, Report
-from swell.executors.gang.gang_controller import GangController
-from swell.executors.gang.gang_record import GangRecord
 from swell.executors.local.agent.address import read_address
-from swell.executors.local.agent.gang_limits import FORGET_EVERY_S, READ_EVERY_S, GangLimits
+from swell.executors.local.agent.gang_limits import READ_EVERY_S, GangLimits
 from swell.executors.local.agent.options import AgentOptions
 from swell.executors.local.devices import parse_devices
 from swell.executors.local.launch import AgentError, stop_agent
@@ -38,7 +33,6 @@ from swell.executors.local.limits.limiter import CoreSharing, GangGroup, Limiter
 from swell.executors.local.link import LocalExecutor
 from swell.model.command import LaunchGang, Reconfigure
 from swell.model.event import (
-    AnyEvent,
     GangEnded,
     GangResized,
     GangStarted,
@@ -205,14 +199,6 @@ def test_usage_is_read_so_often_and_processes_are_kept_in_their_group() -> None:
     assert scene.group.pids == {7}
 
 
-def test_a_limit_that_cannot_be_set_is_told_and_the_job_runs() -> None:
-    scene = Scene(broken=("memory", "share"), memory_bytes=1 << 30)
-    assert [about for about, _ in scene.warnings] == ["memory", "share"]
-    scene.limits.ended(JOB)
-    assert sorted(scene.warnings[2:]) == [("memory", ""), ("share", "")], "the next gang has its own"
-    assert scene.group.is_closed
-
-
 def test_a_worker_that_was_killed_for_memory_says_so() -> None:
     scene = Scene(memory_bytes=1 << 30)
     for worker in range(4):
@@ -236,19 +222,6 @@ def test_a_worker_that_the_kernel_killed_says_so_where_it_is_the_only_one_that_w
     assert scene.limits.exited(JOB, 3, kill) == (kill, ""), "that was another one"
 
 
-def test_the_kernel_kills_of_the_past_are_no_cause() -> None:
-    scene = Scene()
-    scene.limits.tick(0.0)
-    scene.num_kills = 1
-    scene.limits.tick(FORGET_EVERY_S)  # its exit may be told only now
-    scene.limits.tick(FORGET_EVERY_S + 0.1)
-    scene.num_kills = 2
-    assert scene.limits.exited(JOB, 0, -signal.SIGKILL)[0] == OUT_OF_MEMORY
-    scene.limits.tick(2 * FORGET_EVERY_S)
-    scene.limits.tick(3 * FORGET_EVERY_S)
-    assert scene.limits.exited(JOB, 1, -signal.SIGKILL)[0] == -signal.SIGKILL
-
-
 def test_a_kill_for_the_limit_of_a_job_is_none_of_the_machine() -> None:
     scene, kill = Scene(memory_bytes=1 << 30), -signal.SIGKILL
     scene.group.num_oom = scene.num_kills = 1
@@ -263,25 +236,6 @@ def test_the_kernel_counts_its_kills(tmp_path: Path) -> None:
 
 
 # ------------------------------------------------------------ what choreographies make of it
-def answers(effects: Iterable[Effect]) -> list[AnyEvent]:
-    """All effects must be reports: no worker is told anything."""
-    told = list(effects)
-    assert all(isinstance(effect, Report) for effect in told)
-    return [effect.event for effect in told if isinstance(effect, Report)]
-
-
-def test_no_worker_of_a_live_gang_hears_of_a_share() -> None:
-    gang = GangController(make_stage(job_id=JOB), GangRecord())
-    world = PuppetWorld(gang)
-    world.command(launch(lambda **_: make_spec(), devices(0, 1)))
-    world.settle()
-    *reports, event = answers(gang.command(reconfigure(2, 0.25, 0, 1), world.now_s))
-    assert all(isinstance(report, StepsReported) for report in reports)
-    assert isinstance(event, GangResized)
-    assert event.generation == 2
-    assert len(event.pids) == 2
-
-
 # ------------------------------------------------------------ real gangs
 @pytest.fixture
 def groups() -> None:

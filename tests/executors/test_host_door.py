@@ -282,16 +282,6 @@ def test_a_host_is_given_up_when_no_worker_runs_there_and_comes_back(seed: int) 
 
 
 # ---------------------------------------------------------------- lines and leases
-def test_a_line_that_breaks_for_less_than_the_lease_changes_nothing(world: World) -> None:
-    world.cut_or_mend()
-    world.pass_time(TIMES.lease_s - 1.0)
-    world.controller.hosts[NAME].tell(h.OpenRun(run="1", job_id=JOB, spec=SPEC))
-    world.cut_or_mend()
-    world.pass_time(TIMES.wait_s)
-    assert world.controller.lost == [] and world.running == {1}
-    assert sum(isinstance(message, h.RunOpened) for message in world.controller.heard) == 2
-
-
 def test_a_line_that_breaks_for_longer_costs_the_workers_and_later_the_host(world: World) -> None:
     world.cut_or_mend()
     begun_s = world.time_s
@@ -303,26 +293,6 @@ def test_a_line_that_breaks_for_longer_costs_the_workers_and_later_the_host(worl
     world.cut_or_mend()
     world.pass_time(1.0)
     assert world.is_joined() and world.host.terms.term == 2
-
-
-def test_a_host_process_that_is_gone_is_lost_after_the_wait_and_no_sooner(world: World) -> None:
-    world.cut_or_mend()
-    world.restart_host()
-    begun_s = world.time_s
-    world.pass_time(2 * TIMES.wait_s, until=lambda: not world.is_joined())
-    assert TIMES.wait_s - TIMES.lease_s / 2 <= world.time_s - begun_s <= TIMES.wait_s + TICK_S
-    assert "has not renewed its lease" in world.controller.lost[0]
-
-
-def test_a_new_controller_is_settled_when_the_host_has_come_with_its_workers(world: World) -> None:
-    world.start_controller()
-    assert world.door._awaited and world.controller.awaited == {NAME}
-    world.pass_time(TIMES.lease_s / 2)
-    assert not world.door._awaited and world.is_joined() and world.controller.lost == []
-    assert world.running == {1} and world.host.terms.term == 1
-    assert isinstance(world.controller.heard[0], h.DevicesOffered), "it is told again"
-    world.pass_time(2 * TIMES.wait_s)
-    assert world.running == {1}, "and the lease goes on"
 
 
 def test_a_host_that_is_removed_leaves_and_is_not_let_in_before_it_starts_again(world: World) -> None:
@@ -362,11 +332,6 @@ def test_a_witness_that_was_wrong_costs_the_workers_and_no_device_is_given_twice
     assert world.controller.hosts[NAME].term == 2  # type: ignore[attr-defined]
 
 
-def test_a_host_that_never_joined_cannot_be_removed(world: World) -> None:
-    with pytest.raises(DoorError, match="no host 'n2' has joined; these have: n1"):
-        world.door.remove("n2")
-
-
 def test_an_end_of_the_platform_ends_the_workers(world: World) -> None:
     world.door.begin_to_close()
     world.pass_time(1.0, until=lambda: not world.door.has_to_wait)
@@ -390,15 +355,6 @@ def test_no_lease_is_granted_that_cannot_be_written(
     assert "No space left on device" in caplog.text
     world.pass_time(2.0)
     assert world.is_joined()
-
-
-def test_records_are_on_the_disk_before_the_host_hears_of_its_lease(tmp_path: Path) -> None:
-    world = World(tmp_path)
-    before = (tmp_path / LEASES_FILE).read_bytes()
-    world.pass_time(
-        1.0, until=lambda: (tmp_path / LEASES_FILE).read_bytes() != before or world.host.terms.has_lease
-    )
-    assert b'"term":1' in (tmp_path / LEASES_FILE).read_bytes()
 
 
 def test_a_lease_that_is_renewed_costs_no_write(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -480,25 +436,7 @@ def test_a_host_that_is_gone_is_forgotten_once_no_worker_can_run_there(world: Wo
     assert world.is_joined(), "in a term that no host has had before"
 
 
-@pytest.mark.parametrize("name", ["local", "node0", "node17", "a/b", "", "x" * 41])
-def test_a_host_cannot_have_a_name_of_the_heads_own(world: World, name: str) -> None:
-    refused = world.door.why_not(msgspec.structs.replace(world.host.join, host=name))
-    assert refused is not None and refused.is_final and "choose another one with --name" in refused.why
-
-
 # ---------------------------------------------------------------- versions
-def test_another_version_of_torch_is_refused_by_name(tmp_path: Path) -> None:
-    leases = open_leases(tmp_path, TIMES, lambda: 0.0)
-    door = HostDoor(FakeController(), leases, "c1", torch="2.6.0")
-    join = Join(protocol=JOIN_PROTOCOL, version="1", host=NAME, machine="m", token="t", torch="2.5.1")
-    refused = door.why_not(join)
-    assert refused is not None and refused.is_final
-    assert "host 'n1' has torch 2.5.1, this platform has torch 2.6.0" in refused.why
-    none = door.why_not(msgspec.structs.replace(join, torch=""))
-    assert none is not None and "has torch (none)" in none.why
-    assert door.why_not(msgspec.structs.replace(join, torch="2.6.0")) is None
-
-
 def test_another_python_is_refused_by_name(world: World) -> None:
     refused = world.door.why_not(msgspec.structs.replace(world.host.join, python="3.0"))
     assert refused is not None and refused.is_final
@@ -565,14 +503,6 @@ def test_a_host_whose_process_is_stopped_does_not_answer_though_it_has_a_line(wo
 
 
 # ---------------------------------------------------------------- messages
-def test_what_was_said_in_another_term_is_dropped(world: World) -> None:
-    num_heard = len(world.controller.heard)
-    for term in (0, 2):
-        world.host.terms.stream.say(SaidInTerm(term=term, message=h.DevicesOffered(devices={}, num_cores=9)))
-    world.carry()
-    assert len(world.controller.heard) == num_heard
-
-
 def said(world: World, *messages: h.FromHost) -> list[h.FromHost]:
     """What the controller hears when the host says this in its present term."""
     world.controller.heard.clear()

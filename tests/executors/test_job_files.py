@@ -117,12 +117,6 @@ def test_workers_have_numbers_that_no_host_has_given(submitted: Submitted) -> No
     assert submitted.placed("b").first_worker == 7
 
 
-def test_the_working_directory_is_the_jobs_own_where_the_host_has_it(submitted: Submitted) -> None:
-    place = submitted.placed("a")
-    assert place.workdir == str(submitted.project)
-    assert place.entry.startswith(str(place.folder))
-
-
 def test_a_project_that_was_submitted_through_a_link_is_found(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "home").symlink_to("real")
@@ -176,14 +170,6 @@ def test_a_storage_that_is_full_refuses_the_run_for_now(
     refusal = submitted.refused()
     assert refusal.outcome is Outcome.LOST and "No space left on device" in refusal.why
     assert not list(submitted.folder.glob(".code*"))
-
-
-@pytest.mark.parametrize("job_id", ["", ".", "..", "../x", "a/b", "a\0b"])
-def test_a_folder_that_no_job_can_have_is_refused_for_good(tmp_path: Path, job_id: str) -> None:
-    options = AgentOptions(state_dir=tmp_path, preload=(), call="")
-    refusal = place_job(options, h.OpenRun(run=JOB, job_id=job_id, spec=make_spec()))
-    assert isinstance(refusal, h.RunRefused) and refusal.outcome is Outcome.FAILED
-    assert "cannot name a folder" in refusal.why
 
 
 def test_a_file_that_is_not_on_the_host_is_told_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:

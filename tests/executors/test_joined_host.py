@@ -189,13 +189,6 @@ class TestJoinedHost(HostContract):
     pass
 
 
-def test_it_names_its_node_and_its_devices_after_itself(world: JoinedWorld) -> None:
-    offered = world.wait(h.DevicesOffered)
-    (node,) = offered.nodes
-    assert (node.name, node.devices, node.kind) == (NAME, world.devices, "paced@400")
-    assert not node.is_borrowed
-
-
 def test_it_is_set_as_the_platform_is_and_goes_without_modules_that_it_lacks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -116,22 +116,6 @@ def test_a_job_whose_only_host_is_lost_goes_on_elsewhere_from_its_checkpoint(
     assert story(engine).splitlines().count("of the snapshot") == 2, "of the two that were rank 0"
 
 
-@pytest.mark.slow
-def test_a_script_that_misses_a_file_says_where_and_what_to_do(new_engine: NewEngine, tmp_path: Path) -> None:
-    pytest.importorskip("torch")
-    project = tmp_path / "project"
-    project.mkdir()
-    (project / "train.py").write_text("open('weights.bin')\n")
-    (project / "weights.bin").write_bytes(b"x" * (2 << 20))
-    engine = new_engine(DEFAULT_CALL, DEFAULT_PRELOAD)
-    spec = submitted(engine, project, "train.py")
-    engine.join("b")
-    engine.perform(launch(spec, "b/0"))
-    ended = engine.wait(GangEnded)
-    assert ended.outcome is Outcome.FAILED
-    assert f"{project / 'weights.bin'} is not on host 'b'" in ended.message and "`needs`" in ended.message
-
-
 def test_output_of_a_joined_host_is_the_jobs_and_ends_with_its_last_words(
     new_engine: NewEngine, tmp_path: Path
 ) -> None:

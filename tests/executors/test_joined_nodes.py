@@ -86,18 +86,6 @@ def test_a_host_that_is_about_to_go_is_a_warning_of_its_nodes(fleet: Fleet) -> N
     assert sum(isinstance(event, NodeWarned) for event in fleet.events) == 1
 
 
-def test_a_machine_that_joins_is_a_node_and_the_own_one_is_none(fleet: Fleet) -> None:
-    assert about_nodes(fleet) == [("joined", "a"), ("joined", "b")]
-    assert [node.name for node in inventory_of(fleet).work.nodes] == ["a", "b"]
-    fleet.hosts["a"].offer(nodes=(fleet.hosts["a"].node(),))
-    assert len(about_nodes(fleet)) == 2, "what has not changed is not told again"
-    fleet.hosts["a"].offer(2, nodes=(fleet.hosts["a"].node(2),))
-    assert about_nodes(fleet)[-1] == ("joined", "a")
-    assert inventory_of(fleet).work.nodes[0].devices == ("a/0", "a/1")
-    fleet.hosts["a"].offer(0)
-    assert about_nodes(fleet)[-1] == ("its host offers it no longer", "a")
-
-
 def test_a_loss_is_told_with_its_cause_before_what_it_does_to_gangs(fleet: Fleet) -> None:
     fleet.perform(launch("a/0", "b/0"))
     fleet.lose("b", "its lease is over")

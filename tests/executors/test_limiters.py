@@ -155,17 +155,6 @@ def test_a_process_that_is_gone_is_no_error(rig: Rig) -> None:
     assert group.usage().memory_bytes == 0
 
 
-def test_gangs_do_not_meet(rig: Rig) -> None:
-    one, other = rig.limiter.group("job-1"), rig.limiter.group("job-1")
-    one.set_share(0.5)
-    other.set_share(0.5)
-    process = rig.burnt(one, 0.2)
-    one.keep([process.pid])
-    other.keep([])
-    assert one.usage().cpu_s > 0.1
-    assert other.usage().cpu_s < 0.1
-
-
 def test_memory_is_limited_or_it_is_said_why_not(rig: Rig) -> None:
     group = rig.limiter.group("job-1")
     if rig.limiter.name == "cgroup v2":
@@ -395,25 +384,3 @@ def _ratio_in_a_second(gangs: list[GangGroup]) -> float:
     time.sleep(1.0)  # what is measured is this second
     one, other = (gang.usage().cpu_s - used_s for gang, used_s in zip(gangs, before, strict=True))
     return one / other
-
-
-def test_what_is_said_twice_is_said_once(rig: Rig) -> None:
-    group = rig.limiter.group("job-1")
-    process = rig.start("input()")
-    for _ in range(2):
-        group.set_share(0.5)
-        group.keep([process.pid])
-    rig.end()
-    group.close()
-    group.close()
-
-
-def test_a_stale_group_with_processes_stays(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    kernel = FakeV1(tmp_path / "root")
-    kernel.boot()
-    folder = kernel.at("/sys/fs/cgroup/cpu,cpuacct/swell-abc-1")
-    kernel.make(folder)
-    kernel.start(folder, os.getpid())
-    control_groups.remove_tree(kernel, folder)
-    assert folder.is_dir()
-    assert f"{folder} is left behind" in caplog.text

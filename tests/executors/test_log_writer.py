@@ -172,21 +172,6 @@ def test_the_logs_of_ended_workers_go_first_and_no_number_is_given_again(tmp_pat
     assert next_number(tmp_path, WORKER) == 4
 
 
-def test_a_log_goes_on_where_it_was_when_another_writer_keeps_it(tmp_path: Path) -> None:
-    """It has rotated before: its positions go on."""
-    log = tmp_path / "worker-0.log"
-    writer = LogWriter(log, 20)
-    write(writer, b"0123456\n")
-    write(writer, b"89abcde\n")
-    close(writer)
-    assert end_offset(log) == 16
-    again = LogWriter(log, 20)
-    write(again, b"01234567\n")
-    write(again, b"01234567\n")
-    assert end_offset(log) == 34
-    assert begins_of(log) == (16, 25)
-
-
 def test_a_log_that_another_writer_keeps_is_not_discarded_on_nfs_either(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

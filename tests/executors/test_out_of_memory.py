@@ -26,7 +26,6 @@ from swell.model.event import (
     WorkersLost,
 )
 from swell.model.job import EndCondition, JobSpec
-from swell.throughput.belief import FittedBelief
 
 pytest.importorskip("torch")
 SCRIPT = Path(__file__).with_name("narrow.py")
@@ -150,24 +149,6 @@ def test_a_trial_finds_what_fits_and_a_gang_keeps_to_it_at_every_size(
 
 
 @pytest.mark.slow
-def test_an_open_batch_is_measured_as_far_as_memory_allows(platform: Platform, tmp_path: Path) -> None:
-    spec = job(tmp_path, 100, min_batch=16, max_batch=512)
-    platform.profile("open", spec)
-    profile = platform.listener.wait(JobProfiled).profile
-    assert profile.max_local_batch == 64  # half of 128, or of less that did not fit
-    assert sorted(profile.compute_s) == [4, 8, 16, 32, 64]
-    belief = FittedBelief()
-    belief.learn_profile("open", spec, profile)
-    sizes = np.array([1, 2, 4], dtype=np.int64)
-    rates, batches = belief.best_batches("open", sizes, spec.global_batch) or (None, None)
-    assert rates is not None and batches is not None and (rates > 0.0).all()
-    assert (batches <= 64 * sizes).all()
-    platform.launch("open", spec, 1, 1, profile.max_local_batch)
-    assert platform.listener.wait(GangEnded).outcome is Outcome.SUCCEEDED
-    assert not platform.warnings()
-
-
-@pytest.mark.slow
 def test_a_worker_alone_that_runs_out_comes_again_from_where_it_was(
     weights: list[np.ndarray], platform: Platform, tmp_path: Path
 ) -> None:
@@ -223,17 +204,6 @@ def test_one_sample_that_does_not_fit_is_told(platform: Platform, tmp_path: Path
     assert failed.message.startswith("one sample does not fit into the device's memory")
     assert "tried to allocate 1 of 0" in failed.message
     assert not platform.warnings()
-
-
-@pytest.mark.slow
-def test_in_training_too(platform: Platform, tmp_path: Path) -> None:
-    spec = job(tmp_path, BATCH)
-    platform.launch("none-fits-later", spec, 1, 2, bound=1)
-    eventually(lambda: len(passes(tmp_path)) > BATCH)
-    set_room(tmp_path, 0)
-    ended = platform.listener.wait(GangEnded)
-    assert ended.outcome is Outcome.FAILED
-    assert "one sample does not fit into the device's memory" in ended.message
 
 
 @pytest.mark.slow

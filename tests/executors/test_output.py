@@ -39,16 +39,6 @@ def test_a_worker_that_prints_on_a_full_disk_goes_on_and_its_log_has_it_all_when
     assert log.read_text().endswith("the end\n") and "[swell: " not in log.read_text()
 
 
-def test_a_worker_that_ends_on_a_full_disk_leaves_a_log_that_is_completed_later(
-    zygote: Zygote, small_disk: Path
-) -> None:
-    ballast = fill(small_disk)
-    zygote.fork(small_disk, "print_much", "100000")
-    assert zygote.answer() == Exited(key="a", status=0)
-    ballast.unlink()
-    eventually(lambda: (small_disk / "a.log").stat().st_size == 100000)
-
-
 def test_storage_that_hangs_keeps_no_worker_from_printing_ending_or_being_forked(
     zygote: Zygote, tmp_path: Path
 ) -> None:
@@ -62,15 +52,6 @@ def test_storage_that_hangs_keeps_no_worker_from_printing_ending_or_being_forked
     assert (tmp_path / "b.log").stat().st_size == 100
     _, _, end = (tmp_path / "a.log").read_bytes().rpartition(b"[swell: ")
     assert end.endswith(b" bytes of output were dropped here: " + NO_ANSWER.encode() + b"]\n")
-
-
-def test_the_last_words_of_a_worker_are_in_its_log_when_its_end_is_told(
-    zygote: Zygote, tmp_path: Path
-) -> None:
-    for number in range(5):
-        zygote.fork(tmp_path, "print_much", "300000", key=str(number))
-        assert zygote.answer() == Exited(key=str(number), status=0)
-        assert (tmp_path / f"{number}.log").stat().st_size == 300000
 
 
 def test_a_process_that_outlives_its_worker_does_not_keep_its_end_from_being_told(
@@ -108,12 +89,6 @@ def test_numbers_that_a_worker_prints_are_told_now_and_then_and_the_last_before_
     assert answer == Exited(key="a", status=0)
     assert told[-1] == {"step": -1.0, "loss": "nan"}
     assert len(told) <= 2 + (time.monotonic() - begun_s) / INTERVAL_S
-
-
-def test_a_worker_whose_lines_are_not_read_prints_what_it_likes(zygote: Zygote, tmp_path: Path) -> None:
-    zygote.fork(tmp_path, "print_losses", "1")
-    assert zygote.answer() == Exited(key="a", status=0)
-    assert (tmp_path / "a.log").read_text().endswith('"loss": NaN}')
 
 
 def test_no_worker_holds_the_pipe_of_another(zygote: Zygote, tmp_path: Path) -> None:

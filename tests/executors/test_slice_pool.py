@@ -152,17 +152,6 @@ def test_slices_are_asked_for_while_jobs_could_use_them_and_no_more() -> None:
     assert c.look() == [] and c.num_open == 4
 
 
-def test_nothing_is_asked_before_it_is_known_what_there_is() -> None:
-    """An agent that comes back finds the slices of the one before."""
-    c = Cluster()
-    c.look()
-    c.want(4)
-    c.look()
-    c.pool = c.new_pool()
-    assert c.want(4) == []
-    assert c.look() == [] and c.num_open == 2
-
-
 def test_an_agent_that_comes_back_keeps_slices_until_a_daemon_tells_what_is_wanted() -> None:
     c = Cluster()
     c.look()
@@ -176,16 +165,6 @@ def test_an_agent_that_comes_back_keeps_slices_until_a_daemon_tells_what_is_want
     for _ in range(3):
         c.look(IDLE_S)
     assert c.num_open == 0
-
-
-def test_what_waits_in_the_queue_goes_first_and_hosts_only_when_they_have_been_idle() -> None:
-    c = Cluster(num_nodes=2)
-    c.look()
-    c.want(8)
-    c.look()
-    assert len(c.slurm.in_state("PENDING")) == 2
-    c.used = {"n1-1"}
-    assert c.want(2) == [("cancel", 4), ("cancel", 3)]
 
 
 def test_an_idle_host_is_left_before_it_goes_and_stays_if_work_has_come_meanwhile() -> None:
@@ -245,20 +224,6 @@ def test_a_slice_whose_host_does_not_join_is_cancelled_and_another_one_has_to_wa
     assert SUBMIT in c.look(FIRST_PAUSE_S, joins=False)
 
 
-def test_a_host_that_was_lost_has_time_to_come_back() -> None:
-    c = Cluster()
-    c.look()
-    c.want(2)
-    c.look()
-    c.lose("n1-1")
-    c.look(JOIN_S, joins=False)
-    c.look(JOIN_S / 2)
-    c.lose("n1-1")
-    assert c.look(JOIN_S, joins=False) == [] and c.num_open == 1
-    c.look(JOIN_S, joins=False)
-    assert ("cancel", 1) in c.done
-
-
 # ---------------------------------------------------------------- the end of an allocation
 def test_an_allocation_is_left_and_replaced_in_its_last_minute() -> None:
     c = Cluster(limit_s=3600.0)
@@ -314,24 +279,6 @@ def test_a_slice_that_begins_while_slurm_is_silent_ends_no_later_than_its_limit(
     assert c.of("end")[-1][2] == pytest.approx(asked_s + 50.0 + 3600.0 - LEAVE_S, abs=PERIOD_S)
 
 
-def test_a_slice_whose_end_was_believed_too_early_takes_work_again_once_slurm_answers() -> None:
-    """It began long after Slurm had spoken last, and its believed end came before it answered again."""
-    c = Cluster(limit_s=3600.0)
-    c.look()
-    c.want(2)
-    c.look(starts=False)
-    c.slurm.start(c.now_s + 3000.0)
-    c.now_s += 3000.0
-    c.join_all()
-    c.used |= c.hosts
-    c.pool.note_hosts(c.hosts, c.now_s)
-    c.now_s += 600.0 - LEAVE_S / 2
-    c.pool.note_hosts(c.hosts, c.now_s)
-    assert [one[1:3] for one in c.of("warn")] == [("n1-1", OVER)]
-    assert ("clear", "n1-1", OVER) in c.look(starts=False)
-    assert c.hosts == {"n1-1"} and c.of("submit") == [SUBMIT], "nothing takes its place"
-
-
 # ---------------------------------------------------------------- what goes wrong
 def test_a_refusal_is_told_once_and_tried_again_later_each_time() -> None:
     c = Cluster()
@@ -372,17 +319,6 @@ def test_why_slices_wait_is_told_in_slurms_word_where_it_is_not_their_turn_alone
     why = "2 slices waiting in Slurm's queue (QOSMaxJobsPerUserLimit)"
     assert c.look() == [("tell", "slurm-slices", why)]
     assert c.look() == []
-
-
-def test_a_job_that_slurm_does_not_show_yet_is_not_taken_for_ended() -> None:
-    c = Cluster()
-    c.look()
-    c.want(2)
-    hidden = c.slurm.jobs.pop(1)
-    assert c.look() == []
-    c.slurm.jobs[1] = hidden
-    c.look()
-    assert c.num_open == 1 and c.slurm.num_submitted == 1
 
 
 # ---------------------------------------------------------------- borrowed nodes

@@ -113,10 +113,6 @@ def test_the_host_is_no_descendant_of_the_task_so_that_a_signal_to_all_of_them_s
     assert task.process.wait(LIMIT_S) == 7, "it ends as its host does"
 
 
-def test_a_host_reads_its_join_token_from_memory(task: Task) -> None:
-    assert task.token == "secret"
-
-
 def test_a_task_that_is_killed_takes_its_host_with_it(task: Task) -> None:
     task.process.kill()
     until(lambda: is_gone(task.host))
@@ -140,11 +136,6 @@ def test_a_guard_that_is_killed_takes_its_host_with_it_and_the_task_ends(task: T
     assert task.process.wait(LIMIT_S) == 128 + signal.SIGKILL
     until(lambda: is_gone(task.host))
     assert not task.folder.exists()
-
-
-def test_a_host_that_leaves_ends_the_task_in_good_order(tmp_path: Path) -> None:
-    task = Task(tmp_path, sys.executable, "-c", "pass")
-    assert task.process.wait(LIMIT_S) == 0 and not task.folder.exists()
 
 
 # ---------------------------------------------------------------- words

@@ -148,11 +148,6 @@ def test_variables_of_the_job_in_which_the_head_runs_stay_with_the_head(
     assert "SLURM_CONF=/etc/slurm.conf" in told
 
 
-def test_the_default_partition_is_found(programs: Programs) -> None:
-    programs.answer("scontrol", SCONTROL)
-    assert run(client("").partition()) == ("prod", 0.0)
-
-
 def test_what_is_to_be_cancelled_is_one_command_and_nothing_is_none(programs: Programs) -> None:
     programs.answer("scancel")
     run(client().cancel([]))
@@ -236,13 +231,6 @@ def test_what_slurm_refuses_is_told_in_its_words(programs: Programs, err: str) -
         run(client().submit(ORDER))
     words = str(refused.value)
     assert words.startswith("sbatch: ") and err.splitlines()[-1].partition("error: ")[2] in words
-
-
-def test_a_partition_that_is_not_there_is_told(programs: Programs) -> None:
-    programs.answer("scontrol", out="Partition nosuch not found\n", status=1)
-    with pytest.raises(ClusterError, match="scontrol: Partition nosuch not found") as refused:
-        run(client("nosuch").partition())
-    assert refused.value.is_final
 
 
 def test_without_slurms_commands_the_remedy_is_a_login_node(

@@ -16,7 +16,6 @@ from tests.executors.test_host_door import FakeController
 from tests.executors.test_joining import LOOPBACK, ME, until
 
 from swell.executors.local.agent.options import AgentOptions
-from swell.executors.local.lines import LineRefused
 from swell.executors.remote.certificate import CERTIFICATE_FILE, fingerprint_of
 from swell.executors.remote.host_address import parse_address
 from swell.executors.remote.join_tokens import TokenList
@@ -24,12 +23,7 @@ from swell.executors.remote.joining import join
 from swell.executors.remote.listening_door import ListeningDoor
 from swell.executors.remote.stream import (
     MAX_BODY_BYTES,
-    Aside,
-    LineMessage,
-    Numbered,
-    Received,
     ResumableStream,
-    Resume,
 )
 
 
@@ -56,10 +50,6 @@ class Ear:
     def line_closed(self, why: str) -> None:
         self.num_closed += 1
         self.why = why
-
-
-OnLine = Resume | Numbered | Received | Aside | LineRefused
-ZERO = msgspec.Raw(b'{"number":0}')
 
 
 class End:
@@ -155,38 +145,6 @@ class Wire:
 def test_each_message_arrives_once_and_in_order(seed: int) -> None:
     chance = random.Random(seed)
     Wire(chance).live(chance.choice([30, 100, 600]))
-
-
-class Peer:
-    """The other side of a stream that says what a test has it say."""
-
-    def __init__(self, num_said: int = 0) -> None:
-        self.ear = Ear()
-        self.stream = ResumableStream("a", self.ear, Count, Count)
-        for number in range(num_said):
-            self.stream.say(Count(number))
-        self.heard: list[LineMessage] = []
-        self.open()
-
-    def open(self, *, of_session: str = "", num_received: int = 0, is_resumed: bool = True) -> None:
-        line, self.line = fake_lines()
-        self.line.heard = lambda link, text: self.heard.append(msgspec.json.decode(text, type=OnLine))
-        self.stream.attach(line.as_line)
-        if is_resumed:
-            self.say(Resume(session="b", of_session=of_session, num_received=num_received))
-
-    def say(self, message: LineMessage) -> None:
-        self.line.send_encoded(msgspec.json.encode(message))
-        carry(self.line)
-
-
-@pytest.mark.parametrize("message", [Received(number=0), Numbered(number=1, body=ZERO), Aside(body=ZERO)])
-def test_a_line_begins_with_resume(message: LineMessage) -> None:
-    peer = Peer()
-    peer.open(is_resumed=False)
-    assert not peer.stream.is_open
-    peer.say(message)
-    assert "before Resume" in peer.ear.why
 
 
 # ---------------------------------------------------------------- over TLS

@@ -47,13 +47,3 @@ def test_devices_are_offered_when_workers_can_start_on_them() -> None:
     host.is_cold = True  # its zygote died and starts again: the devices stay
     host.tick()
     assert host.said == [[], ["a/0"]]
-
-
-def test_a_controller_that_is_new_to_a_warm_machine_hears_of_its_devices_at_once() -> None:
-    host = WarmingHost()
-    host.is_cold = False
-    host.present()
-    host.present()
-    host.is_cold = True  # its zygote has died: what runs there goes on
-    host.present()
-    assert host.said == [["a/0"]] * 3
