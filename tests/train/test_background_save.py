@@ -21,14 +21,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.train.fake_agent import DEVICE
 from tests.train.test_checkpoint import Clock, Unsavable, make_state, weight_of
-from torch import nn
 
 from swell.train.state import staging
 from swell.train.state.checkpoint import SLOW_S, Checkpoints, Content, SaveError, load_checkpoint
-from swell.train.state.staging import SPARE_BYTES, Stage, forms_of, free_bytes
+from swell.train.state.staging import SPARE_BYTES
 from swell.train.state.train_state import TrainState
 from swell.wire.checkpoint_files import checkpoints_in, digest_in, is_whole, steps_in
-from swell.wire.group_files import GroupFiles
 
 
 class Gate(Checkpoints):
@@ -41,18 +39,6 @@ class Gate(Checkpoints):
     def write(self, content: Content) -> Path:
         assert self.is_open.wait(30)
         return super().write(content)
-
-
-class Told(Checkpoints):
-    """Tells when it has begun to write, and others have to wait."""
-
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder, 1, 0.0)
-        self.has_begun = threading.Event()
-
-    def _write_kept(self, content: Content) -> Path:
-        self.has_begun.set()
-        return super()._write_kept(content)
 
 
 def begin(checkpoints: Checkpoints, state: TrainState) -> None:
@@ -132,18 +118,6 @@ def test_the_file_is_the_same_byte_for_byte(held: list[torch.Tensor]) -> None:
         assert digest_in(path) == digest_in(Checkpoints(Path(still), 2, 0.0).save(state))
 
 
-def test_parameters_in_one_memory_stay_so(tmp_path: Path) -> None:
-    model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
-    model[1].weight = model[0].weight
-    state = TrainState(model, torch.optim.SGD(model.parameters(), lr=0.1), None, {})
-    checkpoints = Checkpoints(tmp_path, 2, 0.0)
-    begin(checkpoints, state)
-    path = checkpoints.wait()
-    assert path is not None
-    saved = load_checkpoint(path)["model"]
-    assert saved["0.weight"].data_ptr() == saved["1.weight"].data_ptr()
-
-
 def test_a_full_disk_is_told_when_the_save_is_taken_and_the_old_one_stays(tmp_path: Path) -> None:
     checkpoints = Checkpoints(tmp_path, 2, 30.0)
     first = checkpoints.save(make_state(1.0, steps=1))
@@ -213,63 +187,6 @@ def test_storage_that_hangs_is_told_once_and_training_goes_on(tmp_path: Path) ->
     assert checkpoints.take() is None
     checkpoints.is_open.set()
     assert checkpoints.wait() is not None
-
-
-def test_one_that_is_written_now_waits_for_the_one_behind_training(tmp_path: Path) -> None:
-    checkpoints = Told(tmp_path)
-    state = make_state(1.0, steps=1, num_features=500_000)
-    begin(checkpoints, state)
-    assert checkpoints.has_begun.wait(30)
-    state.steps = 2
-    newest = checkpoints.save(state)
-    checkpoints.wait()
-    assert [path for _, path in checkpoints_in(tmp_path)] == [newest]
-    assert not list(tmp_path.glob(".draft-*"))
-
-
-def test_the_pause_that_counts_is_that_of_the_copy(tmp_path: Path) -> None:
-    checkpoints = Gate(tmp_path)
-    begin(checkpoints, make_state(1.0, steps=1))
-    begun_s = time.monotonic()
-    checkpoints.is_open.set()
-    checkpoints.wait()
-    copied_s = checkpoints.take_save_s()
-    assert copied_s is not None
-    assert copied_s < time.monotonic() - begun_s + 1.0
-
-
-def test_buffers_are_kept_and_made_again_for_another_state() -> None:
-    stage, held = Stage(), [torch.arange(6.0), torch.arange(4)]
-    assert not stage.has_room(forms_of(held))
-    stage.make_room(forms_of(held))
-    first = stage.copy(held)
-    assert stage.has_room(forms_of(held))
-    assert [copy.data_ptr() for copy in stage.copy(held)] == [copy.data_ptr() for copy in first]
-    assert not stage.has_room(forms_of([*held, torch.ones(1)]))
-
-
-def test_memory_that_may_be_used_is_what_all_groups_leave(tmp_path: Path) -> None:
-    files = GroupFiles(tmp_path)
-    root, proc = files.at("/sys/fs/cgroup"), files.at("/proc/self")
-    (inner := root / "a" / "b").mkdir(parents=True)
-    (old := root / "memory" / "job").mkdir(parents=True)
-    proc.mkdir(parents=True)
-    (root / "a" / "memory.max").write_text("1000000\n")
-    (root / "a" / "memory.current").write_text("900000\n")
-    (root / "a" / "memory.stat").write_text("anon 1\ninactive_file 50000\n")
-    (inner / "memory.max").write_text("max\n")
-    assert free_bytes(files) > 0, "a sandbox hides them"
-    (proc / "mountinfo").write_text(
-        "1 0 0:1 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n"
-        "2 0 0:2 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n"
-    )
-    (proc / "cgroup").write_text("0::/a/b\n")
-    assert free_bytes(files) == 150_000
-    (old / "memory.limit_in_bytes").write_text("300000\n")
-    (old / "memory.usage_in_bytes").write_text("260000\n")
-    (old / "memory.stat").write_text("inactive_file 0\n")
-    (proc / "cgroup").write_text("4:cpu,memory:/job\n0::/a/b\n")
-    assert free_bytes(files) == 40_000
 
 
 SAVE_S = 0.05  #: that one of these takes, about

@@ -51,38 +51,6 @@ def test_each_sample_once_an_epoch_and_the_bits_of_the_same_batches_in_one_proce
     assert [scale for scale in told if scale is not None]
 
 
-def test_the_noise_scale_goes_on_through_changes_a_suspension_and_another_batch(
-    start_agent: Callable[..., FakeAgent], tmp_path: Path
-) -> None:
-    """A gang tells it with its first progress, though it has measured nothing itself."""
-    fields: dict[str, Any] = {
-        "total_steps": 40 * STEPS_PER_EPOCH,
-        "global_batch": BATCH,
-        "pace_per_s": PACE_PER_S,
-        "measures_noise": True,
-        "ends_when_told": True,
-    }
-    first = start_agent(**fields)
-    folder = tmp_path / "run"
-    folder.mkdir()
-    first.start_ready([0, 1], SAME, str(folder), "40")
-    first.join([0], source=None)
-    first.wait(0, messages.Progress, lambda said: said.noise_scale is not None)
-    first.join([1, 0], source=0, batch=30)
-    told = first.wait(
-        1, messages.Progress, lambda said: said.generation == 2 and said.noise_scale is not None
-    )
-    first.suspend()
-    first.wait(1, messages.CheckpointSaved)
-    second = start_agent(**fields, checkpoint_dir=str(first.checkpoint_dir))
-    second.start_ready([0], SAME, str(folder), "40")
-    second.join([0], source=None)
-    again = second.wait(0, messages.Progress)
-    curve = again.curves["noise_scale"]
-    assert again.steps == curve.last_step and again.noise_scale == curve.last
-    assert told.noise_scale is not None and again.noise_scale is not None
-
-
 @pytest.mark.slow
 def test_a_checkpoint_carries_the_place_and_is_gone_on_from_with_any_batch(
     start_agent: Callable[..., FakeAgent], tmp_path: Path

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import math
 import os
@@ -24,7 +23,6 @@ from torch import nn
 
 from swell.checkpoint_interval import FIRST_S, best_interval_s
 from swell.train.data.sample_schedule import SampleSchedule
-from swell.train.state import checkpoint
 from swell.train.state.checkpoint import (
     MAX_QUARANTINED,
     Checkpoints,
@@ -297,20 +295,6 @@ def test_the_first_is_due_early_and_the_others_after_the_interval(
         checkpoints.save(make_state(1.0, steps=1))
 
 
-@pytest.mark.parametrize(("takes_s", "wait_s"), [(2.0, 30.0), (3.5, 35.0), (60.0, 600.0)])
-def test_checkpoints_take_a_tenth_of_the_time_at_most(tmp_path: Path, takes_s: float, wait_s: float) -> None:
-    clock = Clock()
-    checkpoints = Checkpoints(tmp_path, 2, 30.0, clock)
-    state = make_state(1.0, steps=1)
-    state.objects["slow"] = Slow(clock, takes_s)
-    checkpoints.save(state)
-    assert clock.now_s == takes_s
-    clock.now_s = takes_s + 0.99 * wait_s
-    assert not checkpoints.is_due()
-    clock.now_s = takes_s + wait_s
-    assert checkpoints.is_due()
-
-
 def test_one_that_cannot_be_written_is_not_tried_again_at_once(tmp_path: Path) -> None:
     clock = Clock()
     checkpoints = Checkpoints(tmp_path, 2, 30.0, clock)
@@ -405,49 +389,6 @@ def test_the_newest_sound_checkpoint_is_never_lost(deeds: list[tuple[str, ...]],
             getattr(history, name)(*words)
         assert not list(Path(folder).glob(".draft-*")), "what a killed writer left"
         assert len(list(Path(folder).glob("damaged/*"))) <= MAX_QUARANTINED
-
-
-def test_a_file_that_this_process_has_written_is_not_read_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    hashed = list[Path]()
-
-    def hash_noted(path: Path, digest: str) -> bool:
-        hashed.append(path)
-        return is_whole(path, digest)
-
-    monkeypatch.setattr(checkpoint, "is_whole", hash_noted)
-    checkpoints = Checkpoints(tmp_path, 3, 30.0)
-    paths = [checkpoints.save(make_state(1.0, steps)) for steps in (1, 2, 3)]
-    assert not hashed
-    other = Checkpoints(tmp_path, 3, 30.0)
-    for steps in (4, 5):
-        other.save(make_state(1.0, steps))
-    assert hashed == [paths[2], paths[1]], "once each, by a process that did not write them"
-
-
-def test_one_that_cannot_be_read_is_not_taken_for_damaged(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    Checkpoints(tmp_path, 2, 30.0).save(make_state(1.0, steps=1))
-
-    def fail(path: Path, digest: str) -> bool:
-        raise OSError(errno.EMFILE, "Too many open files")
-
-    monkeypatch.setattr(checkpoint, "is_whole", fail)
-    with pytest.raises(OSError, match="Too many open files"):
-        Checkpoints(tmp_path, 2, 30.0).load_newest(make_state(0.0, steps=0))
-    assert len(list(tmp_path.iterdir())) == 1
-
-
-def test_of_the_same_step_a_damaged_one_does_not_stand_for_a_sound_one(tmp_path: Path) -> None:
-    checkpoints = Checkpoints(tmp_path, 2, 30.0)
-    state = make_state(1.0, steps=7)
-    checkpoints.save(state).write_bytes(b"")
-    checkpoints = Checkpoints(tmp_path, 2, 30.0)  # of another process
-    path = checkpoints.save_once(state)
-    assert path is not None and load_checkpoint(path)["steps"] == 7
-    assert checkpoints.save_once(state) is None
 
 
 def test_workers_begin_again_and_keep_what_they_save_where_all_are_damaged(

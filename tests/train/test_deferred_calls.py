@@ -163,31 +163,6 @@ def test_weights_that_cannot_be_are_refused() -> None:
             script.run.step(script.go_backward(x), weight=1 if number == 1 else None)
 
 
-def test_a_loss_reduction_is_a_mean_or_a_sum() -> None:
-    with pytest.raises(ValueError, match="loss_reduction='none'; choose from mean, sum"):
-        Script(loss_reduction="none")
-    with pytest.raises(ValueError, match="take the mean, or leave the rule out"):
-        Script(loss_reduction="sum", rate_rule="linear")
-
-
-def test_the_scaler_of_the_loop_is_found() -> None:
-    scaler = torch.amp.GradScaler("cpu", init_scale=8.0, growth_interval=1)
-    script, plain = Script(batch=6), Script(batch=6)
-    for number, (x,) in enumerate(script.run.batches()):
-        loss = script.go_backward(x, scaler)
-        scaler.unscale_(script.optimizer)
-        script.run.step(loss)
-        scaler.update()
-        assert scaler.get_scale() == 8.0 * 2 ** (number + 1), "updated once"
-    for (x,) in plain.run.batches():
-        plain.run.step(plain.go_backward(x))
-    assert torch.equal(script.model.weight, plain.model.weight)
-    script.go_backward(X, scaler)
-    scaler.step(script.optimizer)
-    scaler.update()
-    assert scaler.get_scale() == 64.0, "after the loop it is torch's own"
-
-
 def test_steps_of_a_scaler_and_second_scalers_are_refused() -> None:
     scaler, second = torch.amp.GradScaler("cpu"), torch.amp.GradScaler("cpu")
     script = Script()

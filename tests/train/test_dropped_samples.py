@@ -27,12 +27,6 @@ def kept(samples: list[Any]) -> list[Any]:
     return [sample for sample in samples if sample is not None and sample[0][0] > 0]
 
 
-def in_pairs(samples: list[Any]) -> torch.Tensor:
-    return torch.stack(
-        [torch.stack([one[0], two[0]]) for one, two in zip(samples[::2], samples[1::2], strict=True)]
-    )
-
-
 #: They leave out what is None, or begins with 0.
 DROPPING: dict[str, Callable[[list[Any]], Any]] = {
     "two tensors": lambda samples: default_collate(kept(samples)),
@@ -44,19 +38,6 @@ DROPPING: dict[str, Callable[[list[Any]], Any]] = {
     "empty for nothing": lambda samples: torch.cat([torch.zeros(0, 2), *(x[None] for x, _ in kept(samples))]),
     "object": lambda samples: Record(torch.stack([x for x, _ in kept(samples)]), ["" for _ in kept(samples)]),
     "nested": lambda samples: [default_collate(kept(samples)), torch.ones(len(kept(samples)))],
-}
-#: They have another number of rows than of samples, and leave out none.
-WHOLE: dict[str, Callable[[list[Any]], Any]] = {
-    "ragged": lambda samples: torch.cat([x.repeat(2 + int(x[0]) % 3) for x, _ in samples]),
-    "ragged with targets": lambda samples: (
-        torch.cat([x for x, _ in samples]),
-        torch.stack([y for _, y in samples]),
-    ),
-    "sequence first": lambda samples: torch.stack([x for x, _ in samples], dim=1),
-    "in pairs": in_pairs,
-    "mean": lambda samples: torch.stack([x for x, _ in samples]).mean(0, keepdim=True),
-    "as they are": lambda samples: samples,
-    "columns": lambda samples: tuple(zip(*samples, strict=True)),
 }
 Draws = list[list[bool]]
 
@@ -79,27 +60,6 @@ def test_the_samples_that_are_left_out_are_counted(
         assert num_dropped == draw.count(False)
         again = collate(samples if any(draw) else spare)
         assert repr(batch) == repr(again)
-
-
-@pytest.mark.parametrize("collate", WHOLE.values(), ids=list(WHOLE))
-@given(st.lists(st.integers(1, 6), min_size=1, max_size=5))
-def test_nothing_is_left_out_where_rows_are_no_samples(
-    collate: Callable[[list[Any]], Any], sizes: list[int]
-) -> None:
-    counting = CountingCollate(collate)
-    for size in sizes:
-        samples = [sample_of(True, number, False) for number in range(2 * size)]
-        assert counting(samples, ()).num_dropped == 0
-
-
-def test_an_error_of_a_collate_fn_is_its_own() -> None:
-    def strict(samples: list[Any]) -> Any:
-        return torch.stack([sample[0] for sample in samples])
-
-    with pytest.raises(TypeError):
-        CountingCollate(strict)([sample_of(True, 1, True), None], [sample_of(True, 1, True)])
-    with pytest.raises(IndexError):
-        CountingCollate(lambda samples: samples[99])([1, 2], range(1000))
 
 
 class Half(Dataset[Any]):

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Iterator
-from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -16,9 +15,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.train.samplers import NUM_SAMPLES, Noisy, Shuffled, load_with
-from torch.utils.data import BatchSampler, DataLoader, DistributedSampler, RandomSampler, Sampler
+from torch.utils.data import DataLoader, DistributedSampler, Sampler
 
-from swell.train.data.epoch_order import EpochOrder, EpochSampler, LoaderError
+from swell.train.data.epoch_order import EpochSampler, LoaderError
 from swell.train.data.loader import sampling_of
 from swell.train.data.sample_schedule import SampleSchedule, Share
 
@@ -97,24 +96,6 @@ def test_a_larger_open_batch_takes_whole_batches_of_a_batch_sampler() -> None:
     assert drawn(twice, [2] * 9, 2) == [steps[0] + steps[1], steps[2] + steps[3]]
 
 
-@given(
-    st.lists(st.integers(1, 9), min_size=1, max_size=9),
-    st.integers(1, 12),
-    st.lists(st.integers(1, 30), min_size=1),
-)
-def test_places_of_batches_are_in_order_and_none_is_left_out(
-    sizes: list[int], own_batch: int, steps: list[int]
-) -> None:
-    ends = np.array(list(accumulate(sizes)))
-    order, start, seen = EpochOrder(np.arange(ends[-1]), ends), 0, 0
-    while start < len(sizes) * own_batch:
-        num = min(steps[start % len(steps)], len(sizes) * own_batch - start)
-        places = order.places(start, num, own_batch)
-        assert places and places.start <= seen and places.stop >= seen
-        start, seen = start + num, places.stop
-    assert seen == ends[-1]
-
-
 def test_a_shuffling_distributed_sampler_has_the_order_that_it_has_in_one_process() -> None:
     own: DistributedSampler[Any] = DistributedSampler(DATA, num_replicas=1, rank=0, seed=3)
     for given_sampler in (own, DistributedSampler(DATA, num_replicas=4, rank=2, seed=3)):
@@ -122,17 +103,6 @@ def test_a_shuffling_distributed_sampler_has_the_order_that_it_has_in_one_proces
         for epoch in (0, 2):
             own.set_epoch(epoch)
             assert sampler.order(epoch)[:] == list(own)
-
-
-def test_a_plain_batch_sampler_is_the_batch_size() -> None:
-    loader = DataLoader(DATA, batch_sampler=BatchSampler(RandomSampler(DATA), 6, True))
-    sampling = sampling_of(loader, 0)
-    assert (sampling.batch, sampling.drops_last, sampling.is_shuffled, sampling.sampler) == (
-        6,
-        True,
-        True,
-        None,
-    )
 
 
 def test_drawing_leaves_the_script_as_it_was() -> None:

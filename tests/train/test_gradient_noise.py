@@ -12,10 +12,7 @@ from tests.examples import fewer_if_quick
 from torch import nn
 
 from swell.train.state.gradient_noise import (
-    LEAST_MEASURED,
-    MOST_SAMPLES,
     NOISE_INTERVAL,
-    NUM_AVERAGED,
     GradientNoise,
 )
 
@@ -74,13 +71,6 @@ def test_many_runs_have_no_bias(batches: tuple[int, ...]) -> None:
     assert squared_norm == pytest.approx(NUM_DIMS * SIGNAL**2, rel=0.02)
 
 
-def test_a_step_in_sixteen_is_measured_and_each_of_the_first() -> None:
-    seen, source = GradientNoise(OWN), Source()
-    for _ in range(10 * NOISE_INTERVAL):
-        source.show(seen, 8)
-    assert seen.num_measured == NOISE_INTERVAL + 9
-
-
 def test_workers_measure_the_same_though_some_are_new_and_one_has_saved() -> None:
     old, source = GradientNoise(OWN), Source()
     for _ in range(5):
@@ -100,23 +90,6 @@ def test_workers_measure_the_same_though_some_are_new_and_one_has_saved() -> Non
     assert old.state_dict() == new.state_dict()
 
 
-def test_too_few_measurements_tell_nothing() -> None:
-    seen, source = GradientNoise(OWN), Source()
-    for _ in range(LEAST_MEASURED):
-        source.show(seen, 8)
-        assert seen.noise_scale is None
-    source.show(seen, 8)
-    assert seen.noise_scale is not None
-
-
-def test_gradients_without_noise_and_without_anything_else() -> None:
-    num_steps = LEAST_MEASURED * NOISE_INTERVAL
-    assert measured([8], num_steps, Source(noise=0.0)).noise_scale == pytest.approx(0.0, abs=1e-9)
-    seen = GradientNoise(OWN)
-    seen.load_state_dict({"own_batch": OWN, "variance": 2.0, "squared_norm": -0.1, "num_seen": 50})
-    assert seen.noise_scale == MOST_SAMPLES
-
-
 def test_gradients_that_are_no_numbers_change_nothing() -> None:
     seen, source = GradientNoise(OWN), Source()
     for _ in range(10):
@@ -134,13 +107,3 @@ def test_the_state_goes_on_with_another_own_batch() -> None:
     wider = GradientNoise(4 * OWN)
     wider.load_state_dict(whole.state_dict())
     assert wider.noise_scale == pytest.approx(whole.noise_scale)
-
-
-def test_old_measurements_fade() -> None:
-    seen = measured([8], 40 * NOISE_INTERVAL, Source(noise=20 * NOISE))
-    later = Source(seed=1)
-    for number in range(40, 40 + 8 * NUM_AVERAGED):
-        later.step = number * NOISE_INTERVAL
-        later.show(seen, 8)
-        later.show(seen, 8)
-    assert seen.noise_scale == pytest.approx(TRUE_SCALE, rel=0.4)

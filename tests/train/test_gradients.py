@@ -232,20 +232,6 @@ def test_a_gradient_that_only_a_borrowed_sample_has_is_taken_away() -> None:
     assert net.main.weight.grad is not None
 
 
-def test_a_failed_sum_leaves_gradients_as_they_were() -> None:
-    net = Net()
-    net.main.weight.grad = torch.ones(1, 2, dtype=torch.float64)
-
-    def fail(flat: torch.Tensor) -> None:
-        raise RuntimeError("peer is gone")
-
-    share = SampleSchedule(2, 2, False, False).share(0, 0, 2)
-    with pytest.raises(RuntimeError, match="peer is gone"):
-        Gradients(net).reduce(share, torch.tensor(1.0), StepVote(), Pretended(2, fail))
-    assert torch.equal(net.main.weight.grad, torch.ones(1, 2, dtype=torch.float64))
-    assert net.side.grad is None
-
-
 class Normed(nn.Module):
     def __init__(self, norm: nn.Module) -> None:
         super().__init__()
@@ -311,15 +297,6 @@ def test_running_statistics_are_the_mean_over_passes(kind: Kind, norm: Norm) -> 
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_frozen_statistics_do_not_drift(kind: Kind) -> None:
-    net = Normed(nn.BatchNorm1d(2).eval())
-    net.norm.get_buffer("running_mean").fill_(0.1)
-    train_two_steps(kind, net, num_shards=3)
-    mean = net.norm.get_buffer("running_mean")
-    assert torch.equal(mean, torch.full((2,), 0.1))  # three thirds of it would be another
-
-
-@pytest.mark.parametrize("kind", KINDS)
 def test_a_step_that_does_not_count_leaves_statistics_alone(kind: Kind) -> None:
     net = Normed(nn.BatchNorm1d(2))
     gradients = kind(net)
@@ -347,18 +324,6 @@ def test_shards_refuse_a_buffer_that_nobody_averages() -> None:
     train_two_steps(Gradients, Counting(), num_shards=3)
     with pytest.raises(StatisticsError, match="buffer 'seen'"):
         train_two_steps(ShardedGradients, Counting(), num_shards=3)
-
-
-def test_a_buffer_that_came_with_the_state_has_not_changed() -> None:
-    net = Normed(nn.Identity())
-    net.register_buffer("constant", torch.ones(1))
-    share = SampleSchedule(4, 4, False, False, num_shards=2).share(0, 0, 1)
-    gradients = ShardedGradients(net)
-    net.load_state_dict({name: tensor.clone() for name, tensor in net.state_dict().items()})  # of a peer
-    gradients.begin(share)
-    loss = net(torch.randn(2, 2, 3))
-    loss.backward()
-    gradients.add(share.passes[0], loss.detach())
 
 
 def test_low_precision_is_summed_in_float32() -> None:

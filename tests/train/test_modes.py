@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from tests.train.fake_agent import FakeAgent
 
-from swell.train.runtime.trial_run import goes_on
 from swell.wire import messages
 
 CURVE = Path(__file__).parent / "scripts" / "curve.py"
@@ -61,55 +60,6 @@ def test_a_trial_goes_on_to_what_the_script_does_after_an_epoch(
     assert epochs == ["0"], "it is cut short, there is no second one, and what is only tried writes nothing"
 
 
-DIVIDES = """
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-from swell import train
-
-x = torch.randn(60, 2)
-model = nn.Linear(2, 1)
-optimizer = torch.optim.SGD(model.parameters(), 0.01)
-run = train.elastic(model, optimizer, DataLoader(TensorDataset(x), 6), epochs=9)
-for epoch in run.epochs():
-    total, num = 0.0, 0
-    for (batch,) in run.batches():
-        optimizer.zero_grad()
-        loss = model(batch).square().mean()
-        loss.backward()
-        total += float(run.step(loss))
-        num += 1
-    print(total / num)
-"""
-
-
-def test_an_epoch_in_which_nothing_is_measured_has_a_step(
-    start_agent: Callable[..., FakeAgent], tmp_path: Path
-) -> None:
-    """The steps of the comparison are put back, with all that the script has counted in them."""
-    script = tmp_path / "divides.py"
-    script.write_text(DIVIDES)
-    agent = start_agent(mode="profile", total_steps=None, compares=True, resumes=True)
-    agent.start(0, script)
-    assert agent.exit_status(0) == 0, agent.logs()
-    told = [said for _, said in agent.all_said(messages.Profiled)]
-    assert [(said.goes_on, said.compute_s, said.findings) for said in told] == [
-        (True, {}, []),
-        (False, {}, []),
-    ]
-
-
-def test_a_trial_ends_with_its_steps_where_no_epoch_ends_in_the_job(
-    start_agent: Callable[..., FakeAgent], tmp_path: Path
-) -> None:
-    agent = start_agent(mode="profile", total_steps=7, local_batches=(6,), pace_per_s=1000.0)
-    agent.start(0, CURVE.with_name("evaluates.py"), str(tmp_path / "diary"), "30")
-    told = agent.wait(0, messages.Profiled)
-    assert (told.goes_on, told.between_s) == (False, None)
-    assert agent.exit_status(0) == 0
-    assert not (tmp_path / "diary").exists()
-
-
 def test_a_run_tells_what_was_between_its_epochs_and_leaves_it_out_of_its_steps_and_pauses(
     start_agent: Callable[..., FakeAgent], tmp_path: Path
 ) -> None:
@@ -154,13 +104,3 @@ def test_a_trial_of_a_deterministic_script_measures_as_many_shards_as_a_worker_w
     sizes = [len(line["ids"]) for line in lines if "computed" in line]
     assert sizes[0] == 1
     assert sizes[-8:] == [1, 2, 1, 2, 1, 2, 1, 2]  # eight shards of twelve samples
-
-
-def test_larger_batches_are_not_tried_after_a_long_step_once_a_curve_is_known() -> None:
-    up, down = (8, 16, 32, 64), (64, 32, 16)
-    assert not goes_on(up, dict.fromkeys(up, 0.1))
-    assert goes_on(up, {8: 3.0, 16: 6.0})
-    assert goes_on(up, {8: 0.1, 16: 0.2, 32: 0.4})
-    assert not goes_on(up, {8: 0.1, 16: 1.0, 32: 2.5})
-    assert goes_on(down, {64: 9.0, 32: 4.5})
-    assert goes_on(up, {})

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,7 +16,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from swell import train
 from swell.train.state.checkpoint import Checkpoints, content_of
-from swell.train.state.loss import MAX_UNREAD, LossLog
+from swell.train.state.loss import LossLog
 from swell.train.state.train_state import TrainState
 from swell.wire import messages
 from swell.wire.checkpoint_files import steps_in
@@ -63,23 +61,6 @@ def _is_odd(losses: list[float]) -> bool:
     return math.isnan(losses[-1])
 
 
-def test_losses_nobody_asks_for_are_read_now_and_then() -> None:
-    log = LossLog(is_lazy=True)
-    for step in range(1, 3 * MAX_UNREAD):
-        log.add(step, torch.tensor(float(step)))
-        assert len(log._unread) < MAX_UNREAD
-
-
-@pytest.mark.parametrize("odd", [None, math.inf, -math.inf, math.nan])
-def test_what_is_known_travels(odd: float | None) -> None:
-    log, other = LossLog(is_lazy=False), LossLog(is_lazy=False)
-    log.add(1, torch.tensor(2.0))
-    if odd is not None:
-        log.add(2, torch.tensor(odd))
-    other.restore(log.state(), 2)
-    assert str(other.value) == str(log.value) and other.odd_since == log.odd_since
-
-
 @pytest.mark.parametrize("is_lazy", [False, True])
 def test_the_loss_of_each_step_is_told_once_whoever_leads(is_lazy: bool) -> None:
     """Of three workers that make the same steps, the first two die one after the other, as leaders."""
@@ -95,24 +76,6 @@ def test_the_loss_of_each_step_is_told_once_whoever_leads(is_lazy: bool) -> None
             logs[leader + 1].forget_told(told[-1][0])
     told += logs[2].take_untold()
     assert told == [(step, float(step)) for step in range(1, 20)]
-
-
-def test_what_is_made_again_and_what_another_has_finished_is_told_once() -> None:
-    log, ahead = LossLog(is_lazy=False), LossLog(is_lazy=False)
-    for step in range(1, 6):
-        log.add(step, torch.tensor(float(step)))
-        ahead.add(step, torch.tensor(float(step)))
-    ahead.add(6, torch.tensor(6.0))
-    log.restore(ahead.state(), 6)
-    assert [step for step, _ in log.take_untold()] == [1, 2, 3, 4, 5, 6]
-
-    for step in range(7, 12):
-        log.add(step, torch.tensor(float(step)))
-    log.restore(ahead.state(), 9)  # a checkpoint
-    assert [step for step, _ in log.take_untold()] == [7, 8, 9]
-    log.add(10, torch.tensor(10.0))
-    log.forget_told(None)
-    assert log.take_untold() == []
 
 
 # ---------------------------------------------------------------- checkpoints
@@ -229,16 +192,6 @@ def test_the_first_odd_loss_is_told_once_also_where_losses_are_read_late(losses:
             log.add(step, torch.tensor(loss))
         log.read()
         assert told == [(str(loss), i) for i, loss in enumerate(losses, 1) if not math.isfinite(loss)][:1]
-
-
-@pytest.mark.soak  # what one process says is tested above, and another test under torchrun stays
-def test_under_torchrun_the_leader_alone_says_that_it_goes_on() -> None:
-    command = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", DIVERGES, "6", "0.5"]
-    done = subprocess.run(
-        [sys.executable, *map(str, command)], timeout=90, capture_output=True, text=True, check=True
-    )
-    assert done.stderr.count("swell: the loss is nan since step 6, and training goes on") == 1
-    assert "swell:" not in done.stdout
 
 
 # ---------------------------------------------------------------- workers of an agent

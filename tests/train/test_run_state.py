@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from swell import train
 from swell.train.runtime.run import Run
 from swell.train.state.codec import EncodeError, decode, encode
 from swell.train.state.script_state import ScriptState
-from swell.train.state.script_values import mark, pack, put_back, unpack
+from swell.train.state.script_values import mark, pack, unpack
 
 
 def saved(state: ScriptState) -> ScriptState:
@@ -174,46 +173,3 @@ def test_values_of_variables_come_back(value: Any) -> None:
     assert packed is not None
     again = unpack(None, decode(*encode(packed)))
     assert mark(again) == mark(value) or again == value.item()
-
-
-def test_a_tensor_that_was_made_in_inference_mode_gets_its_value_back() -> None:
-    with torch.inference_mode():
-        best = torch.zeros(2)
-    assert put_back(best, torch.ones(2)) is best
-    assert best.tolist() == [1.0, 1.0]
-
-
-class Interrupted(str):
-    """While it is looked at, another thread has its turn."""
-
-    __slots__ = ("turn",)
-    turn: Callable[[], object]
-
-    def __repr__(self) -> str:
-        self.turn()
-        return super().__repr__()
-
-
-@pytest.mark.parametrize("kind", [dict.fromkeys, set, deque, list])
-def test_a_thread_of_the_script_may_add_to_a_container_that_is_looked_at(
-    kind: Callable[[list[str]], Any],
-) -> None:
-    item = Interrupted("a")
-    container = kind([item, "b"])
-    add = {"dict": "setdefault", "set": "add"}.get(type(container).__name__, "append")
-    item.turn = lambda: getattr(container, add)(f"c{len(container)}") if len(container) < 9 else None
-    before = mark(container)
-    assert len(container) > 2 and len(before[1]) == 2
-    assert mark(container) != before
-
-
-@pytest.mark.parametrize("tensor", [torch.eye(3).to_sparse(), torch.eye(3, device="meta")])
-def test_a_module_with_tensors_that_cannot_be_saved_is_no_state_of_a_script(tensor: torch.Tensor) -> None:
-    module = torch.nn.Linear(1, 1)
-    module.register_buffer("mask", tensor)
-    assert mark(module) == mark(module)
-    assert pack(module) is None
-
-
-def test_what_is_no_state_is_not_packed() -> None:
-    assert pack([object()]) is None and pack(lambda: 1) is None

@@ -5,8 +5,6 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator
 from functools import partial
-from itertools import combinations
-from operator import eq
 from typing import Any
 
 import numpy as np
@@ -15,7 +13,6 @@ import torch
 from torch.utils.data import DataLoader, Dataset, TensorDataset, get_worker_info
 
 from swell.train.data.loader import Feed
-from swell.train.data.random_streams import Purpose, seed_streams
 from swell.train.data.sample_schedule import SampleSchedule
 
 CPU = torch.device("cpu")
@@ -43,14 +40,6 @@ class Drawing(Dataset[Any]):
     def __getitem__(self, index: int) -> tuple[int, float]:
         self.num_asked += 1
         return index, DRAWS[self.draws](index)
-
-
-def test_coins_that_are_tossed_in_three_ways_are_three_coins() -> None:
-    seed_streams(CPU, 0, Purpose.SAMPLE, 0, 3)
-    tosses = [torch.randint(2, (64,)).tolist(), [random.getrandbits(1) for _ in range(64)]]
-    tosses.append(np.random.randint(2, size=64).tolist())
-    pairs = combinations(tosses, 2)
-    assert all(20 < sum(map(eq, *pair)) < 44 for pair in pairs)
 
 
 def course(num_shards: int | None = None) -> SampleSchedule:
@@ -101,19 +90,6 @@ def test_the_same_is_drawn_for_a_sample_at_any_size(draws: str) -> None:
 
 def test_the_same_is_drawn_in_a_loaders_processes() -> None:
     assert drawn_by("late", 2, num_workers=2) == drawn_by("late", 1)
-
-
-@pytest.mark.parametrize(
-    ("draws", "num_asked"), [("nothing", 41), ("torch", 42), ("seldom", 51), ("late", 52)]
-)
-def test_a_sample_is_seldom_loaded_twice(draws: str, num_asked: int) -> None:
-    dataset = Drawing(draws)
-    laid = course()
-    feed = Feed(DataLoader(dataset, batch_size=BATCH, collate_fn=rows), CPU, 5, laid)
-    for step in range(laid.steps_per_epoch):
-        list(drawn_from(feed, laid, step))
-    # one sample to probe; once more if that drew; and once more the pass that drew from another
-    assert dataset.num_asked <= num_asked
 
 
 def test_samples_are_fetched_together_where_the_dataset_can() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 import torch
@@ -12,7 +11,7 @@ from torch import nn
 from swell.train.collective.gradients import Gradients
 from swell.train.data.sample_schedule import SampleSchedule
 from swell.train.runtime.host import Task
-from swell.train.runtime.warmup import _bytes_to_come, optimizer_bytes, warm_up
+from swell.train.runtime.warmup import _bytes_to_come, optimizer_bytes
 from swell.train.sharding.shard_choice import ShardChoice, make_shard
 from swell.train.state.train_state import TrainState
 
@@ -31,26 +30,6 @@ def test_state_of_an_optimizer_is_foreseen(make: Make, num_copies: int) -> None:
     model = nn.Linear(10, 10)
     num_bytes = sum(parameter.nbytes for parameter in model.parameters())
     assert optimizer_bytes(make(list(model.parameters()))) == num_copies * num_bytes
-
-
-def test_options_of_each_group_count() -> None:
-    one, other = nn.Parameter(torch.zeros(10)), nn.Parameter(torch.zeros(100))
-    groups: list[dict[str, Any]] = [{"params": [one], "momentum": 0.9}, {"params": [other]}]
-    assert optimizer_bytes(torch.optim.SGD(groups, lr=0.1)) == one.nbytes
-
-
-def test_nothing_of_the_script_is_touched() -> None:
-    torch.manual_seed(0)
-    model = nn.Linear(10, 10)
-    optimizer = torch.optim.AdamW(model.parameters(), weight_decay=0.5)
-    before = [parameter.detach().clone() for parameter in model.parameters()]
-    drawn = torch.get_rng_state()
-    state = TrainState(model, optimizer, None, {})
-    warm_up(Task(state, Gradients(model), SampleSchedule(10, 5, False, False), 1, 5), 1)
-    assert all(map(torch.equal, before, model.parameters()))
-    assert all(parameter.grad is None for parameter in model.parameters())
-    assert not optimizer.state
-    assert torch.equal(drawn, torch.get_rng_state())
 
 
 class Blocks(nn.Module):
