@@ -53,6 +53,7 @@ def snapshot_of(
         requested_workers=np.ones(num, dtype=np.int64),
         tenant=np.zeros(num, dtype=np.int64),
         num_tenants=1,
+        held_borrowed=np.zeros(num, dtype=np.int64),
         is_pinned=np.zeros(num, dtype=bool),
         idle_s=np.zeros(num),
         held_workers=np.array(held, dtype=np.int64),

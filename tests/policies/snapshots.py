@@ -182,6 +182,7 @@ def snapshot(
         tenant=column([job.tenant for job in jobs], np.int64),
         num_tenants=len({job.tenant for job in jobs}) if num_tenants is None else num_tenants,
         held_workers=column([job.held for job in jobs], np.int64),
+        held_borrowed=np.zeros(len(jobs), dtype=np.int64),
         is_pinned=column([job.is_pinned for job in jobs], bool),
         idle_s=column([job.idle for job in jobs], float),
         most_workers=column([job.most for job in jobs], np.int64),

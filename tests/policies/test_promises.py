@@ -292,6 +292,24 @@ def test_a_gang_that_starts_is_waited_for() -> None:
     assert not ElasticFlow().decide(snapshot([starting, replace(quick, deadline=5.0)], 3)).refusals
 
 
+def test_a_gang_that_starts_on_borrowed_devices_keeps_no_promise_waiting() -> None:
+    """It has two of the four devices for the next 3 s: borrowed ones, or those that promises stand on."""
+    starting = replace(best_effort("starting", {2: 1.0}, 100.0, held=2), is_pinned=True, idle=3.0)
+    quick = in_fine_steps(promised("quick", {2: 1.0}, 2.0, 4.0))
+    for num_borrowed, workers in ((2, [2, 2]), (0, [2, 0])):
+        view = snapshot([starting, quick], 4, num_borrowed=2)
+        answer = ElasticFlow().decide(replace(view, held_borrowed=np.array([num_borrowed, 0])))
+        assert answer.workers.tolist() == workers
+
+
+def test_borrowed_devices_of_a_gang_that_starts_are_given_to_no_other() -> None:
+    starting = replace(best_effort("starting", {2: 1.0}, 100.0, held=2), is_pinned=True, idle=3.0)
+    others = [best_effort(name, {1: 1.0}, 50.0) for name in "abc"]
+    view = snapshot([starting, *others], 4, num_borrowed=3)
+    answer = ElasticFlow().decide(replace(view, held_borrowed=np.array([2, 0, 0, 0])))
+    assert answer.workers.sum() == 4 and answer.workers[0] == 2
+
+
 def test_nobody_is_stopped_for_less_than_a_start() -> None:
     """Its plan needs nothing for half a second, then two devices; it cannot pay for less until then."""
     job = promised("slack", {1: 0.9, 2: 1.0}, 11.5, 16.0, held=2, start_cost=4.0, resize_cost=4.0)

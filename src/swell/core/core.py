@@ -6,7 +6,11 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import partial
+from itertools import repeat
 
+import numpy as np
+
+from swell.arrays import IntArray, read_only
 from swell.core.after_refusal import settle
 from swell.core.apply import apply, set_aside
 from swell.core.broken_promises import befall, cause, promise
@@ -27,6 +31,7 @@ from swell.core.replan import Need, Replan
 from swell.core.state import HeadState, Words
 from swell.core.throughput import throughput_of
 from swell.core.whole_cores import UsableDevices, WholeCores, is_promise_at_stake
+from swell.model.cluster import Cluster
 from swell.model.command import (
     AnyCommand,
     LaunchGang,
@@ -388,6 +393,7 @@ class Core:
             now_s=state.now_s,
             num_devices=usable.num_devices,
             num_borrowed=num_borrowed,
+            held_borrowed=self._held_borrowed(usable.cluster),
             num_left_idle=usable.num_left_idle,
             num_tenants=len(state.tenants),
             min_hold_s=settings.min_hold_s,
@@ -409,6 +415,13 @@ class Core:
                 settings.checkpoint_interval_s,
             ),
         )
+
+    def _held_borrowed(self, cluster: Cluster) -> IntArray:
+        """(J,) devices of borrowed nodes that each job has, or is about to have."""
+        state, borrowed = self._state, cluster.borrowed_devices
+        held = map(state.holdings.targets.get, state.table.ids) if borrowed else repeat(None)
+        nums = (len(borrowed.intersection(devices or ())) for devices in held)
+        return read_only(np.fromiter(nums, np.int64, len(state.table)))
 
     @property
     def _current_planner(self) -> Planner:

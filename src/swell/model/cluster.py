@@ -44,6 +44,11 @@ class Cluster(msgspec.Struct, frozen=True, dict=True):
         """Devices that may be reclaimed at any second."""
         return sum(len(node.devices) for node in self.nodes if node.is_borrowed)
 
+    @cached_property
+    def borrowed_devices(self) -> frozenset[str]:
+        """Devices that may be reclaimed at any second."""
+        return frozenset(chain.from_iterable(node.devices for node in self.nodes if node.is_borrowed))
+
     @property
     def num_devices(self) -> int:
         return len(self.devices)

@@ -110,6 +110,7 @@ class Snapshot:
     samples_per_step: IntArray  #: (J,) of each job's own batch
     requested_workers: IntArray  #: (J,) what a policy of fixed sizes gives a job
     held_workers: IntArray  #: (J,) 0 for a queued job; the size under way for one that is changing
+    held_borrowed: IntArray  #: (J,) devices of borrowed nodes that each job has, or is about to have
     is_pinned: BoolArray  #: (J,) jobs whose size cannot be another one yet, for a change is under way
     idle_s: FloatArray  #: (J,) for which a gang is expected, at most, to do no work yet: it starts or pauses
     tenant: IntArray  #: (J,) on whose behalf it runs: equal numbers, one tenant; they mean nothing else

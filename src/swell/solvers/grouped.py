@@ -61,9 +61,15 @@ class GroupedProfile:
         is_in: BoolArray = self._group[rows] != NO_GROUP
         return is_in
 
-    def take_now(self, num_devices: IntArray, until_s: FloatArray, rows: IntArray) -> None:
-        """So many (n,) are not free from now until (n,) then, which these takers have."""
-        self.everything.take_now(num_devices, until_s)
+    def take_now(
+        self, num_owned: IntArray, num_devices: IntArray, until_s: FloatArray, rows: IntArray
+    ) -> None:
+        """So many (n,) are not free from now until (n,) then, which these takers have.
+
+        Args:
+            num_owned: of the devices, those that are part of this profile; a group counts all.
+        """
+        self.everything.take_now(num_owned, until_s)
         for group, profile in enumerate(self._of_group):
             is_own = self._group[rows] == group if self._group is not None else NONE_EXEMPT
             profile.take_now(num_devices[is_own], until_s[is_own])

@@ -66,7 +66,7 @@ class Promises:
 
 def takers_of(snapshot: Snapshot, levels: Levels) -> Takers:
     """What each job needs until its deadline, and what its changes cost."""
-    is_bound = snapshot.is_pinned & (levels.held > 0) & (snapshot.idle_s > 0.0)
+    is_bound = _is_bound(snapshot) & (levels.held > 0)
     is_no_level = (snapshot.held_workers != levels.workers_at(levels.held)) & ~is_bound
     return Takers(
         devices=levels.devices,
@@ -104,15 +104,31 @@ def _work(snapshot: Snapshot) -> FloatArray:
 def all_free(snapshot: Snapshot) -> GroupedProfile:
     """Devices that plans may stand on: all while they are there, but for those that no gang can leave yet.
 
-    A group is a tenant with a quota. The quota counts borrowed devices, too, on which no plan stands.
+    A group is a tenant with a quota. The quota counts borrowed devices, too, on which no plan stands: what a
+    gang has of those is not taken from plans.
     """
     num_planned = int(np.isfinite(snapshot.deadline_s).sum())
     profile = GroupedProfile(owned_profile(snapshot, num_planned), *_groups(snapshot))
-    rows = (snapshot.is_pinned & (snapshot.idle_s > 0.0) & (snapshot.held_workers > 0)).nonzero()[0]
+    rows = _is_bound(snapshot).nonzero()[0]
     if len(rows):
-        num_devices = snapshot.held_workers * snapshot.devices_per_worker
-        profile.take_now(num_devices[rows], snapshot.idle_s[rows], rows)
+        num_devices = snapshot.held_workers[rows] * snapshot.devices_per_worker[rows]
+        num_owned = np.maximum(num_devices - snapshot.held_borrowed[rows], 0)
+        profile.take_now(num_owned, num_devices, snapshot.idle_s[rows], rows)
     return profile
+
+
+def with_borrowed(free: GroupedProfile, snapshot: Snapshot) -> GroupedProfile:
+    """A copy with the borrowed devices that a gang can have now, for plans that are no promises."""
+    whole = free.raised(snapshot.num_borrowed)
+    rows = (_is_bound(snapshot) & (snapshot.held_borrowed > 0)).nonzero()[0]
+    whole.everything.take_now(snapshot.held_borrowed[rows], snapshot.idle_s[rows])
+    return whole
+
+
+def _is_bound(snapshot: Snapshot) -> BoolArray:
+    """(J,) gangs that cannot leave their devices yet."""
+    is_bound: BoolArray = snapshot.is_pinned & (snapshot.idle_s > 0.0) & (snapshot.held_workers > 0)
+    return is_bound
 
 
 def owned_profile(snapshot: Snapshot, num_takers: int) -> FreeProfile:

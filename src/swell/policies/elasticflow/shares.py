@@ -10,7 +10,7 @@ import numpy as np
 
 from swell.arrays import FloatArray, IntArray
 from swell.model.snapshot import Snapshot
-from swell.policies.elasticflow.promises import PromisePlanner, Promises
+from swell.policies.elasticflow.promises import PromisePlanner, Promises, with_borrowed
 from swell.policies.elasticflow.standing import NONE
 from swell.policies.levels import Levels
 from swell.solvers.filling import no_plans
@@ -117,9 +117,10 @@ def _wished(
 ) -> IntArray:
     """(J,) levels after steps 2 to 5, none below `least`, and none raised above `num_levels`."""
     level = least.copy()
-    num_taken = int(levels.devices_at(level).sum())
-    left, own_left = snapshot.num_devices - num_taken, snapshot.num_owned - num_taken
-    needs_owned, groups = snapshot.needs_owned, _groups(snapshot, levels, level)
+    devices, needs_owned = levels.devices_at(level), snapshot.needs_owned
+    num_own = snapshot.num_owned - _num_owned_of_others(devices, snapshot)
+    left, own_left = snapshot.num_devices - int(devices.sum()), num_own - int(devices[needs_owned].sum())
+    groups = _groups(snapshot, levels, level)
 
     def give(rows: IntArray, most: int | IntArray) -> None:
         nonlocal left, own_left
@@ -159,10 +160,16 @@ def _wished(
             groups,
             ranking.reach,
         )
-        own_left = min(left, snapshot.num_owned - int(levels.devices_at(level)[needs_owned].sum()))
+        own_left = min(left, num_own - int(levels.devices_at(level)[needs_owned].sum()))
         if not len(queue.late):
             break
     return level
+
+
+def _num_owned_of_others(devices: IntArray, snapshot: Snapshot) -> int:
+    """Devices that promises may stand on, of the (J,) `devices` of gangs that have no promise."""
+    num_owned = np.maximum(devices - snapshot.held_borrowed, 0)
+    return int(num_owned[~snapshot.needs_owned].sum())
 
 
 def _unpaid(
@@ -199,7 +206,7 @@ def _in_the_way(
     rows = rows[(level[rows] > 0) & (level[rows] != levels.held[rows]) & ~snapshot.is_pinned[rows]]
     to = level[rows] - 1
     costs_s = np.where(levels.held[rows] > 0, levels.resize_s[rows, to], levels.start_s[rows, to])
-    free = shares.left.raised(snapshot.num_borrowed)
+    free = with_borrowed(shares.left, snapshot)
     is_free = free.take_what_is_free(levels.devices[rows, to], costs_s, rows)
     in_the_way: IntArray = rows[~is_free]
     return in_the_way

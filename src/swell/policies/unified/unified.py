@@ -18,7 +18,13 @@ from swell.policies.core_shares import running_slots
 from swell.policies.elasticflow.account import ElasticFlowAccount
 from swell.policies.elasticflow.admission import admit
 from swell.policies.elasticflow.objective import OBJECTIVES
-from swell.policies.elasticflow.promises import PromisePlanner, Promises, give_back_ended, next_step_s
+from swell.policies.elasticflow.promises import (
+    PromisePlanner,
+    Promises,
+    give_back_ended,
+    next_step_s,
+    with_borrowed,
+)
 from swell.policies.elasticflow.shares import Queue, Ranking, Shares, by_savings, savings, share
 from swell.policies.elasticflow.standing import NONE, remembered_soft, to_remember, written
 from swell.policies.flowcon_fit import FlowConFit
@@ -202,7 +208,7 @@ def _queue(
     is_best_effort = snapshot.job_class == BEST_EFFORT
     soft = snapshot.by_key((is_other & ~is_best_effort).nonzero()[0], snapshot.deadline_s)
     if len(soft):  # a soft deadline is met or not: one that cannot be takes nothing here
-        profile = promises.profile.raised(snapshot.num_borrowed)
+        profile = with_borrowed(promises.profile, snapshot)
         give_back_ended(profile, snapshot)
         profile.fill(planner.takers, plans, soft, AS_PLANNED)
     is_on_time = plans.grade[soft] != BROKEN
