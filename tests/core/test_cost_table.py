@@ -18,6 +18,7 @@ from swell.core.costs import (
     NUM_JOBS,
     NUM_OF_FAMILY,
     NUM_OF_KIND,
+    NUM_ROWS,
     TRIAL_SPREAD,
     CostCurves,
     CostTable,
@@ -100,6 +101,15 @@ def test_nothing_that_was_measured_lately_was_dearer(
     starts_s, resizes_s = upper(table, job(99, start_s=1.0))
     for change, _, num_devices, cost_s in measured:
         assert (starts_s if change == "start" else resizes_s)[num_devices] >= cost_s * (1 - 1e-12)
+
+
+def test_kinds_that_were_measured_long_ago_make_room() -> None:
+    table = CostTable()
+    for number in range(2 * NUM_ROWS):
+        learn_start(table, job(number, entry=f"{number}.py"), 5.0, float(number))
+        learn_start(table, job(number, entry="kept.py"), 5.0, float(number))
+    assert len(table.rows) == NUM_ROWS
+    assert any("kept.py" in kind for kind in table.rows)
 
 
 # ---------------------------------------------------------------- what was not

@@ -10,10 +10,12 @@ from tests.core.fakes import Fixed, core_of, node, profile, spec
 
 from swell.core.core import Core
 from swell.core.platform_core import PlatformCore
+from swell.live.board import TurnNews, ViewBoard
 from swell.model.command import AnyCommand, LaunchGang, ProfileJob, WakeAt
 from swell.model.event import (
     AnyEvent,
     CancelRequested,
+    DrainRequested,
     GangEnded,
     GangFound,
     JobProfiled,
@@ -30,6 +32,7 @@ from swell.model.event import (
 )
 from swell.model.kind import ANY
 from swell.model.node import Node
+from swell.model.view import BorrowedNodes
 
 
 def of_kind(kind: str, name: str, num_devices: int = 4) -> Node:
@@ -117,6 +120,26 @@ def test_a_node_of_a_new_kind_waits_aside_until_its_kind_is_allowed() -> None:
     assert core.kinds == ("slow", "odd")
 
 
+def reasons(core: PlatformCore) -> dict[str, str]:
+    return {view.id: view.reason for view in core.views()}
+
+
+def test_borrowed_nodes_of_all_kinds_are_counted_also_by_a_core_that_is_opened_again() -> None:
+    core = asking("slow", "fast")
+    assert core.reclaims.view(0.0) is None
+    for number, kind in enumerate(("slow", "fast", "fast")):
+        lent = msgspec.structs.replace(of_kind(kind, f"b{number}"), is_borrowed=True)
+        core.handle([join(lent, 1.0)])
+    core.handle([NodeLost(at_s=3.0, name="b1", cause="its owner wants it back")])
+    for platform in (core, again(core)):
+        expected = BorrowedNodes(num_there=2, num_given_back=1, lent_s=3 * 2.0)
+        assert platform.reclaims.view(3.0) == expected
+        board = ViewBoard()
+        board.post(TurnNews.of(platform))
+        later = board.latest.reclaims.view(13.0)
+        assert later is not None and later.lent_s == 3 * 2.0 + 2 * 10.0
+
+
 # ---------------------------------------------------------------- jobs and kinds
 def test_a_job_waits_for_its_kind_however_many_others_are_idle() -> None:
     core = new()
@@ -125,6 +148,19 @@ def test_a_job_waits_for_its_kind_however_many_others_are_idle() -> None:
     assert view.kind == "fast" and view.reason == "waits for a node: none of kind fast is there"
     asked = core.handle([join(of_kind("fast", "n1"), 2.0)])
     assert only([one for one in asked if not isinstance(one, WakeAt)], ProfileJob).device_kind == "fast"
+
+
+def test_a_job_whose_kind_is_not_known_does_not_say_that_no_node_is_there() -> None:
+    core = new()
+    core.handle([submit("a")])
+    assert reasons(core) == {"a": "waits for a node: none has joined this platform yet"}
+    core.handle([submit("b", "fast", 2.0)])
+    core.handle([join(of_kind("fast", "n1"), 3.0)])
+    told = "waits for a node: none of the kind that it was submitted to is there"
+    assert reasons(core)["a"] == told
+    core = again(core)
+    core.handle([NodeLost(at_s=4.0, name="n1"), submit("c", "slow", 5.0), DrainRequested(at_s=6.0)])
+    assert reasons(core)["a"] == told
 
 
 def test_events_reach_the_core_that_has_the_job_or_the_node() -> None:

@@ -75,6 +75,19 @@ def test_a_loss_while_the_platform_drains_still_ends_in_a_checkpoint() -> None:
     assert bench.phase() is Phase.QUEUED and bench.core.is_idle
 
 
+def test_a_loss_during_a_suspension_asks_the_survivors_again() -> None:
+    bench = Bench()
+    bench.run(workers=2)
+    suspend = only(bench.make_room(), SuspendGang)
+    [again] = bench.lost(suspend.generation, bench.job().devices[0])
+    assert isinstance(again, SuspendGang) and again.generation > suspend.generation
+    before = bench.core.num_stale
+    assert bench.suspend_failed(suspend.generation) == []  # the first one's answer, late
+    assert bench.core.num_stale == before + 1
+    bench.suspended(again.generation)
+    assert bench.phase() is Phase.QUEUED and not bench.job().devices
+
+
 def test_a_failed_resize_frees_the_joiners_devices_and_is_not_tried_at_once() -> None:
     bench = Bench()
     first = bench.run(workers=2)

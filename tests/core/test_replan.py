@@ -7,11 +7,13 @@ from tests.core.fakes import PowerBelief, node, profile, spec
 from tests.core.records import steady
 
 from swell.core.apply import apply
+from swell.core.record import JobRecord
 from swell.core.replan import Need, Replan
 from swell.core.state import HeadState
 from swell.model.event import (
     AnyEvent,
     GangEnded,
+    GangResized,
     JobProfiled,
     JobSubmitted,
     NodeJoined,
@@ -53,6 +55,17 @@ def needs(state: HeadState, *events: AnyEvent) -> Need:
 
 def ended() -> GangEnded:
     return GangEnded(at_s=101.0, job_id="a", generation=1, outcome=Outcome.SUCCEEDED, steps=1000)
+
+
+def resized(record: JobRecord, steps: int) -> GangResized:
+    record.generation = 2
+    record.become(record.gang.ask(record.gang.members))
+    return GangResized(at_s=101.0, job_id="a", generation=2, steps=steps, pids=())
+
+
+def test_a_job_that_would_have_changed_again_needs_a_plan(state: HeadState) -> None:
+    state.last_plan.revisit = ("a",)
+    assert needs(state, resized(state.records["a"], 10)) is Need.PLAN
 
 
 @pytest.mark.parametrize(("is_sated", "need"), [(True, Need.GO_ON), (False, Need.PLAN)])

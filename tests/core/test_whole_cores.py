@@ -13,6 +13,7 @@ from tests.examples import fewer_if_quick
 
 from swell.core.whole_cores import WholeCores
 from swell.model.cluster import Cluster
+from swell.model.command import Reconfigure, SuspendGang
 from swell.model.job import JobSpec, Phase
 from swell.model.node import Node
 from swell.policies.unified.unified import Unified
@@ -103,3 +104,14 @@ def test_cores_are_divided_until_a_deadline_is_promised_and_after_it() -> None:
 def shares(head: Head) -> list[float]:
     """CPU shares of the gangs that have one."""
     return [view.share for view in head.core.views() if view.share is not None]
+
+
+def test_a_refused_deadline_stops_nobody() -> None:
+    head, world = on_shared_cores(*[spec(5000, max_workers=1)] * SLOTS)
+    num = len(world.performed)
+    head.submit("hopeless", strict(head.world.now_s + 0.1, 100_000))
+    head.run_until(lambda: "hopeless" in head.ended)
+    head.run_for(1.0)
+    assert head.phase("hopeless") is Phase.REJECTED and used(head) == SLOTS
+    changes = [c for _, c in world.performed[num:] if isinstance(c, SuspendGang | Reconfigure)]
+    assert not changes

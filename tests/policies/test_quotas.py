@@ -182,3 +182,17 @@ def test_promises_outlast_a_quota_that_is_lowered() -> None:
         ElasticFlow(), replace(snapshot(again, 12), quota_devices=view.quota_devices)
     )
     assert answer.workers.tolist() == [4, 8, 0, 0]
+
+
+def test_a_promise_that_is_late_anyway_takes_no_more_for_another_that_needs_more() -> None:
+    """One without a size within the quota goes on at its smallest."""
+    other = best_effort("other", LINEAR, 4000.0, tenant=1)
+    needs_more = promised("ok", LINEAR, 400.0, 110.0)
+    for rates, expected in ((LINEAR, 2), ({4: 4.0, 8: 8.0}, 4)):
+        late = promised("late", rates, 4000.0, -50.0, held=min(rates))
+        view = replace(snapshot([late, needs_more, other], 16), quota_devices=np.array([2, NO_QUOTA]))
+        _, answer = decide_within_quotas(ElasticFlow(), view)
+        assert answer.workers[0] <= expected
+        assert answer.workers[2] == 8
+    view = replace(snapshot([late], 16), quota_devices=np.array([2]))
+    assert decide_within_quotas(ElasticFlow(), view)[1].workers.tolist() == [4]

@@ -197,6 +197,12 @@ def test_a_short_job_takes_more_than_a_long_one_and_leaves_it_some() -> None:
     assert equal == [4, 4]
 
 
+def test_by_queueing_all_jobs_start_before_one_grows() -> None:
+    jobs = [best_effort("long", CONCAVE, 1e6), *(best_effort(f"{row}", CONCAVE, 1.0) for row in range(3))]
+    assert Unified(gains_by="queueing").decide(snapshot(jobs, 4)).workers.tolist() == [1, 1, 1, 1]
+    assert Unified().decide(snapshot(jobs, 4)).workers.tolist()[0] == 0
+
+
 def test_a_job_grows_where_that_pays_while_its_workers_stay() -> None:
     jobs = [best_effort("running", CONCAVE, 1e6, held=1, resize_cost=10.0)]
     view = snapshot(jobs, 8)

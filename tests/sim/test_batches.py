@@ -182,6 +182,14 @@ def test_a_head_that_is_folded_before_each_turn_decides_the_same(profiles: Profi
     assert [(job.end_s, job.sizes) for job in folded.jobs] == [(job.end_s, job.sizes) for job in plain.jobs]
 
 
+def test_trial_runs_that_are_off_are_off_at_every_batch(profiles: ProfileSet) -> None:
+    (true,), (off,) = some(profiles), some(profiles, profile_error_share=0.3)
+    assert true.profile.batches is not None and off.profile.batches is not None
+    assert off.profile.batches.step_s != true.profile.batches.step_s
+    (job,) = run([off], "pollux").jobs
+    assert job.phase is Phase.SUCCEEDED
+
+
 def test_a_gang_whose_change_fails_trains_on_as_it_was(profiles: ProfileSet) -> None:
     """So the head believes: neither size nor batch are others."""
     (job,), told = some(profiles), list[AnyEvent]()

@@ -22,6 +22,11 @@ def test_an_approach_goes_from_its_start_towards_its_limit(
     assert left[1] <= left[0] + 1e-9 <= abs(start - limit) + 2e-9
 
 
+def test_between_measured_points_is_a_line() -> None:
+    curve = MeasuredCurve(((0.0, 2.0), (100.0, 1.0), (200.0, 0.8)))
+    assert [curve.value(steps) for steps in (0.0, 50.0, 150.0, 1000.0)] == pytest.approx([2.0, 1.5, 0.9, 0.8])
+
+
 def test_a_text_is_the_curve_that_it_says() -> None:
     assert parse_loss("exp:2.3:0.1:400") == JobLoss(ExponentialApproach(2.3, 0.1, 400.0))
     assert parse_loss("exp:2.3:0.1:1e+3+noise:0.02") == JobLoss(ExponentialApproach(2.3, 0.1, 1000.0), 0.02)

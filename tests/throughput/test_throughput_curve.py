@@ -39,6 +39,14 @@ def test_a_fixed_batch_has_a_point_for_each_size_and_says_what_it_was_made_from(
     }
 
 
+def test_steps_of_a_group_are_believed_as_they_were_measured() -> None:
+    measured = msgspec.structs.replace(MEASURED, group_step_s={8: 0.09, 16: 0.07})
+    found = points(believed(job(is_open=False), measured))
+    assert found[8, OWN].source is found[16, OWN].source is EstimateSource.TRIAL
+    assert found[8, OWN].step_s == pytest.approx(0.09) and found[16, OWN].step_s == pytest.approx(0.07)
+    assert found[4, OWN].step_s == pytest.approx(0.06), "the others are as they were"
+
+
 @given(
     st.dictionaries(st.sampled_from([4, 16, 64, 256, 512]), st.floats(0.01, 4.0), min_size=1),
     st.floats(0.0, 0.5),
