@@ -138,12 +138,6 @@ def test_a_job_is_of_the_tenant_of_its_user(site: Site, script: Path) -> None:
         assert client.post("/v1/jobs", json=job(script, tenant="speech")).status_code == 201
 
 
-def test_the_owner_is_told_of_no_user(site: Site, script: Path) -> None:
-    with site.client(TOKEN) as client:
-        job_id = client.post("/v1/jobs", json=job(script)).json()["id"]
-        assert client.get(f"/v1/jobs/{job_id}").json()["user"] == ""
-
-
 def test_a_removed_user_is_refused_with_the_next_request(site: Site) -> None:
     with site.client(site.tokens[Role.VIEW]) as client:
         assert client.get("/v1/jobs").status_code == 200

@@ -95,11 +95,6 @@ def test_interpreters(text: str, python: str | None) -> None:
     assert job(text).get("python") == python
 
 
-def test_folders() -> None:
-    assert job("#SBATCH -D runs\n" + LAUNCH)["workdir"] == "/work/runs"
-    assert job("#SBATCH --chdir=/other\n" + LAUNCH)["script"] == "/other/train.py"
-
-
 def test_fields_that_are_given_take_the_place_of_the_script_s() -> None:
     found = translate("#SBATCH -J a -t 60\n" + LAUNCH, given=("name", "epochs", "global_batch"))
     assert "name" not in found.fields
@@ -151,10 +146,6 @@ def test_what_cannot_be_a_job_is_named_with_a_remedy(text: str, told: str) -> No
         translate(text)
     assert told in str(caught.value)
     assert "; " in str(caught.value), "a remedy stands behind the rule"
-
-
-def test_an_array_below_the_first_command_is_none() -> None:
-    assert job(LAUNCH + "#SBATCH --array=1-3\n")["workers"] == "1"
 
 
 LINES = st.lists(

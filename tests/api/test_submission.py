@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from swell.api.fields import MAX_SCRIPT_BYTES, InvalidField, worker_range
 from swell.api.job_file import load
-from swell.api.submission import Submission, deadline_in_s, parse
+from swell.api.submission import Submission, parse
 from swell.api.times import parse_time, with_offset
 from swell.model.durations import format_duration, parse_duration
 from swell.model.errors import InvalidJob
@@ -37,14 +37,6 @@ def spec(script: Path, /, **fields: Any) -> JobSpec:
 @given(st.integers(0, 10**9))
 def test_durations_are_read_as_they_are_written(seconds: int) -> None:
     assert parse_duration(format_duration(seconds)) == seconds
-
-
-@pytest.mark.parametrize(
-    ("text", "seconds"),
-    [("90s", 90), ("3m", 180), ("2h", 7200), ("1d", 86400), ("1h30m", 5400), ("1d2h3m4.5s", 93784.5)],
-)
-def test_durations(text: str, seconds: float) -> None:
-    assert parse_duration(text) == seconds
 
 
 @pytest.mark.parametrize("text", ["", "3", "m", "-3m", "3 m", "1m1h", "3min", "٣m", "1.5h", "now"])
@@ -186,12 +178,6 @@ def test_a_time_with_its_offset_is_the_same_moment_in_every_zone(
     assert parse_time(str(sent), NOW_S + 3.0) == at_s
 
 
-@pytest.mark.parametrize("text", ["now+3m", "+3m", "now + 3m"])
-def test_a_relative_deadline_counts_again_for_a_retry(script: Path, text: str) -> None:
-    assert deadline_in_s(text, spec(script, deadline=text), NOW_S) == 180.0
-    assert deadline_in_s("2030-01-02", spec(script, deadline="2030-01-02"), NOW_S) is None
-
-
 @pytest.mark.parametrize(
     ("workers", "bounds"),
     [(None, (1, None)), ("1:8", (1, 8)), ("3:4", (3, 4)), ("4", (4, 4)), (4, (4, 4)), ("2:", (2, None))],
@@ -208,17 +194,6 @@ def test_a_range_is_taken_exactly_if_a_power_of_two_lies_in_it(least: int, most:
     else:
         with pytest.raises(InvalidField, match=r"^workers: "):
             worker_range(f"{least}:{most}")
-
-
-def test_a_function_is_an_entry(script: Path) -> None:
-    function = spec(script, script=..., entry="my.package:train_once")
-    assert (function.entry, function.name) == ("my.package:train_once", "train_once")
-
-
-def test_a_name_is_made_of_any_script(tmp_path: Path) -> None:
-    for file, name in (("größe v2.py", "gr-e-v2"), ("___.py", "job"), ("x" * 100 + ".py", "x" * 63)):
-        (tmp_path / file).write_text("")
-        assert spec(tmp_path / file).name == name
 
 
 def test_a_range_of_batches_leaves_the_batch_open(script: Path) -> None:

@@ -32,14 +32,3 @@ def test_a_start_that_is_shorter_or_longer_moves_the_expected_end(took_s: float)
     up_s = bench.now_s
     assert bench.started(1) == []
     assert finish_s(bench) == pytest.approx(up_s + RUNS_S)
-
-
-def test_it_stays_moved_over_a_restart_of_the_daemon() -> None:
-    bench = Bench()
-    launched(bench)
-    bench.now_s += 7.5
-    up_s = bench.now_s
-    bench.core.save()  # writes the estimate down, which the start then moves
-    bench.started(1)
-    bench.core.load(bench.core.save())
-    assert finish_s(bench) == pytest.approx(up_s + RUNS_S)

@@ -30,12 +30,6 @@ def test_a_fixed_batch_is_within_the_range_and_always_the_same(least: int, more:
     assert least <= drawn <= most and drawn == FixedBatch.DRAWN.of(name, least, most)
 
 
-def test_drawn_batches_are_spread_evenly_over_the_range() -> None:
-    drawn = [FixedBatch.DRAWN.of(f"job-{number}", 1, 10) for number in range(10_000)]
-    counts = np.bincount(drawn, minlength=11)[1:]
-    assert counts.sum() == 10_000 and abs(counts - 1_000).max() < 150
-
-
 class OpenBelief(PowerBelief):
     """A step of M samples on w workers takes M / w + 1 s, of at most 32 samples a worker; 16 are the own."""
 

@@ -8,7 +8,7 @@ from tests.core.fakes import spec, strict
 
 from swell.model.command import ProfileJob
 from swell.model.event import GangEnded, Outcome, Woke
-from swell.model.job import Elasticity, Phase
+from swell.model.job import Phase
 
 
 def test_a_trial_runs_at_no_size_that_the_job_may_not_have() -> None:
@@ -41,13 +41,3 @@ def test_a_script_that_hung_is_not_said_to_have_gone_on(outcome: Outcome) -> Non
     bench.gone(generation, outcome, steps=41)
     assert bench.ended["a"].phase is {Outcome.STOPPED: Phase.CANCELLED, Outcome.FAILED: Phase.FAILED}[outcome]
     assert bench.ended["a"].steps == 41
-
-
-def test_a_job_that_is_long_overdue_by_its_estimate_makes_way_all_the_same() -> None:
-    bench = Bench(num_devices=2)
-    bench.run(job=spec(None, elasticity=Elasticity.RESTART, estimate_s=3.0), workers=2)
-    bench.say(Woke(at_s=bench.now_s + 1000.0))
-    bench.submit("b")
-    bench.want(a=0, b=2)
-    commands = bench.profiled("b")
-    assert [type(command).__name__ for command in commands] == ["SuspendGang"]

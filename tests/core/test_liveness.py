@@ -61,13 +61,6 @@ def assert_all_done(head: Head, world: DrivenWorld) -> None:
     assert head.core.views() == [] and head.core.is_idle and not head.port.occupied and not world.gangs
 
 
-def test_every_job_succeeds_in_a_fair_world() -> None:
-    head, world = busy_head(0, NO_FAULTS, "in_turns")
-    head.run()
-    assert_all_done(head, world)
-    assert {view.phase for view in head.ended.values()} == {Phase.SUCCEEDED}
-
-
 @settings(max_examples=fewer_if_quick(10), deadline=None)
 @given(SEEDS)
 def test_a_resize_that_failed_is_tried_again_and_made_as_soon_as_it_can_be(seed: int) -> None:

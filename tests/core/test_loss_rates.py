@@ -41,12 +41,3 @@ def test_what_was_seen_outweighs_what_is_assumed() -> None:
     assert mean_s(Cluster(nodes(1, is_borrowed=True)), 1, reclaims=reclaims) == pytest.approx(600.0, rel=0.01)
     losses = LossRates(num_lost=99, owned_node_s=99 * 5 * OWNED_NODE_S)
     assert mean_s(Cluster(nodes(1)), 1, losses) == pytest.approx(5 * OWNED_NODE_S, rel=0.05)
-
-
-def test_gangs_that_go_on_with_some_of_their_workers_need_fewer_checkpoints() -> None:
-    losses, cluster = LossRates(), Cluster(nodes(4))
-    for _ in range(9):
-        losses.note_gang(4, is_whole=False)
-    losses.note_gang(1, is_whole=True)
-    assert mean_s(cluster, 4, losses) == pytest.approx(10 * OWNED_NODE_S / 4)
-    assert mean_s(cluster, 1, losses) == pytest.approx(OWNED_NODE_S), "its only node has all there is"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import msgspec
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.core.fakes import profile, spec
@@ -73,10 +72,3 @@ def test_progress_and_speed_are_as_if_nothing_had_been_measured(values: list[tup
     at_s, accuracy = max(values, default=(None, None))
     assert (record.usage.value_s, record.usage.value) == (at_s, accuracy)
     assert record.status.metrics == ({} if accuracy is None else {"accuracy": accuracy})
-
-
-@pytest.mark.parametrize(("metric", "value"), [("loss", 0.5), ("accuracy", 0.9), ("score", None)])
-def test_the_value_is_that_of_the_metric_that_the_job_names(metric: str, value: float | None) -> None:
-    state = state_of(metric)
-    apply(state, msgspec.structs.replace(measured_at(1.0, 0.9), loss=0.5))
-    assert state.records["a"].usage.value == value

@@ -89,14 +89,6 @@ def test_periods_begin_at_whole_multiples_and_end_with_the_last_job() -> None:
     assert told(core).memory["seen"][-1] == [102.0, 1, True] and told(core).due_s == 105.0
 
 
-def test_another_policy_begins_without_memory() -> None:
-    core = remembering("diary")
-    core.handle([NodeJoined(at_s=1.0, node=node("n0", 4))])
-    assert told(core).memory["seen"]
-    core.handle([Opened(at_s=2.0, policy="shortest_first")])
-    assert told(core) == PolicyState(name="shortest_first", due_s=math.inf, now_s=2.0)
-
-
 @pytest.mark.parametrize(
     ("memory", "error"),
     [

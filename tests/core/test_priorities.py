@@ -45,15 +45,6 @@ def test_a_promise_is_kept_whatever_priority_another_job_gets() -> None:
     assert head.ended["a"].kept
 
 
-def test_a_change_is_told_once() -> None:
-    head, told = head_of("fifo", spec(2000)), list[str]()
-    for _ in range(2):
-        head.prioritize("a", 5)
-        head.turn()
-        told += [story.text for _, story in head.core.stories() if story.code == "priority"]
-    assert told == ["its owner changes its priority from 0 to 5"]
-
-
 def test_a_weight_is_changed_without_the_priority() -> None:
     head = head_of("bftrainer_corrected", spec(2000, priority=4), spec(2000))
     head.prioritize("b", weight=50.0)

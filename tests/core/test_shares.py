@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 import pytest
 from tests.core.bench import Bench, only
-from tests.core.fakes import Fixed, spec
+from tests.core.fakes import Fixed
 
 from swell.model.command import AnyCommand, LaunchGang, Reconfigure
 from swell.model.event import GangStarted
@@ -63,13 +63,6 @@ def changes(commands: list[AnyCommand]) -> list[AnyCommand]:
     return [command for command in commands if isinstance(command, LaunchGang | Reconfigure)]
 
 
-def test_a_launch_carries_its_share(bench: Bench, policy: Sharing) -> None:
-    policy.shares["a"] = 0.25
-    bench.want(a=2)
-    bench.submit("a")
-    assert only(bench.profiled("a"), LaunchGang).target.configuration == Configuration(share=0.25)
-
-
 def test_another_share_is_a_change_of_the_same_members(bench: Bench, policy: Sharing) -> None:
     generation = bench.run("a", workers=2)
     devices = bench.job("a").devices
@@ -116,15 +109,6 @@ def test_a_policy_that_divides_cores_is_told_what_jobs_learn(bench: Bench, polic
     assert learning.value_s[row] == pytest.approx(bench.now_s, abs=10.0)
     other, row = policy.told_of(next(job_id for job_id in policy.seen[-1][0] if job_id != "a"))
     assert np.isnan([other.value[row], other.cpu_s[row], other.share[row]]).all() and other.node[row] == -1
-
-
-def test_what_rises_as_a_job_learns_is_told_with_the_other_sign(bench: Bench, policy: Sharing) -> None:
-    accurate = msgspec.structs.replace(spec(1000), metric="accuracy", metric_rises=True)
-    generation = bench.run("a", job=accurate)
-    bench.reported(generation, 10, loss=2.5, metrics={"accuracy": 0.75})
-    share(bench, policy, b=1.0)
-    learning, row = policy.told_of("a")
-    assert learning.value[row] == -0.75
 
 
 def _wait(bench: Bench) -> list[AnyCommand]:

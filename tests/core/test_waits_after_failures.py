@@ -6,7 +6,7 @@ from tests.core.bench import Bench
 
 from swell.core.backoff import FIRST_BACK_OFF_S
 from swell.live.board import TurnNews
-from swell.model.event import GangEnded, Outcome, ProfilingFailed
+from swell.model.event import GangEnded, Outcome
 
 CAUSE = "worker 0 was killed by SIGKILL"
 
@@ -35,13 +35,3 @@ def test_it_tells_the_back_off_its_cause_and_when_it_is_over() -> None:
     assert waits.reason == f"waits 1 s after a failure before it is tried again: {CAUSE}"
     told = [story for job, story in news.stories if (job, story.code) == ("a", "backoff")]
     assert [story.text for story in told] == [waits.reason]
-
-
-def test_a_job_whose_trial_run_was_lost_says_the_same() -> None:
-    bench = Bench()
-    bench.want(a=1)
-    bench.submit("a")
-    bench.say(ProfilingFailed(at_s=bench.now_s, job_id="a", message=CAUSE, outcome=Outcome.LOST))
-    waits = bench.job()
-    assert waits.reason == f"lost its trial run: waits 1 s after a failure before it is tried again: {CAUSE}"
-    assert waits.retry_s is not None

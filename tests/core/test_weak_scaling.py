@@ -67,12 +67,6 @@ def is_kept(command: LaunchGang | Reconfigure) -> bool:
     return target.configuration.global_batch == EACH * len(target.devices)
 
 
-@pytest.mark.parametrize("policy", ["fifo", "srtf", "elasticflow", "pollux", "tiresias", "themis"])
-def test_every_policy_launches_it_with_so_many_samples_for_each_worker(policy: str) -> None:
-    stand = Stand(policy)
-    assert isinstance(stand.asked, LaunchGang) and is_kept(stand.asked)
-
-
 def test_it_grows_and_shrinks_with_the_workers() -> None:
     stand = Stand()
     assert len(stand.asked.target.devices) == 4

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from tests.policies.snapshots import NOW_S, best_effort, promised, snapshot, strict
+from tests.policies.snapshots import NOW_S, best_effort, snapshot
 
 from swell.policies.equal_share import EqualShare
 from swell.policies.fifo import Fifo
@@ -52,15 +52,6 @@ def test_equal_share_divides_rounds_down_and_hands_leftovers_out_by_arrival() ->
         8: [2, 4, 2],
         13: [4, 4, 4],
     }
-
-
-def test_they_refuse_nobody_and_keep_no_floors() -> None:
-    jobs = [strict("hopeless", {1: 1.0}, 1000, 1), promised("old", {1: 1.0}, 1000, 1)]
-    for policy in (Fifo(), EqualShare()):
-        answer = policy.decide(snapshot(jobs, 1))
-        assert answer.refusals == {}
-        assert not answer.floor.any()
-        assert sorted(answer.workers.tolist()) == [0, 1]
 
 
 def test_useful_levels_stop_at_the_peak_and_skip_what_brings_nothing() -> None:

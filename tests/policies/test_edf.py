@@ -50,11 +50,6 @@ def test_the_published_rule_gives_the_largest_size_even_if_it_is_slower() -> Non
     assert Edf(largest=1).decide(snapshot(jobs, 3)).workers.tolist() == [2, 1]
 
 
-def test_an_earlier_deadline_takes_devices_from_whoever_runs() -> None:
-    jobs = [strict("runs", LINEAR, 80, 30, held=8), strict("comes", LINEAR, 8, 20)]
-    assert Edf().decide(snapshot(jobs, 8)).workers.tolist() == [0, 8]
-
-
 def test_with_one_device_and_a_feasible_set_nobody_is_late() -> None:
     """The optimality of EDF on one machine, and what a hopeless job does to it."""
     one = {1: 1.0}

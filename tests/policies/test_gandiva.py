@@ -43,9 +43,3 @@ def test_all_are_slowed_down_alike() -> None:
     ends_s = np.array(sorted(run.finished.values()))
     assert ends_s[-1] - ends_s[0] <= 2 * SLICE_S
     assert abs(ends_s[-1] - 30 * SLICE_S) < 1.0
-
-
-def test_without_contention_nobody_is_ever_stopped() -> None:
-    jobs = [best_effort(name, ONE, 10 * SLICE_S, submitted=0.0) for name in ("a", "b", "c")]
-    run = follow(Gandiva(), jobs, 3, margin_share=0.0, min_hold_s=0.0)
-    assert run.num_changes == 3

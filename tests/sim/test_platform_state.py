@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import msgspec
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,7 +11,7 @@ from swell.core.record import JobRecord
 from swell.core.state import job_sizes
 from swell.model.job import EndCondition, Profile
 from swell.model.options import Sizes
-from swell.sim.platform_state import EVERY_UP_TO, sim_job
+from swell.sim.platform_state import sim_job
 from swell.throughput.belief import FittedBelief
 
 PROFILE = Profile(
@@ -39,24 +37,3 @@ def test_a_job_is_as_fast_as_believed_at_every_size(least: int, more: int, num_d
     sizes = job_sizes(spec, num_devices, Sizes.EVERY)
     believed = belief.rates_per_s(record.id, sizes)
     assert [made.speed.rate_per_s(size) for size in sizes.tolist()] == pytest.approx(believed.tolist())
-
-
-def test_a_job_has_no_size_for_which_memory_is_too_small() -> None:
-    spec, found = make_spec(global_batch=64), msgspec.structs.replace(PROFILE, least_workers=2)
-    record, belief = JobRecord(id="a", spec=spec, submitted_s=0.0), FittedBelief()
-    record.learn_length(found)
-    belief.learn_profile(record.id, spec, found)
-    assert (record.least_workers, sim_job(record, belief, 8).profile) == (2, found)
-    assert job_sizes(spec, 8, Sizes.EVERY, least=record.least_workers).tolist() == [*range(2, 9)]
-    assert (belief.rates_per_s(record.id, np.array([1, 2, 3])) > 0.0).tolist() == [False, True, True]
-
-
-def test_of_gangs_beyond_the_table_the_largest_is_as_fast_as_believed() -> None:
-    num_devices = 4 * EVERY_UP_TO + 3
-    spec = make_spec(global_batch=4096, end=EndCondition(steps=10))
-    record, belief = JobRecord(id="a", spec=spec, submitted_s=0.0), FittedBelief()
-    record.learn_length(PROFILE)
-    belief.learn_profile(record.id, spec, PROFILE)
-    speed = sim_job(record, belief, num_devices).speed
-    most = job_sizes(spec, num_devices, Sizes.EVERY)[-1:]
-    assert speed.rate_per_s(int(most[0])) == pytest.approx(belief.rates_per_s(record.id, most)[0])

@@ -20,9 +20,7 @@ from swell.model.job import Phase
 from swell.sim.gangs import GangTimings
 from swell.sim.job import SimJob
 from swell.sim.loss_curves import ExponentialApproach, JobLoss
-from swell.sim.occurrence import NodeFails, NodeReturns, Occurrence
 from swell.sim.segments import SegmentLog
-from swell.sim.simulate import cluster
 
 CURVE = ExponentialApproach(2.0, 0.5, 25.0)
 
@@ -52,18 +50,6 @@ def test_a_gang_over_two_nodes_goes_as_its_slower_part_does() -> None:
     jobs = [wide, lone("narrow", 92, cores_per_worker=1.5)]
     outcome = share_cores(jobs, {"wide": [(0.0, 0.25)]}, cores=1.5, nodes=2, devices=3)
     assert ends_s(outcome) == pytest.approx({"wide": 40.0, "narrow": 100.0})
-
-
-def test_who_pauses_leaves_its_cores_to_others() -> None:
-    """Each start takes 10 s: the second one's 10 s of the first job's time are the first one's alone."""
-    ends = ends_s(share_cores([lone("a", 30), lone("b", 30, submit_s=20.0)], cores=1.0, cost="10"))
-    # a: 20 s alone, then half the speed from the first step of b at 30 s on.
-    assert ends == pytest.approx({"a": 50.0, "b": 70.0})
-
-
-def test_where_no_node_has_cores_nothing_is_slower() -> None:
-    outcome = share_cores([lone(f"job{number}") for number in range(10)], cores=None)
-    assert set(ends_s(outcome).values()) == {100.0}
 
 
 @settings(max_examples=fewer_if_quick(40), deadline=None)
@@ -139,27 +125,6 @@ def test_reports_tell_loss_and_cpu_time_and_a_policy_sees_them() -> None:
     assert learnt.value_s.tolist() == pytest.approx([22.0 / 0.375, 37.0 / 0.625])
 
 
-def test_the_first_step_is_reported_at_once() -> None:
-    """After 2 s on half of a core, and the next report comes ten seconds later."""
-    jobs = [learning("a"), learning("b")]
-    shares = {"a": [(2.5, 0.5), (11.0, 0.5)]}
-    share_cores(jobs, shares, cores=1.0, timings=GangTimings(report_s=10.0))
-    for at_s in (2.5, 11.0):
-        seen = next(snapshot for snapshot in FixedShares.seen if snapshot.now_s == at_s)
-        assert seen.learning is not None
-        assert seen.learning.value.tolist() == [CURVE.value(1.0)] * 2
-        assert seen.learning.value_s.tolist() == pytest.approx([2.0] * 2)
-
-
-def test_jobs_report_however_often_their_shares_change() -> None:
-    """Every 5 s, between two reports."""
-    shares = {"a": [(5.0 * turn, 0.5 + 0.1 * (turn % 2)) for turn in range(1, 15)]}
-    share_cores([learning("a"), learning("b")], shares, cores=1.0, timings=GangTimings(report_s=10.0))
-    seen = next(snapshot for snapshot in FixedShares.seen if snapshot.now_s == 70.0)
-    assert seen.learning is not None
-    assert (seen.learning.value_s >= 55.0).all()
-
-
 def test_what_is_believed_of_speed_is_what_neighbours_leave_however_often_jobs_report() -> None:
     """A job makes a step in ten seconds, and would report twenty times in them."""
     told_s: list[float] = []
@@ -186,17 +151,6 @@ def test_a_metric_that_rises_is_told_by_its_name_and_seen_with_its_sign_turned()
     assert {"accuracy": value} in metrics
     seen = next(snapshot for snapshot in FixedShares.seen if snapshot.now_s == 60.25)
     assert seen.learning is not None and seen.learning.value.tolist() == [-value]
-
-
-def test_cpu_time_goes_on_over_gangs() -> None:
-    """The first half of the work is done before the node fails; the checkpoint has nearly all of it."""
-    node = cluster(1, 10, "cpu", 2.0)[0]
-    others: list[tuple[float, Occurrence]] = [(50.0, NodeFails("n0")), (60.0, NodeReturns(node))]
-    timings = GangTimings(report_s=0.5, checkpoint_interval_s=10.0)
-    share_cores([learning("a")], {"a": [(90.25, 1.0)]}, timings=timings, others=others)
-    seen = next(snapshot for snapshot in FixedShares.seen if snapshot.now_s == 90.25)
-    assert seen.learning is not None
-    assert seen.learning.cpu_s.tolist() == pytest.approx([49.5 + 30.0], abs=1.0)
 
 
 def test_two_runs_with_noise_are_equal_to_the_byte() -> None:

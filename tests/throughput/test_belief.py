@@ -67,13 +67,6 @@ def test_between_and_beyond_measured_points_the_laws_are_linear() -> None:
     assert step_s == pytest.approx([1.0, 0.6 + 0.1, 0.4 + 0.15, 0.3 + 0.2, 0.25 + 0.25])
 
 
-def test_sizes_out_of_bounds_have_no_rate() -> None:
-    belief = belief_of({64: 1.0}, {}, spec(min_workers=2, max_workers=8))
-    assert (belief.rates_per_s("j", SIZES) > 0).tolist() == [False, True, True, True, False]
-    tiny = belief_of({3: 1.0}, {}, spec(global_batch=3))
-    assert (tiny.rates_per_s("j", SIZES) > 0).tolist() == [True, True, False, False, False]
-
-
 def test_a_profile_without_step_times_is_refused() -> None:
     with pytest.raises(ValueError, match="no step time"):
         belief_of({}, {})

@@ -54,15 +54,6 @@ def believed(spec: JobSpec, measured: Profile) -> FittedBelief:
 CACHED = {4: 0.05, 64: 0.2, 512: 4.0}
 
 
-def test_the_best_batch_is_the_one_with_most_samples_a_second() -> None:
-    """Saxena: b_opt(k). A sample is worth the same in any batch."""
-    belief = believed(job(), profile(CACHED))
-    rates, batches = belief.best_batches("j", SIZES, OWN) or (None, None)
-    assert rates is not None and batches is not None
-    assert batches.tolist() == [64, 128, 256, 512]
-    assert rates.tolist() == pytest.approx([5.0, 2 / 0.3, 4 / 0.3, 8 / 0.3])
-
-
 curves = st.dictionaries(
     st.sampled_from([4, 8, 16, 32, 64, 128, 256, 512]), st.floats(0.001, 1.0), min_size=2
 )

@@ -13,7 +13,6 @@ from swell.settings import make_settings
 from swell.sim.conditions import Conditions, set_up
 from swell.sim.metrics import metrics_of
 from swell.sim.profiles.load import load
-from swell.sim.profiles.pollux import PolluxProfiles
 from swell.sim.profiles.profile_set import ProfileError, UnknownProfile
 from swell.sim.simulate import simulate
 from swell.sim.traces.fill import fill
@@ -59,12 +58,6 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "profiles"
 
 
-def test_a_folder_of_measurements_is_known_as_such(folder: Path) -> None:
-    profiles = load(str(folder))
-    assert isinstance(profiles, PolluxProfiles)
-    assert profiles.models() == ("net",) and profiles.batches("net") == (16, 64)
-
-
 def test_steps_take_what_they_took_on_as_few_nodes_as_can_be(folder: Path) -> None:
     curve = load(str(folder)).curve("net", 32)
     assert curve.rate_at(2) == pytest.approx(1 / 0.20)
@@ -73,14 +66,6 @@ def test_steps_take_what_they_took_on_as_few_nodes_as_can_be(folder: Path) -> No
     wide = load(str(folder)).curve("net", 64)
     assert wide.rate_at(5) == pytest.approx(1 / float(np.interp(64 / 5, [8, 16], [0.30, 0.36])))
     assert wide.rate_at(8) == pytest.approx(1 / 0.40)
-
-
-def test_a_share_too_large_for_a_device_is_computed_in_passes(folder: Path) -> None:
-    """Only the last pass waits for the exchange; one worker alone computes two at least."""
-    profiles = load(str(folder))
-    assert profiles.curve("net", 64).rate_at(2) == pytest.approx(1 / (0.20 + 0.18))
-    assert profiles.curve("net", 16).rate_at(1) == pytest.approx(1 / 0.18)
-    assert profiles.curve("net", 32).rate_at(1) == pytest.approx(1 / (0.18 * 2))
 
 
 def test_a_job_is_as_long_as_its_epochs_at_its_batch(folder: Path) -> None:

@@ -7,7 +7,6 @@ import math
 import numpy as np
 import pytest
 
-from swell.sim.profiles.load import load
 from swell.sim.profiles.saxena import (
     CATEGORIES,
     FULL_STEP_S,
@@ -49,12 +48,6 @@ def test_a_step_takes_the_fullest_devices_time_and_the_all_reduces() -> None:
     assert times.rate_per_s(2, np.array(39)) == pytest.approx(39 / wanted)
 
 
-@pytest.mark.parametrize(("devices", "batch"), [(1, 33), (1, 31), (10, 257), (11, 64), (4, 160)], ids=str)
-def test_what_does_not_fit_takes_for_ever(devices: int, batch: int) -> None:
-    """Memory, the range of batches and the largest number of devices are limits."""
-    assert CategoryTimes(fitted(), 0).rate_per_s(devices, np.array(batch)) == 0.0
-
-
 @pytest.mark.parametrize("at", range(len(CATEGORIES)))
 def test_the_best_batch_is_the_best_of_all(at: int) -> None:
     """Equation (2), against every batch of the range."""
@@ -83,7 +76,3 @@ def test_a_sample_counts_alike_in_any_batch() -> None:
     profile = truth.profile()
     assert profile.noise_scale == math.inf and {32, 256} <= set(profile.step_s)
     assert set(profile.step_s[256]) == {8, 9, 10}
-
-
-def test_the_set_is_built_in() -> None:
-    assert load("saxena").models() == tuple(sorted(job.name for job in CATEGORIES))

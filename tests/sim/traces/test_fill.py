@@ -205,15 +205,6 @@ def test_a_job_whose_state_needs_several_devices_asks_for_so_many_at_least() -> 
     assert made.dropped.counts == {"its state needs more devices than its model was measured on": 1}
 
 
-def test_classes_go_by_their_shares_and_leave_what_a_trace_says() -> None:
-    many = trace(*(job(str(at)) for at in range(1000)), job("strict", deadline_s=5.0, is_soft=False))
-    found = tuple(fill(many, PROFILES, FillRules(best_effort_share=0.3, soft_share=0.5)).jobs)
-    counts = {kind: sum(j.job_class is kind for j in found) for kind in JobClass}
-    assert counts[JobClass.BEST_EFFORT] == pytest.approx(300, abs=50)
-    assert counts[JobClass.SOFT] == pytest.approx(350, abs=50)
-    assert found[-1].job_class is JobClass.STRICT
-
-
 def test_bugs_and_cancellations_go_by_their_shares() -> None:
     """Hu et al., section 5.4: 15 % bugs within five minutes, 10 % given up at any time."""
     many = trace(*(job(str(at), duration_s=3000.0) for at in range(2000)))

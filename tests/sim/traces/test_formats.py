@@ -312,10 +312,6 @@ def test_philly_adds_up_attempts_and_takes_the_largest(write: Callable[..., Path
     assert (found.duration_s, found.num_devices, found.ended_after_s) == (660.0, 4, 900.0)
 
 
-def test_philly_that_runs_still_has_no_duration(write: Callable[..., Path]) -> None:
-    assert job(read(write(PHILLY_JSON)), "app_2").duration_s is None
-
-
 def test_sacct_takes_gpus_and_says_what_is_none(write: Callable[..., Path]) -> None:
     trace = read(write(SACCT))
     assert job(trace, "11").num_devices == 2
