@@ -102,7 +102,7 @@ def _rate_per_s(curve: int, workers: int) -> float:
 
 
 class TableBelief:
-    """Believes what is true; implements `core.ports.Belief`."""
+    """Believes what is true; with the methods of `FittedBelief`."""
 
     margins = np.full(1, 0.05)
 

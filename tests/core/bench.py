@@ -8,7 +8,6 @@ from typing import Any, TypeVar
 from tests.core.fakes import Fixed, core_of, node, profile, spec
 
 from swell.core.platform_core import PlatformCore
-from swell.core.ports import Placer
 from swell.model.command import AnyCommand, Command, LaunchGang, WakeAt
 from swell.model.event import (
     AnyEvent,
@@ -29,6 +28,7 @@ from swell.model.event import (
 )
 from swell.model.job import JobSpec, Phase
 from swell.model.view import JobView
+from swell.placement.best_fit import BestFitPlacer
 
 Kind = TypeVar("Kind", bound=Command)
 
@@ -44,7 +44,7 @@ class Bench:
     """Eight devices `n0.0` to `n0.7`, and a policy that gives what `wanted` says, at once."""
 
     def __init__(
-        self, num_devices: int = 8, policy: Fixed | None = None, placer: Placer | None = None
+        self, num_devices: int = 8, policy: Fixed | None = None, placer: BestFitPlacer | None = None
     ) -> None:
         self.policy, self._placer = policy or Fixed(), placer
         self.core = self._new_core()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from swell.core.ports import World
+from swell.core.loop import World
 from swell.model.command import (
     AnyCommand,
     GangCommand,
@@ -91,7 +91,7 @@ def check_batch(target: Target, spec: JobSpec) -> None:
 class CheckedWorld:
     """Asserts that no device is handed to two gangs, and that each command is about a gang that can be.
 
-    Implements `core.ports.World`. Reports of generations that are history are ignored here as they are in
+    Implements `core.loop.World`. Reports of generations that are history are ignored here as they are in
     the head.
 
     Args:

@@ -29,7 +29,7 @@ MOST_REPEAT_S = 5.0
 
 
 class Crossing:
-    """Delays what machines report, and repeats some of it. Implements `core.ports.World`.
+    """Delays what machines report, and repeats some of it. Implements `core.loop.World`.
 
     What is reported of one job comes in the order in which it happened, and so does what is reported of
     nodes; repetitions come later. An event keeps its `at_s`, as in the live world.

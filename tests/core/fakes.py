@@ -15,15 +15,15 @@ from swell.arrays import FloatArray, IntArray
 from swell.core.core import Core
 from swell.core.core_settings import CoreSettings
 from swell.core.planner import Planner
-from swell.core.ports import Belief, Decides, Placer
 from swell.model.cluster import Cluster
-from swell.model.job import BetweenSteps, EndCondition, JobClass, JobSpec, Profile
+from swell.model.job import EndCondition, JobClass, JobSpec, Profile
 from swell.model.node import Node
 from swell.model.options import NO_OPTION
 from swell.model.plan import Allocation, Placement, PlanForecast, Refusal
 from swell.model.snapshot import STRICT, Snapshot
-from swell.model.throughput import ThroughputPoint
+from swell.placement.best_fit import BestFitPlacer
 from swell.policies.policy import Policy
+from swell.throughput.belief import FittedBelief
 
 #: What one worker does, and how it scales: the belief of `PowerBelief`.
 STEPS_PER_S = 10.0
@@ -46,12 +46,14 @@ class WrittenAccount:
         return self.texts[row]
 
 
-class PowerBelief:
+class PowerBelief(FittedBelief):
     """w workers make 10 w**0.8 steps a second, times what the job's latest report says about that."""
 
+    margins = np.full(1, 0.05)
+
     def __init__(self) -> None:
+        super().__init__()
         self._factors: dict[str, float] = {}
-        self.margins = np.full(1, 0.05)
 
     def learn_profile(self, job_id: str, spec: JobSpec, profile: Profile) -> None:
         self._factors[job_id] = 1.0
@@ -67,61 +69,8 @@ class PowerBelief:
     ) -> None:
         self._factors[job_id] = 1.0 / (step_s * STEPS_PER_S * num_workers**SCALING_EXPONENT)
 
-    def doubt_larger(
-        self, job_id: str, num_workers: int, elapsed_s: float, global_batch: int | None, num_hosts: int
-    ) -> tuple[int, ...]:
-        return ()
-
-    def depends_on_hosts(self, job_id: str) -> bool:
-        return False
-
-    def slowdown_share(self, job_id: str) -> float:
-        return 0.0
-
-    def margin_classes(self, job_id: str, sizes: IntArray, hosts: IntArray | None = None) -> IntArray:
-        return np.zeros_like(sizes)
-
     def rates_per_s(self, job_id: str, sizes: IntArray, hosts: IntArray | None = None) -> FloatArray:
         return STEPS_PER_S * self._factors.get(job_id, 1.0) * sizes.astype(float) ** SCALING_EXPONENT
-
-    def throughput(self, job_id: str, sizes: IntArray, hosts: IntArray) -> tuple[ThroughputPoint, ...]:
-        return ()
-
-    def learn_between(self, job_id: str, seen: BetweenSteps) -> None:
-        """What it is of is left alone."""
-
-    def between(self, job_id: str) -> BetweenSteps | None:
-        return None
-
-    def learn_noise(self, job_id: str, noise_scale: float) -> None:
-        """Every job has its own batch."""
-
-    def noise_scale(self, job_id: str) -> float | None:
-        return None
-
-    def changes_worth(self, job_id: str) -> bool:
-        return False
-
-    def efficiencies(self, job_id: str, batches: IntArray) -> FloatArray:
-        return np.ones(batches.shape)
-
-    def best_batches(
-        self,
-        job_id: str,
-        sizes: IntArray,
-        kept: int,
-        hosts: IntArray | None = None,
-        by_goodput: bool = False,
-    ) -> tuple[FloatArray, IntArray] | None:
-        return None
-
-    def rates_at_batch(
-        self, job_id: str, sizes: IntArray, global_batch: int, hosts: IntArray | None = None
-    ) -> FloatArray | None:
-        return None
-
-    def rate_at_batch(self, job_id: str, num_workers: int, global_batch: int, num_hosts: int = 1) -> float:
-        return float(self.rates_per_s(job_id, np.array([num_workers]))[0])
 
     def forget(self, job_id: str) -> None:
         self._factors.pop(job_id, None)
@@ -276,7 +225,7 @@ def placement_of(
     return Placement(changes=changes, unplaced=frozenset(wanted.keys() - placed.keys()))
 
 
-class FirstFree:
+class FirstFree(BestFitPlacer):
     """Jobs keep what they hold where they can; what they lack comes from the front of the cluster."""
 
     def place(
@@ -382,9 +331,9 @@ def profile(samples_per_epoch: int = 640) -> Profile:
 
 
 def core_of(
-    policy: Decides | None = None,
-    placer: Placer | None = None,
-    belief: Callable[[], Belief] = PowerBelief,
+    policy: Policy | None = None,
+    placer: BestFitPlacer | None = None,
+    belief: Callable[[], FittedBelief] = PowerBelief,
     settings: CoreSettings | None = None,
 ) -> Core:
     others = {other.name: other for other in (InTurns(), Restless())}

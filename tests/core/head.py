@@ -10,8 +10,8 @@ from tests.core.crossing import Crossing
 from tests.core.driven_world import DrivenWorld
 
 from swell.core.core import Core
+from swell.core.loop import World
 from swell.core.platform_core import PlatformCore
-from swell.core.ports import World
 from swell.core.resizes import NUM_KEPT
 from swell.live.board import TurnNews, ViewBoard
 from swell.model.command import AnyCommand, LaunchGang, ProfileJob, Reconfigure, StopGang, WakeAt

@@ -10,7 +10,6 @@ from tests.core.fakes import core_of, node, spec, strict
 from tests.core.head import Head
 from tests.examples import fewer_if_quick, share_of_examples
 
-from swell.core.ports import Placer
 from swell.model.event import DrainRequested, Opened, ResizeFailed
 from swell.model.job import Elasticity, Phase
 from swell.placement.best_fit import BestFitPlacer
@@ -25,7 +24,7 @@ def busy_head(
     seed: int,
     rates: FaultRates,
     policy: str = "restless",
-    placer: Placer | None = None,
+    placer: BestFitPlacer | None = None,
     crosses: bool = True,
 ) -> tuple[Head, DrivenWorld]:
     """Two nodes and seven jobs of many kinds."""

@@ -9,7 +9,6 @@ from tests.core.fakes import FirstFree, Shuffler
 from tests.placement.test_best_fit import cluster
 from tests.placement.test_owned import BOUND, lent, owned, wishes
 
-from swell.core.ports import Placer
 from swell.model.cluster import Cluster
 from swell.placement.best_fit import BestFitPlacer
 
@@ -24,7 +23,7 @@ small_wishes = st.dictionaries(st.sampled_from("abcdef"), st.integers(1, 2), min
 @pytest.mark.parametrize("make", [BestFitPlacer, FirstFree, Shuffler])
 @given(machines=clusters, steps=st.lists(wishes, min_size=1, max_size=4), data=st.data())
 def test_a_placer_keeps_its_contract(
-    make: type[Placer], machines: Cluster, steps: list[dict[str, int]], data: st.DataObject
+    make: type[BestFitPlacer], machines: Cluster, steps: list[dict[str, int]], data: st.DataObject
 ) -> None:
     """Real devices, no two jobs share one, who is pinned stays, who is placed has as many as were wanted."""
     placer, held = make(), dict[str, tuple[str, ...]]()
@@ -53,7 +52,11 @@ def test_a_placer_keeps_its_contract(
 @pytest.mark.parametrize("make", [BestFitPlacer, FirstFree, Shuffler])
 @given(machines=clusters, before=small_wishes, wanted=small_wishes, data=st.data())
 def test_the_order_of_what_is_held_says_nothing(
-    make: type[Placer], machines: Cluster, before: dict[str, int], wanted: dict[str, int], data: st.DataObject
+    make: type[BestFitPlacer],
+    machines: Cluster,
+    before: dict[str, int],
+    wanted: dict[str, int],
+    data: st.DataObject,
 ) -> None:
     """A head that was killed holds the same in another order, and is to decide as it would have."""
     held = dict(make().place(machines, before, {}, frozenset(), BOUND).changes)

@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.core.fakes import PowerBelief, profile, spec
 
-from swell.core.ports import Belief
 from swell.throughput.belief import FittedBelief
 
 SIZES = np.array([1, 2, 4, 8], dtype=np.int64)
@@ -19,7 +18,7 @@ reports = st.lists(
 
 @pytest.mark.parametrize("make", [FittedBelief, PowerBelief])
 @given(reports=reports)
-def test_a_belief_keeps_its_contract(make: type[Belief], reports: list[tuple[int, float, int]]) -> None:
+def test_a_belief_keeps_its_contract(make: type[FittedBelief], reports: list[tuple[int, float, int]]) -> None:
     """Rates are finite and above 0; what is saved is believed again; of a forgotten job nothing is."""
     belief = make()
     belief.learn_profile("a", spec(100), profile())

@@ -15,7 +15,6 @@ from swell.arrays import FloatArray
 from swell.core.core import Core
 from swell.core.planner import Planner
 from swell.core.platform_core import PlatformCore
-from swell.core.ports import Decides
 from swell.model.plan import Allocation
 from swell.model.snapshot import Snapshot
 from swell.placement.best_fit import BestFitPlacer
@@ -107,7 +106,7 @@ def measured(allocator: Allocator, case: HuCase, seed: int) -> AllocatorRun:
     jobs = workload(seed, is_all=case.is_all, disturbed=case.disturbed)
     conditions = Conditions(nodes=case.nodes, devices_per_node=1, resize_cost=case.resize_cost, seed=seed)
     timed = Timed(variant_policy(allocator.policy, dict(allocator.parameters)))
-    planner = Planner(cast(Decides, timed), BestFitPlacer())
+    planner = Planner(cast(Policy, timed), BestFitPlacer())
     core = PlatformCore(lambda: Core(planner, FittedBelief(), make_settings(SETTINGS).core))
     outcome = simulate(core, set_up(jobs, hu(), conditions), with_offers=False)
     queues_s = [job.start_s - job.submit_s for job in outcome.jobs if job.start_s is not None]

@@ -25,7 +25,6 @@ from swell.core.leaving_nodes import known_ends
 from swell.core.pending import pending, trial_run
 from swell.core.plan_errors import MOST_SUSPECTS, PATIENCE, NoPlan, PlanQuestions, blamed
 from swell.core.planner import Planner
-from swell.core.ports import Belief, Decides
 from swell.core.record import JobRecord
 from swell.core.replan import Need, Replan
 from swell.core.state import HeadState, Words
@@ -50,6 +49,8 @@ from swell.model.snapshot import Snapshot
 from swell.model.target import Target
 from swell.model.throughput import JobThroughput
 from swell.model.view import JobView, Story
+from swell.policies.policy import Policy
+from swell.throughput.belief import FittedBelief
 
 #: A plan that asks for another one now would get the same answer, again and again.
 LEAST_WAIT_S = 0.05
@@ -78,7 +79,7 @@ class Core:
     No clock, thread, lock, socket or random state: time arrives inside events.
     """
 
-    def __init__(self, planner: Planner, belief: Belief, settings: CoreSettings) -> None:
+    def __init__(self, planner: Planner, belief: FittedBelief, settings: CoreSettings) -> None:
         self._planner = planner
         self._settings = settings
         self._state = HeadState(belief=belief, domain=planner.policy.offered)
@@ -200,7 +201,7 @@ class Core:
         state.write_rows()
         return self._end_trials([record]) + state.unknown.commands()
 
-    def _blamed(self, policy: Decides, snapshot: Snapshot) -> str:
+    def _blamed(self, policy: Policy, snapshot: Snapshot) -> str:
         """Return the id of the job that is the cause of the policy's error; empty: that is not known.
 
         Newcomers of the batch may be: a job that runs would be ended for what need not be its fault. It is

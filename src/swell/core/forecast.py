@@ -13,10 +13,10 @@ import numpy as np
 
 from swell.arrays import BoolArray, FloatArray, IntArray
 from swell.core.hysteresis import SteadiedSizes
-from swell.core.ports import Decides
 from swell.core.within_quotas import decide_within_quotas
 from swell.model.plan import Allocation, PlanForecast
 from swell.model.snapshot import STRICT, Memory, Snapshot
+from swell.policies.policy import Policy
 
 #: With more jobs, or more decisions, it takes more than some 20 ms: the rest is as the policy itself expects.
 MOST_JOBS = 24
@@ -26,7 +26,7 @@ Settled = Callable[[Snapshot, Allocation, BoolArray], SteadiedSizes]
 
 
 def follow(
-    policy: Decides,
+    policy: Policy,
     settled: Settled,
     snapshot: Snapshot,
     allocation: Allocation,

@@ -18,7 +18,7 @@ class JobOptions(NamedTuple):
 
     workers: IntArray  #: (n,)
     global_batch: IntArray  #: (n,) samples of a step; 0: the job's own batch
-    margin_class: IntArray  #: (n,) which margin a plan at this rate has; see `ports.Belief`
+    margin_class: IntArray  #: (n,) which margin a plan at this rate has; see `FittedBelief.margins`
     rate_per_s: FloatArray  #: (n,) > 0
     efficiency: FloatArray  #: (n,) see `Options`
     one_worker_per_s: float = 0.0  #: at the batch that is best for it; 0: not possible, or not known

@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterable, Sequence
 import msgspec
 import numpy as np
 
-from swell.core.ports import Decides
 from swell.core.within_quotas import decide_within_quotas
 from swell.model.command import AnyCommand
 from swell.model.event import AnyEvent, PlanFailed
 from swell.model.plan import Allocation
 from swell.model.snapshot import Snapshot
+from swell.policies.policy import Policy
 
 #: After so many plans in a row that ended in an error, all jobs are suspects, and not newcomers alone.
 PATIENCE = 3
@@ -59,10 +59,10 @@ class PlanQuestions(msgspec.Struct, kw_only=True):
 
     def ask(
         self,
-        policy: Decides,
+        policy: Policy,
         snapshot: Snapshot,
         kind: str,
-        blame: Callable[[Decides, Snapshot], str],
+        blame: Callable[[Policy, Snapshot], str],
     ) -> tuple[Snapshot, Allocation]:
         """Return the policy's answer, and what it was asked; see `decide_within_quotas`.
 
@@ -95,7 +95,7 @@ class PlanQuestions(msgspec.Struct, kw_only=True):
         return answer
 
 
-def blamed(policy: Decides, snapshot: Snapshot, suspects: Iterable[str], is_sole_enough: bool) -> str:
+def blamed(policy: Policy, snapshot: Snapshot, suspects: Iterable[str], is_sole_enough: bool) -> str:
     """Return the first of these jobs without which the policy answers; empty: it is none of them.
 
     Args:

@@ -14,13 +14,14 @@ import numpy as np
 from swell.arrays import BoolArray, IntArray
 from swell.core.forecast import follow
 from swell.core.hysteresis import SteadiedSizes, gain_s, steady
-from swell.core.ports import Decides, Placer
 from swell.core.reasons import PlanAccount
 from swell.core.within_quotas import is_beyond_quota
 from swell.model.cluster import Cluster
 from swell.model.plan import Allocation, JobPlan, Moves, Placement, Plan
 from swell.model.snapshot import Snapshot
 from swell.model.target import PLAIN_CONFIGURATION, Configuration, Target
+from swell.placement.best_fit import BestFitPlacer
+from swell.policies.policy import Policy
 
 Held = Mapping[str, tuple[str, ...]]
 NO_CONFIGURATIONS: Mapping[str, Configuration] = MappingProxyType({})
@@ -30,9 +31,9 @@ NO_CONFIGURATIONS: Mapping[str, Configuration] = MappingProxyType({})
 class Planner:
     """Args: `others` are the policies, by name, that the platform may be switched to."""
 
-    policy: Decides
-    placer: Placer
-    others: Mapping[str, Decides] = field(default_factory=dict)
+    policy: Policy
+    placer: BestFitPlacer
+    others: Mapping[str, Policy] = field(default_factory=dict)
 
     def named(self, policy: str) -> Planner:
         """This planner with the policy of that name. Raises LookupError."""

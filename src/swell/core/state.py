@@ -20,7 +20,6 @@ from swell.core.last_plan import LastPlan
 from swell.core.loss_rates import LossRates, mean_time_to_loss_s
 from swell.core.option_table import JobOptions
 from swell.core.policy_state import PolicyState
-from swell.core.ports import Belief
 from swell.core.reclaims import Reclaims
 from swell.core.record import JobRecord
 from swell.core.setbacks import Setbacks
@@ -37,6 +36,7 @@ from swell.model.options import Domain, Sizes
 from swell.model.plan import Refusal
 from swell.model.quota import Quota
 from swell.model.target import Target
+from swell.throughput.belief import FittedBelief
 
 
 class KeptState(msgspec.Struct, kw_only=True, dict=True):
@@ -70,7 +70,7 @@ class Saved(KeptState, kw_only=True):
 
     records: list[JobRecord]
     rows: list[str]  #: ids in the order of the columns: plans list jobs in it, and so do commands
-    belief: msgspec.Raw  #: see `Belief.state`
+    belief: msgspec.Raw  #: see `FittedBelief.state`
     unknown_gangs: dict[str, UnknownGang] = {}
 
 
@@ -91,7 +91,7 @@ read_saved: Callable[[bytes], Saved] = decoder(Saved).decode
 class HeadState(KeptState, kw_only=True):
     """The kept state, the columns derived from it, and what was learnt. Only `apply` and `Core` change it."""
 
-    belief: Belief
+    belief: FittedBelief
     domain: Domain  #: of the policy that decides
 
     def __post_init__(self) -> None:
@@ -250,7 +250,7 @@ class HeadState(KeptState, kw_only=True):
     def learn_rate(
         self, record: JobRecord, num_workers: int, step_s: float, num_steps: int, global_batch: int | None
     ) -> None:
-        """See `Belief.learn_rate`. Where a stated speed counts for good, nothing is learnt."""
+        """See `FittedBelief.learn_rate`. Where a stated speed counts for good, nothing is learnt."""
         if record.spec.keeps_estimates and record.spec.speed:
             return
         num_hosts = self.num_hosts(record, num_workers)
@@ -454,7 +454,7 @@ class HeadState(KeptState, kw_only=True):
     def _best_batches(
         self, record: JobRecord, sizes: IntArray, hosts: IntArray | None
     ) -> tuple[FloatArray, IntArray] | None:
-        """See `Belief.best_batches`."""
+        """See `FittedBelief.best_batches`."""
         by_goodput = self.domain.weighs_efficiency
         return self.belief.best_batches(record.id, sizes, record.wanted_batch, hosts, by_goodput)
 

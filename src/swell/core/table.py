@@ -290,7 +290,7 @@ class JobTable:
         Args:
             num_devices: that are there.
             num_unpromised: of them, that jobs with a promise may not have.
-            margins: by class; see `ports.Belief`.
+            margins: by class; see `FittedBelief.margins`.
             checkpoint_interval_s: of jobs that have none of their own; 0: none has been chosen for them.
 
         Returns:

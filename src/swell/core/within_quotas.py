@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from swell.arrays import BoolArray, IntArray
-from swell.core.ports import Decides
 from swell.model.plan import Allocation
 from swell.model.quota import NO_QUOTA
 from swell.model.snapshot import Snapshot
+from swell.policies.policy import Policy
 
 
-def decide_within_quotas(policy: Decides, snapshot: Snapshot) -> tuple[Snapshot, Allocation]:
+def decide_within_quotas(policy: Policy, snapshot: Snapshot) -> tuple[Snapshot, Allocation]:
     """The policy's answer, and what it was asked: without options that no quota allows.
 
     A policy that counts what tenants have keeps their quotas by itself. Another one is asked again where a
@@ -43,7 +43,7 @@ def is_beyond_quota(snapshot: Snapshot, workers: IntArray) -> BoolArray:
     return is_beyond
 
 
-def _offer_less(policy: Decides, snapshot: Snapshot, is_own: BoolArray, quota: int, most: IntArray) -> None:
+def _offer_less(policy: Policy, snapshot: Snapshot, is_own: BoolArray, quota: int, most: IntArray) -> None:
     """Write the most (J,) workers for these (J,) jobs, so that they stay within the quota together."""
     pinned = np.flatnonzero(is_own & snapshot.is_pinned)
     most[pinned] = snapshot.held_workers[pinned]

@@ -13,7 +13,7 @@ from swell.placement.occupancy import Held, Occupancy
 
 
 class BestFitPlacer:
-    """Places jobs for the highest bandwidth between their workers; implements `core.ports.Placer`.
+    """Places jobs for the highest bandwidth between their workers.
 
     How many devices a job gets of which node or island is decided first (`BuddyAllocation`), which ones
     follows. Where a node has no islands its devices are alike, and so are those of the innermost islands: a
@@ -53,7 +53,17 @@ class BestFitPlacer:
         barred: Mapping[str, frozenset[str]] = MappingProxyType({}),
         staying: frozenset[str] = frozenset(),
     ) -> Placement:
-        """See `core.ports.Placer.place`. Held devices that are no longer in the cluster are ignored."""
+        """Devices for each job of `wanted` (job id -> number of devices, in order of importance).
+
+        All others keep as many as they hold, and jobs keep the devices they hold where that can be. Held
+        devices that are no longer in the cluster are ignored. The order of `held` means nothing.
+
+        Args:
+            pinned: jobs that keep exactly what they hold.
+            owned_only: jobs that get no device of a borrowed node.
+            barred: names of nodes of which each job gets none but what it holds.
+            staying: jobs that have what they hold and more, or a part of it.
+        """
         if cluster is not self._reality.cluster:
             self._reality = Occupancy(cluster)
         self._reality.learn(held)

@@ -9,7 +9,6 @@ import numpy as np
 
 from swell.arrays import FloatArray, IntArray
 from swell.core.gang import ChangingGang, LaunchingGang
-from swell.core.ports import Belief
 from swell.core.record import JobRecord
 from swell.core.state import Saved, job_sizes
 from swell.core.table import LEAST_REMAINING_SHARE, LEAST_REMAINING_STEPS
@@ -20,6 +19,7 @@ from swell.sim.gang import Training
 from swell.sim.job import SimJob
 from swell.sim.shared_cores import SharedCores
 from swell.sim.true_speed import TrueSpeed
+from swell.throughput.belief import FittedBelief
 from swell.throughput.crossing import NO_CROSSING, Crossing
 
 #: What is believed of gangs on more hosts is taken to be as of so many.
@@ -76,7 +76,7 @@ class BelievedBatches:
     """See `sim.job.TrueBatches`: an open batch, as it is believed of a live job."""
 
     job_id: str
-    belief: Belief
+    belief: FittedBelief
 
     def rate_per_s(self, workers: int, global_batch: int, steps: float) -> float:
         return self.belief.rate_at_batch(self.job_id, workers, global_batch)
@@ -90,7 +90,7 @@ class BelievedBatches:
         return math.inf
 
 
-def sim_job(record: JobRecord, belief: Belief, num_devices: int) -> SimJob:
+def sim_job(record: JobRecord, belief: FittedBelief, num_devices: int) -> SimJob:
     """The job as it is believed to be, on a cluster of so many devices at most.
 
     Raises:
@@ -121,7 +121,7 @@ def _told_sizes(sizes: IntArray) -> IntArray:
     return told
 
 
-def _crossing(record: JobRecord, belief: Belief, sizes: IntArray, rate_per_s: FloatArray) -> Crossing:
+def _crossing(record: JobRecord, belief: FittedBelief, sizes: IntArray, rate_per_s: FloatArray) -> Crossing:
     """What is believed of its gangs on several hosts."""
     if not belief.depends_on_hosts(record.id):
         return NO_CROSSING

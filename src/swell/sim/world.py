@@ -42,7 +42,7 @@ MAX_IDLE_WAKES = 100
 
 
 class SimulatedWorld:
-    """Implements `core.ports.World`. It ends when nothing more will happen and no gang trains.
+    """Implements `core.loop.World`. It ends when nothing more will happen and no gang trains.
 
     A batch is all that is due at one instant, as in the live world; what commands bring about at once
     is the next batch, at the same instant.

@@ -44,7 +44,7 @@ _decode: Callable[[bytes], BeliefState] = decoder(BeliefState).decode
 
 
 class FittedBelief:
-    """Curves from profiles, corrected by reports; implements `core.ports.Belief`.
+    """Curves from profiles, corrected by reports.
 
     A size past the peak of its curve keeps its lower rate: it is for the policy to stop at the peak.
 
@@ -91,7 +91,14 @@ class FittedBelief:
         global_batch: int | None = None,
         num_hosts: int = 1,
     ) -> CheckedEstimate | None:
-        """Correct the job's curve at this size. Of a job without a profile there is nothing to correct."""
+        """A running job's mean seconds a step over its last steps at this size, all that it did beside
+        them included but for the time between epochs: corrects the curve and the margins.
+
+        Steps are of the own batch. They were made with `global_batch` samples; None: the own batch.
+        A gang on several hosts says nothing about one that is on fewer. Returns how good the estimate was,
+        once, as soon as that is known; None of a profile that does not tell what it was made from, and of a
+        job without a profile, of which there is nothing to correct.
+        """
         if job_id not in self._state.jobs:
             return None
         job = self._state.jobs[job_id]
@@ -114,7 +121,11 @@ class FittedBelief:
     def doubt_larger(
         self, job_id: str, num_workers: int, elapsed_s: float, global_batch: int | None, num_hosts: int
     ) -> tuple[int, ...]:
-        """See `core.ports.Belief`."""
+        """A running job has trained for so long as `learn_rate` has it: larger sizes that were measured to be
+        no faster are believed so only for a time, for no policy would let them run and be measured again.
+
+        Returns sizes of which nothing that was measured is believed any more.
+        """
         job = self._state.jobs.get(job_id)
         if job is None:
             return ()
@@ -122,12 +133,12 @@ class FittedBelief:
         return job.doubt_larger(num_workers, batch, num_hosts, elapsed_s)
 
     def learn_between(self, job_id: str, seen: BetweenSteps) -> None:
-        """See `core.ports.Belief`."""
+        """Epochs of a running job have ended: what followed them takes the place of what its trial showed."""
         if job_id in self._state.jobs:
             self._state.jobs[job_id].learn_between(seen)
 
     def between(self, job_id: str) -> BetweenSteps | None:
-        """See `core.ports.Belief`."""
+        """Time between two epochs, which every rate has its part of; None: not known."""
         job = self._state.jobs.get(job_id)
         return None if job is None else job.between
 
@@ -137,17 +148,17 @@ class FittedBelief:
             self._state.jobs[job_id].learn_noise(noise_scale)
 
     def noise_scale(self, job_id: str) -> float | None:
-        """See `core.ports.Belief`."""
+        """What was learnt of it, in samples; None: nothing."""
         job = self._state.jobs.get(job_id)
         return None if job is None or math.isinf(job.noise_scale) else job.noise_scale
 
     def efficiencies(self, job_id: str, batches: IntArray) -> FloatArray:
-        """See `core.ports.Belief`."""
+        """(K,) of `Options.efficiency`, at these global batches; 0 is the own one."""
         job = self._state.jobs.get(job_id)
         return np.ones(batches.shape) if job is None else job.efficiency(batches)
 
     def depends_on_hosts(self, job_id: str) -> bool:
-        """See `core.ports.Belief`."""
+        """Whether anything is known of the job's gangs on several hosts; else rates are those of one."""
         job = self._state.jobs.get(job_id)
         return job is not None and job.depends_on_hosts
 
@@ -159,7 +170,14 @@ class FittedBelief:
         hosts: IntArray | None = None,
         by_goodput: bool = False,
     ) -> tuple[FloatArray, IntArray] | None:
-        """See `core.ports.Belief`."""
+        """(K,) rates and the global batches that they are of; None if nothing is known but the own one's.
+
+        Rates are in steps of the own batch; 0 where no batch has so many workers. `kept` is the batch that
+        the job has now: another one must be better by more than what is known of either.
+
+        Args:
+            by_goodput: the best one has the highest rate times efficiency, else the highest rate.
+        """
         job = self._state.jobs.get(job_id)
         if job is None or job.curve.range_of_batches is None:
             return None
@@ -168,14 +186,17 @@ class FittedBelief:
         return job.best_of_table(sizes, hosts)
 
     def changes_worth(self, job_id: str) -> bool:
-        """See `core.ports.Belief`."""
+        """Whether rates of `best_batches` count what a sample is worth, which changes as training goes on."""
         job = self._state.jobs.get(job_id)
         return job is not None and job.batches is not None and not math.isinf(job.noise_scale)
 
     def rates_at_batch(
         self, job_id: str, sizes: IntArray, global_batch: int, hosts: IntArray | None = None
     ) -> FloatArray | None:
-        """See `core.ports.Belief`."""
+        """(K,) rates with this global batch; None if nothing is known but the own one's.
+
+        In steps of the own batch; 0 where so many workers cannot have it.
+        """
         job = self._state.jobs.get(job_id)
         if job is None or job.curve.range_of_batches is None:
             return None
@@ -184,7 +205,7 @@ class FittedBelief:
         return job.rates_at_batch(sizes, global_batch, hosts)
 
     def rate_at_batch(self, job_id: str, num_workers: int, global_batch: int, num_hosts: int = 1) -> float:
-        """See `core.ports.Belief`."""
+        """Steps/s at one size and batch, in steps of the own batch. Only of jobs whose batch may change."""
         job = self._state.jobs.get(job_id)
         sizes, hosts = np.array([num_workers], dtype=np.int64), np.array([num_hosts], dtype=np.int64)
         if job is not None and job.table is not None:
@@ -224,7 +245,7 @@ class FittedBelief:
         return self._state.jobs[job_id].rates_per_s(sizes, hosts)
 
     def margin_classes(self, job_id: str, sizes: IntArray, hosts: IntArray | None = None) -> IntArray:
-        """See `core.ports.Belief`."""
+        """(K,) which of `margins` hold for the job's rates at these sizes, until it learns again."""
         job = self._state.jobs.get(job_id)
         if job is None:
             return np.zeros(sizes.shape, dtype=np.int64)
@@ -232,16 +253,27 @@ class FittedBelief:
 
     @property
     def margins(self) -> FloatArray:
-        """See `core.ports.Belief`. A prediction that was too slow never breaks a promise: none is below 0."""
+        """Margins to plan with, by class: how much longer work may take than rates say, as a share >= 0.
+
+        A prediction that was too slow never breaks a promise. It is the same array object until something is
+        learnt.
+        """
         return self._errors.margins
 
     def throughput(self, job_id: str, sizes: IntArray, hosts: IntArray) -> tuple[ThroughputPoint, ...]:
-        """See `core.ports.Belief`."""
+        """Rates at each size and batch, for people to look at; empty of a job without a profile.
+
+        Args:
+            hosts: (K,) that a gang of each size is on.
+        """
         job = self._state.jobs.get(job_id)
         return () if job is None else points_of(job, self.margins, sizes, hosts)
 
     def slowdown_share(self, job_id: str) -> float:
-        """See `core.ports.Belief`."""
+        """Share by which the job's steps take longer than was believed before they were measured, >= 0.
+
+        It is the slowdown at the size where it is largest.
+        """
         job = self._state.jobs.get(job_id)
         return 0.0 if job is None else job.slowdown_share
 
