@@ -12,7 +12,7 @@ import numpy as np
 
 from swell.arrays import IntArray, read_only
 from swell.core.after_refusal import settle
-from swell.core.apply import apply, set_aside
+from swell.core.apply import apply
 from swell.core.broken_promises import befall, cause, promise
 from swell.core.converge import Converger
 from swell.core.core_settings import CoreSettings
@@ -23,13 +23,13 @@ from swell.core.kinds import KindLoad, smallest_gang
 from swell.core.learning_columns import learning_of
 from swell.core.leaving_nodes import known_ends
 from swell.core.pending import pending, trial_run
-from swell.core.plan_errors import MOST_SUSPECTS, PATIENCE, NoPlan, PlanQuestions, blamed
 from swell.core.planner import Planner
 from swell.core.record import JobRecord
 from swell.core.replan import Need, Replan
 from swell.core.state import HeadState, Words
 from swell.core.throughput import throughput_of
 from swell.core.whole_cores import UsableDevices, WholeCores, is_promise_at_stake
+from swell.core.within_quotas import decide_within_quotas
 from swell.model.cluster import Cluster
 from swell.model.command import (
     AnyCommand,
@@ -40,7 +40,7 @@ from swell.model.command import (
     WakeAt,
 )
 from swell.model.deadline_state import PLANNED_LATE
-from swell.model.event import AnyEvent, EventSetAside, JobEvent, PlanFailed
+from swell.model.event import AnyEvent, JobEvent, PlanFailed
 from swell.model.job import Phase
 from swell.model.lengths import span
 from swell.model.options import Domain
@@ -56,6 +56,10 @@ from swell.throughput.belief import FittedBelief
 LEAST_WAIT_S = 0.05
 #: Jobs whose reasons are compared together with those of the plan before.
 STRETCH = 256
+#: After so many plans in a row that ended in an error, all jobs are suspects, and not newcomers alone.
+PATIENCE = 3
+#: Of which each is tried to be the cause.
+MOST_SUSPECTS = 10
 #: Why jobs wait as long as no core has a kind.
 NO_NODE_YET = "waits for a node: none has joined this platform yet"
 
@@ -88,7 +92,6 @@ class Core:
         self._kind = ""
         # Of this batch.
         self._batch: Sequence[AnyEvent] = ()  #: its part that is being handled
-        self._questions = PlanQuestions()
 
     def begin_beside(self, other: Core) -> None:
         """Know nothing but what is so for a whole platform, as another core of it knows it."""
@@ -115,17 +118,20 @@ class Core:
 
     # ------------------------------------------------------------ the turn
     def handle(self, batch: Sequence[AnyEvent]) -> list[AnyCommand]:
-        """Apply every event of the batch, then plan once, at the time of the last."""
+        """Apply every event of the batch, then plan once, at the time of the last.
+
+        An error of the policy is raised, and `HeadState.culprit` is the job without which it answers. With
+        a `PlanFailed` at its end the batch has no plan: the last one is followed.
+        """
         state = self._state
         state.stories, state.ended, state.refusals, state.ignored = [], [], {}, []
-        self._questions = PlanQuestions()
         return self.handle_more(batch)
 
     def handle_more(self, batch: Sequence[AnyEvent]) -> list[AnyCommand]:
         """Handle events of the batch that has begun; it may have several such parts."""
         state = self._state
-        if batch and isinstance(batch[-1], PlanFailed):
-            batch = self._questions.take_known(batch)
+        failed = batch[-1] if batch and isinstance(batch[-1], PlanFailed) else None
+        batch = batch if failed is None else [one for one in batch if not isinstance(one, PlanFailed)]
         num_ended, self._batch, state.culprit = len(state.ended), batch, None
         replan = Replan(state, self._settings.report_plan_s)
         for event in batch:
@@ -139,9 +145,8 @@ class Core:
         state.write_rows()
         commands = self._end_trials(state.ended[num_ended:])
         commands += state.unknown.commands()
-        known = self._questions.known
-        if known and known[-1].num_asked < 0:
-            state.last_plan.fail(known[-1])
+        if failed is not None:
+            state.last_plan.fail(failed)
             commands += self._wake(state.last_plan.retry_s)
         elif state.is_draining:
             commands += self._drain()
@@ -172,50 +177,50 @@ class Core:
         replan.compare()
 
     def _follow_plan(self) -> list[AnyCommand]:
-        state, commands = self._state, list[AnyCommand]()
-        while True:
-            try:
-                plan, snapshot = self._plan()
-            except NoPlan as failure:
-                verdict = failure.verdict
-            else:
-                break
-            if verdict.job_id not in state.records:
-                state.last_plan.fail(verdict)
-                return [*commands, *self._go_on(), *self._wake(state.last_plan.retry_s)]
-            commands += self._end_blamed(verdict)
+        state = self._state
+        plan, snapshot = self._plan()
         state.latest = LatestAccounts(PlanOutlook(plan, snapshot))
         state.last_plan.note(plan)
         self._decide(plan)
-        commands += self._change(plan.changes, plan.is_short)
+        commands = self._change(plan.changes, plan.is_short)
         state.write_rows()
         period_s = state.policy_state.due_s if plan.has_options else math.inf
         return commands + self._wake(min(plan.wake_s, period_s, self._next_late_s(plan)))
 
-    def _end_blamed(self, verdict: PlanFailed) -> list[AnyCommand]:
-        """End the job without which the policy answers."""
-        state, record = self._state, self._state.records[verdict.job_id]
-        set_aside(
-            EventSetAside(at_s=verdict.at_s, job_id=record.id, why=verdict.why, trace=verdict.trace), state
-        )
-        state.write_rows()
-        return self._end_trials([record]) + state.unknown.commands()
+    def _ask(self, policy: Policy, snapshot: Snapshot) -> tuple[Snapshot, Allocation]:
+        """Return the policy's answer, and what it was asked. Raises what it raises; see `handle`."""
+        try:
+            return decide_within_quotas(policy, snapshot)
+        except MemoryError:
+            raise
+        except Exception:
+            self._state.culprit = self._blamed(policy, snapshot)
+            raise
 
-    def _blamed(self, policy: Policy, snapshot: Snapshot) -> str:
-        """Return the id of the job that is the cause of the policy's error; empty: that is not known.
+    def _blamed(self, policy: Policy, snapshot: Snapshot) -> str | None:
+        """Return the id of the job without which the policy answers; None: it is none of them.
 
-        Newcomers of the batch may be: a job that runs would be ended for what need not be its fault. It is
-        blamed only if there has been no plan for long.
+        Newcomers of the batch may be it: a job that runs would be ended for what need not be its fault. It is
+        blamed only if there has been no plan for long, and so is the only job of all.
         """
-        state = self._state
-        is_patient = state.last_plan.num_failed < PATIENCE
+        is_patient = self._state.last_plan.num_failed < PATIENCE
         jobs = dict.fromkeys(event.job_id for event in self._batch if isinstance(event, JobEvent))
+        suspects = [job_id for job_id in {**jobs, **snapshot.row_of} if job_id in snapshot.row_of]
         if is_patient:
-            records = (state.records[job_id] for job_id in jobs if job_id in snapshot.row_of)
+            records = (self._state.records[job_id] for job_id in suspects if job_id in jobs)
             suspects = [record.id for record in records if not record.phase.holds_devices]
-        else:
-            suspects = [job_id for job_id in {**jobs, **snapshot.row_of} if job_id in snapshot.row_of]
-        return blamed(policy, snapshot, suspects[:MOST_SUSPECTS], not is_patient)
+        for job_id in suspects[:MOST_SUSPECTS]:
+            others = np.flatnonzero(np.arange(snapshot.num_jobs) != snapshot.row_of[job_id])
+            if not len(others) and is_patient:
+                continue
+            try:
+                policy.decide(snapshot.of_jobs(others, snapshot.num_devices))
+            except MemoryError:
+                raise
+            except Exception:  # noqa: BLE001, S112 - so it is not because of this job
+                continue
+            return job_id
+        return None
 
     def _go_on(self) -> list[AnyCommand]:
         """What the last plan wants is wanted still: others may have left what somebody waits for."""
@@ -335,7 +340,7 @@ class Core:
         while True:
             usable = self._usable(planner)
             seen = self._snapshot(planner, usable)
-            snapshot, allocation = self._questions.ask(planner.policy, seen, self._kind, self._blamed)
+            snapshot, allocation = self._ask(planner.policy, seen)
             if not allocation.refusals:
                 break
             is_any_going_on = settle(state, snapshot.job_ids, allocation.refusals)
@@ -537,11 +542,6 @@ class Core:
     def makes_promises(self) -> bool:
         """The policy that decides promises deadlines."""
         return self._current_planner.policy.makes_promises
-
-    @property
-    def failures(self) -> Sequence[NoPlan]:
-        """Where the policy has ended in an error in the latest batch, what was decided, and the error."""
-        return self._questions.failures
 
     def views(self) -> list[JobView]:
         """Jobs that have not ended, oldest first."""

@@ -14,7 +14,6 @@ from swell.core.core import BelievedGang, Core
 from swell.core.explanations import TurnChanges
 from swell.core.kinds import KindAdmission, KindLoad, choose, named_kinds
 from swell.core.leaving_nodes import together
-from swell.core.plan_errors import PlanError
 from swell.core.reclaims import Reclaims
 from swell.core.saved_kinds import SavedKind, SavedPlatform, read_platform
 from swell.core.unknown_gangs import UnknownGangEvent
@@ -119,7 +118,7 @@ class PlatformCore:
     def handle(self, batch: Sequence[AnyEvent]) -> list[AnyCommand]:
         """Let each core handle its part of the batch.
 
-        Raises PlanError: it is handled all the same; or whatever else, and then the cores are amid it.
+        Raises whatever a core does, and then the cores are amid it.
         """
         self._begun = {}
         return self.handle_more(batch)
@@ -148,10 +147,7 @@ class PlatformCore:
         if self._job_places:
             for record in chain.from_iterable(core.state.ended for core in self._latest):
                 self._job_places.pop(record.id, None)
-        commands = [*(one for one in commands if not isinstance(one, WakeAt)), *self._wake()]
-        if failures := [failure for core in self._latest for failure in core.failures]:
-            raise PlanError(commands, [one.verdict for one in failures]) from failures[-1].__cause__
-        return commands
+        return [*(one for one in commands if not isinstance(one, WakeAt)), *self._wake()]
 
     def _part(self, place: int, events: Sequence[AnyEvent]) -> list[AnyCommand]:
         """Let a core handle events of this batch."""

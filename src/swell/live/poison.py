@@ -9,11 +9,11 @@ handled again, it leads to the same.
 from __future__ import annotations
 
 import logging
+import traceback
 from collections.abc import Callable, Sequence
 
 import msgspec
 
-from swell.core.plan_errors import PlanError, told
 from swell.core.platform_core import Fault, PlatformCore
 from swell.live.recovery import load
 from swell.model.command import AnyCommand
@@ -23,6 +23,9 @@ from swell.store.journal import SqlJournal
 
 #: Errors that say nothing of the batch: the process ends, and the next one handles it.
 FOREIGN = (MemoryError, UnknownPolicy)
+
+#: Characters of a trace, from its end, that are kept.
+MOST_TRACE = 4000
 
 log = logging.getLogger("swell.platform")
 
@@ -45,9 +48,6 @@ class PoisonGuard:
             if isinstance(error, FOREIGN):
                 raise error
             log.error("batch %d cannot be handled as it is", seq, exc_info=error)
-            if isinstance(error, PlanError):
-                self._amend(seq, [*batch, *error.verdicts])
-                return error.commands
             amended = _amended(batch, self._core.fault, error)
             if amended is None:
                 raise error
@@ -94,7 +94,7 @@ def _amended(batch: Sequence[AnyEvent], fault: Fault, error: Exception) -> Seque
         return None
     why, trace = told(error)
     at_s = batch[-1].at_s
-    return [*batch, PlanFailed(at_s=at_s, kind=fault.kind, num_asked=-1, why=why, trace=trace)]
+    return [*batch, PlanFailed(at_s=at_s, kind=fault.kind, why=why, trace=trace)]
 
 
 def _without(
@@ -117,3 +117,9 @@ def _without(
     verdicts = [event for event in batch if isinstance(event, PlanFailed)]
     events = [event for event in batch if not isinstance(event, PlanFailed)]
     return [*events, EventSetAside(at_s=batch[-1].at_s, job_id=job_id, why=why, trace=trace), *verdicts]
+
+
+def told(error: BaseException) -> tuple[str, str]:
+    """Return an error in one line, and as a trace."""
+    lines = "".join(traceback.format_exception_only(error)).strip().splitlines()
+    return lines[-1], "".join(traceback.format_exception(error))[-MOST_TRACE:]

@@ -329,11 +329,9 @@ class EventSetAside(Event, frozen=True, kw_only=True):
 
 
 class PlanFailed(Event, frozen=True, kw_only=True):
-    """The policy ended in an error after the other events of the batch, at whose end this stands."""
+    """No plan could be made of the batch, at whose end this stands: the last one is followed."""
 
     kind: str = ""  #: of the devices that were to be planned for; empty: there is no other
-    job_id: str = ""  #: that is to blame, and ends as failed; empty: none is, and the last plan is kept
-    num_asked: int = 0  #: answers of the policy before, in this batch; -1: it was no error of the policy
     why: str  #: the error, in one line
     trace: str
 
