@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from tests.plain_kernels import KERNELS, plain
 from tests.solvers.takers import Taker, columns, some_tasks
 
-from swell.core import idle_times
 from swell.model import option_loops
 from swell.solvers import filling, marginal
 from swell.solvers.filling import FreeProfile, no_plans
@@ -28,10 +27,9 @@ OTHERS = (
     "swell.solvers.filling",
     "swell.solvers.marginal",
     "swell.model.option_loops",
-    "swell.core.idle_times",
 )
 with plain(*PROFILE, *OTHERS) as modules:
-    _, plain_courses, _, _, plain_filling, plain_marginal, plain_option_loops, plain_idle_times = modules
+    _, plain_courses, _, _, plain_filling, plain_marginal, plain_option_loops = modules
 
 seeds = st.integers(0, 2**32 - 1)
 
@@ -121,22 +119,4 @@ def test_options_that_are_useful_or_fit(seed: int, num: int) -> None:
         module.find(starts, sizes, workers, chosen)
         module.look_up(starts, sizes, rates, workers, at_workers)
         found.append(listed([table, width, levels, chosen, at_workers]))
-    assert found[0] == found[1]
-
-
-@given(seed=seeds, num=st.integers(0, 30), now_s=st.floats(0.0, 50.0))
-def test_times_for_which_gangs_do_no_work_yet(seed: int, num: int, now_s: float) -> None:
-    random = np.random.default_rng(seed)
-    starts = np.concatenate([[0], np.cumsum(random.integers(0, 5, num))])
-    workers = np.concatenate([np.arange(1, many + 1) for many in np.diff(starts)] + [[]]).astype(int)
-    since_s = np.where(random.random(num) < 0.3, np.nan, random.uniform(0.0, 50.0, num))
-    is_launching, held = (random.random(num) < 0.5).view(np.uint8), random.integers(0, 6, num)
-    first, second, third = random.integers(0, 5, (3, num))
-    earlier = (first << 2 * idle_times.WORKERS_BITS) + (second << idle_times.WORKERS_BITS) + third
-    start_s, resize_s = random.uniform(0.0, 30.0, (2, len(workers)))
-    found = []
-    for module in (idle_times, plain_idle_times):
-        idle_s, changes = np.zeros(num), (since_s, is_launching, held, earlier)
-        module.write_idle_times(now_s, *changes, starts, workers, start_s, resize_s, idle_s)
-        found.append(idle_s.tolist())
     assert found[0] == found[1]

@@ -19,11 +19,11 @@ from tests.policies.snapshots import snapshot as snapshot_of
 
 from swell.arrays import IntArray
 from swell.core.costs import CostTable
-from swell.core.idle_times import OVERDUE_SHARE
 from swell.core.job_progress import JobProgress
 from swell.core.option_table import JobOptions
 from swell.core.planner import Planner
 from swell.core.record import CommandTimes, JobRecord
+from swell.core.snapshot_columns import OVERDUE_SHARE
 from swell.core.table import LEAST_REMAINING_STEPS, JobTable
 from swell.model.cluster import Cluster
 from swell.model.node import Node

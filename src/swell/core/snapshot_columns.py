@@ -8,8 +8,12 @@ from typing import Any
 import numpy as np
 
 from swell.arrays import FloatArray, read_only
-from swell.core.idle_times import write_idle_times
 from swell.model.options import Options
+
+#: A change that is overdue is expected to take longer by this share of the time by which it is.
+OVERDUE_SHARE = 0.1
+#: Of a number of workers, where some are packed into one number.
+WORKERS_BITS = 17
 
 #: (J,) columns of the table by name, read-only.
 Columns = Mapping[str, Any]
@@ -36,20 +40,22 @@ def idle_s(
 
     Pauses of one gang are waited out one after the other: the latest three before this one, too.
     """
-    column = np.zeros(len(options.num))
-    write_idle_times(
-        now_s,
-        columns["changing_since_s"],
-        columns["is_launching"].view(np.uint8),
-        columns["held_workers"],
-        columns["earlier_pauses"],
-        options.starts,
-        options.workers,
-        option_start_s,
-        option_resize_s,
-        column,
-    )
-    return read_only(column)
+    since_s, idle = columns["changing_since_s"], np.zeros(len(options.num))
+    rows = (~np.isnan(since_s)).nonzero()[0]
+    if len(rows) and len(options.workers):
+        option = options.at(columns["held_workers"])[rows]
+        cost_s = np.where(columns["is_launching"][rows], option_start_s[option], option_resize_s[option])
+        cost_s *= option >= 0
+        earlier = columns["earlier_pauses"].copy()
+        while earlier[rows].any():
+            workers = earlier & ((1 << WORKERS_BITS) - 1)
+            option = options.at(workers)
+            is_size = (options.workers_of(option) == workers) & (option >= 0)
+            cost_s += (option_resize_s[option] * is_size)[rows]
+            earlier >>= WORKERS_BITS
+        left_s = cost_s - np.maximum(now_s - since_s[rows], 0.0)
+        idle[rows] = np.where(left_s > 0.0, left_s, -OVERDUE_SHARE * left_s)
+    return read_only(idle)
 
 
 def with_waits(

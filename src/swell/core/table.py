@@ -23,10 +23,10 @@ from swell.core.costs import (
     kind_of,
     stated_pause_s,
 )
-from swell.core.idle_times import WORKERS_BITS
 from swell.core.option_table import JobOptions, OptionTable, PackedOptions
 from swell.core.record import JobRecord
 from swell.core.snapshot_columns import (
+    WORKERS_BITS,
     Columns,
     advanced,
     idle_s,
