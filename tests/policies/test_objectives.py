@@ -24,7 +24,7 @@ from tests.policies.snapshots import (
 
 from swell.model.snapshot import Snapshot
 from swell.policies.elasticflow.admission import admit
-from swell.policies.elasticflow.demand import NO_TENANT, RecentDemand
+from swell.policies.elasticflow.demand import RecentDemand
 from swell.policies.elasticflow.elasticflow import ElasticFlow
 from swell.policies.elasticflow.objective import DeadlineOffer, DueDemand, FairShares, ManyJobs, Objective
 from swell.policies.levels import useful_levels
@@ -161,18 +161,6 @@ def test_jobs_of_a_tenant_with_a_quota_leave_what_that_keeps_from_them_to_others
     assert rule.objection(limited), "ten of 40 and 112 are more than 480"
     assert rule.objection(offer_of(41.0, 1.0, sizes[:-2], num_of_one=30, quotas={1: 2})) == ""
     assert rule.objection(replace(limited, tenant=1, need=17.0)), "30 do not fit in its quota"
-
-
-def test_a_tenant_who_has_the_number_of_another_one_has_not_asked_for_what_that_one_did() -> None:
-    view = after(snapshot([strict("new", LINEAR, 1, 100)], 8), [16.0] * 30, 1.0)
-    since_s = view.now_s + np.array([-0.5, -1000.0])
-    quota = replace(view, quota_devices=np.array([2, 2]), tenant_since_s=since_s)
-    newcomers, no_tenant = np.zeros(0, dtype=np.int64), [NO_TENANT] * 30
-    demand = RecentDemand.of(quota, useful_levels(view), newcomers)
-    assert demand.tenant == no_tenant == list(demand.memory["tenant"]) and len(demand.device_s) == 30
-    assert demand.largest_that_fit(2.0, tenant=0) == np.inf
-    kept = replace(quota, tenant_since_s=since_s[::-1])
-    assert RecentDemand.of(kept, useful_levels(view), newcomers).largest_that_fit(2.0, tenant=0) == 16.0
 
 
 @given(

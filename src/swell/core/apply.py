@@ -113,7 +113,7 @@ def _enter(event: JobSubmitted, state: HeadState) -> JobRecord:
         submitted_s=event.at_s,
         progress=JobProgress(as_of_s=event.at_s),
         calendar_offset_s=state.calendar.offset_s,
-        tenant=state.tenants.join(event.spec.tenant, event.at_s),
+        tenant=state.tenants.join(event.spec.tenant),
         continues=event.origin.continues,
         user=event.origin.user,
         awaits=event.spec.after,

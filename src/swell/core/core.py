@@ -404,7 +404,6 @@ class Core:
             num_tenants=len(state.tenants),
             min_hold_s=settings.min_hold_s,
             quota_devices=state.tenants.quota_devices(state.quotas, usable.num_devices),
-            tenant_since_s=state.tenants.numbers_since_s() if state.quotas else None,
             owned_widths=usable.cluster.owned_widths,
             ends=known_ends(state, usable),
             unheard_s=settings.unheard_s,

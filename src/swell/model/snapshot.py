@@ -137,8 +137,6 @@ class Snapshot:
     #: by tenant's number, up to the highest: devices that its jobs may hold together, `quota.NO_QUOTA` for
     #: any number; None: no tenant that has jobs here has a quota
     quota_devices: IntArray | None = None
-    #: (T,) since when each tenant has had its number, which another may have had before; None: no quotas
-    tenant_since_s: FloatArray | None = None
     num_borrowed: int = 0  #: of the devices, that may be reclaimed at any second: no promise stands on them
     owned_widths: tuple[int, ...] = ()  #: devices of each owned node, the widest first
     ends: NodeEnds = NO_ENDS  #: of nodes that are there; no promise stands on one beyond its end
@@ -313,7 +311,6 @@ _COLUMNS_OF_OTHERS = {
     "option_resize_s",
     "option_margin_share",
     "quota_devices",
-    "tenant_since_s",
 }
 _COLUMNS_OF_JOBS = tuple(
     field.name

@@ -18,8 +18,6 @@ NUM_REMEMBERED = 80
 REMEMBERED = ("submitted_s", "device_s", "window_s", "tenant")
 #: From fewer nothing follows.
 LEAST_NUM = 20
-#: Instead of the number of a tenant that has left, and that no quota limits any more.
-NO_TENANT = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +27,7 @@ class RecentDemand:
     submitted_s: list[float]
     device_s: list[float]  #: device-seconds that each needed when it came; see `least_device_s`
     window_s: list[float]  #: time from then to its deadline
-    tenant: list[int]  #: its number; NO_TENANT: another tenant has that now
+    tenant: list[int]  #: its number
     now_s: float
     num_devices: int
     quotas: dict[int, int]  #: devices that jobs of a tenant hold together at most, where it has a quota
@@ -38,9 +36,6 @@ class RecentDemand:
     def of(cls, snapshot: Snapshot, levels: Levels, newcomers: IntArray) -> RecentDemand:
         """What is remembered, and these newcomers (n,)."""
         known = snapshot.memory.get("newcomers", {name: [] for name in REMEMBERED})
-        if (since_s := snapshot.tenant_since_s) is not None:
-            whose = zip(known["tenant"], known["submitted_s"], strict=True)
-            known = {**known, "tenant": [still_its(tenant, came_s, since_s) for tenant, came_s in whose]}
         if len(newcomers):
             device_s = least_device_s(snapshot, levels, newcomers)
             windows_s = snapshot.deadline_s[newcomers] - snapshot.now_s
@@ -87,12 +82,6 @@ class RecentDemand:
             if room < 0.0:
                 return size
         return math.inf
-
-
-def still_its(tenant: int, came_s: float, since_s: FloatArray) -> int:
-    """Return the number of a newcomer's tenant; NO_TENANT if that is not its own any more."""
-    is_own = 0 <= tenant < len(since_s) and came_s >= since_s[tenant]
-    return tenant if is_own else NO_TENANT
 
 
 def least_device_s(
