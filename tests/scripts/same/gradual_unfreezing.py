@@ -1,16 +1,9 @@
 """Gradual unfreezing: one layer after the other is trained, by the number of steps, in the loop."""
 
-from tests.scripts.common import DataLoader, TensorDataset, nn, torch, train
+from tests.scripts.common import nn, torch, train
+from tests.scripts.transfer import backbone, loader, model, x, y
 
-x = torch.randn(60, 10)
-y = (x[:, :5].sum(1) > x[:, 5:].sum(1)).long()
-backbone = nn.Sequential(nn.Linear(10, 16), nn.Tanh(), nn.Linear(16, 8), nn.Tanh())
-head = nn.Linear(8, 2)
-model = nn.Sequential(backbone, head)
-for parameter in backbone.parameters():
-    parameter.requires_grad = False
 optimizer = torch.optim.AdamW(model.parameters(), lr=5e-3, weight_decay=1e-2)
-loader = DataLoader(TensorDataset(x, y), batch_size=12, shuffle=True)
 
 run = train.elastic(model, optimizer, loader, epochs=16)
 for _ in run.epochs():

@@ -2,7 +2,8 @@
 
 from collections import defaultdict
 
-from tests.scripts.common import DataLoader, F, TensorDataset, nn, torch, train
+from tests.scripts.common import F, torch, train
+from tests.scripts.regression import loader, model
 from torch.optim import Optimizer
 
 
@@ -43,10 +44,6 @@ class Lookahead(Optimizer):
                 self.state[parameter]["slow"] = slow.clone()
 
 
-x = torch.randn(60, 8)
-y = torch.sin(x[:, :1]) + 0.5 * x[:, 1:2]
-loader = DataLoader(TensorDataset(x, y), batch_size=12, shuffle=True)
-model = nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 1))
 optimizer = Lookahead(torch.optim.Adam(model.parameters(), lr=1e-2))
 run = train.elastic(model, optimizer, loader, epochs=16)
 for _ in run.epochs():

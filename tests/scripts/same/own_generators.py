@@ -2,12 +2,9 @@
 
 import random
 
-from tests.scripts.common import DataLoader, F, TensorDataset, nn, np, torch, train
+from tests.scripts.common import F, np, torch, train
+from tests.scripts.regression import loader, model
 
-x = torch.randn(60, 8)
-y = torch.sin(x[:, :1]) + 0.5 * x[:, 1:2]
-loader = DataLoader(TensorDataset(x, y), batch_size=12, shuffle=True)
-model = nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 1))
 optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
 seeded, unseeded, plain = np.random.default_rng(5), np.random.default_rng(), random.Random()
 noise = torch.Generator().manual_seed(1)

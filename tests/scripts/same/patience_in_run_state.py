@@ -2,12 +2,9 @@
 
 import sys
 
-from tests.scripts.common import DataLoader, F, TensorDataset, nn, torch, train
+from tests.scripts.common import F, torch, train
+from tests.scripts.regression import loader, model, x, y
 
-x = torch.randn(60, 8)
-y = torch.sin(x[:, :1]) + 0.5 * x[:, 1:2]
-loader = DataLoader(TensorDataset(x, y), batch_size=12, shuffle=True)
-model = nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 1))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.5)
 
 

@@ -1,11 +1,8 @@
 """The learning rate is multiplied by hand after each step, and weights decay by hand."""
 
-from tests.scripts.common import DataLoader, F, TensorDataset, nn, torch, train
+from tests.scripts.common import F, torch, train
+from tests.scripts.regression import loader, model
 
-x = torch.randn(60, 8)
-y = torch.sin(x[:, :1]) + 0.5 * x[:, 1:2]
-loader = DataLoader(TensorDataset(x, y), batch_size=12, shuffle=True)
-model = nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 1))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.2, momentum=0.9)
 
 run = train.elastic(model, optimizer, loader, epochs=16)
