@@ -1,23 +1,19 @@
 """Random numbers that do not depend on how many samples go through the model together.
 
-Every draw is replaced by numbers that are spread evenly within a sample and are the same for each sample. So
-two batches that differ in size alone are computed alike, as they would be without dropout and noise.
+Every draw gives the same numbers to each sample. So two batches that differ in size alone are computed alike,
+as they would be without dropout and noise.
 """
 
 from __future__ import annotations
 
-import math
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from swell.train.runtime.script_frames import is_feeding
-
-#: Its multiples, modulo 1, are spread evenly.
-GOLDEN_RATIO = (math.sqrt(5.0) - 1.0) / 2.0
 
 
 class FixedDraws(TorchDispatchMode):
@@ -41,49 +37,19 @@ class FixedDraws(TorchDispatchMode):
         if name == "multinomial" and args[1] <= args[0].shape[-1]:
             return args[0].topk(args[1], dim=-1).indices
         drawn = func(*args, **given)  # of the right shape, type and device
-        if name in _SPREADS and drawn.numel():
-            drawn.copy_(_SPREADS[name](drawn, [arg for arg in args if _is_number(arg)], args))
+        if name == "randperm":
+            return drawn.copy_(torch.arange(drawn.numel(), device=drawn.device))
+        if name in _CHANCES:  # what it is on average: a dropout that is made of it changes nothing
+            chances = [arg for arg in args if arg is not drawn and isinstance(arg, torch.Tensor | float)]
+            return drawn.copy_(torch.as_tensor(chances[-1] if chances else 0.5))
+        if name in _FILLS and drawn.numel():
+            bounds = [arg for arg in args if isinstance(arg, int | float) and not isinstance(arg, bool)]
+            row, generator = (
+                torch.empty_like(drawn[:1] if drawn.dim() else drawn),
+                torch.Generator(drawn.device),
+            )
+            drawn.copy_(getattr(row, _FILLS[name])(*bounds, generator=generator.manual_seed(0)))
         return drawn
-
-
-def _spread(like: torch.Tensor) -> torch.Tensor:
-    """Numbers in (0, 1), the same for each index of the first dimension."""
-    numbers = torch.full(like.shape[:1], 0.5, dtype=torch.float64, device=like.device)
-    if like.dim() > 1:
-        places = torch.arange(1, like[0].numel() + 1, dtype=torch.float64, device=like.device)
-        numbers = (places * GOLDEN_RATIO).frac().view(like.shape[1:]).expand(like.shape)
-    return numbers.view(like.shape) if like.dim() < 2 else numbers
-
-
-def _uniform(like: torch.Tensor, bounds: Sequence[float], args: Sequence[Any]) -> torch.Tensor:
-    low, high = bounds if len(bounds) == 2 else (0.0, 1.0)
-    return low + (high - low) * _spread(like)
-
-
-def _normal(like: torch.Tensor, moments: Sequence[float], args: Sequence[Any]) -> torch.Tensor:
-    mean, deviation = moments if len(moments) == 2 else (0.0, 1.0)
-    return mean + deviation * math.sqrt(2.0) * torch.erfinv(2.0 * _spread(like) - 1.0)
-
-
-def _exponential(like: torch.Tensor, rates: Sequence[float], args: Sequence[Any]) -> torch.Tensor:
-    return -torch.log1p(-_spread(like)) / (rates[0] if rates else 1.0)
-
-
-def _whole(like: torch.Tensor, bounds: Sequence[float], args: Sequence[Any]) -> torch.Tensor:
-    low, high = (0, *bounds)[-2:] if bounds else (0, 2)
-    return torch.floor(low + (high - low) * _spread(like))
-
-
-def _chance(like: torch.Tensor, numbers: Sequence[float], args: Sequence[Any]) -> torch.Tensor:
-    """What a Bernoulli variable is on average: a dropout that is made of it changes nothing."""
-    chances = [arg for arg in args if isinstance(arg, torch.Tensor) and arg is not like]
-    if chances:
-        return chances[-1]
-    return torch.full_like(like, numbers[0] if numbers else 0.5, dtype=torch.float64)
-
-
-def _ascending(like: torch.Tensor, numbers: Sequence[float], args: Sequence[Any]) -> torch.Tensor:
-    return torch.arange(like.numel(), device=like.device)
 
 
 def _dropped_out(tensor: torch.Tensor, probability: float, *_: object) -> tuple[torch.Tensor, torch.Tensor]:
@@ -91,17 +57,12 @@ def _dropped_out(tensor: torch.Tensor, probability: float, *_: object) -> tuple[
     return tensor * scale, torch.ones_like(tensor, dtype=torch.bool)
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-_Spread = Callable[[torch.Tensor, Sequence[float], Sequence[Any]], torch.Tensor]
-_SPREADS: dict[str, _Spread] = {
-    **dict.fromkeys(("rand", "rand_like", "uniform_"), _uniform),
-    **dict.fromkeys(("randn", "randn_like", "normal_"), _normal),
-    **dict.fromkeys(("bernoulli", "bernoulli_"), _chance),
-    **dict.fromkeys(("randint", "randint_like", "random_"), _whole),
-    "exponential_": _exponential,
-    "randperm": _ascending,
+#: Functions that draw, and the method that draws the numbers of one sample in their place.
+_FILLS = {
+    **dict.fromkeys(("rand", "rand_like", "uniform_"), "uniform_"),
+    **dict.fromkeys(("randn", "randn_like", "normal_"), "normal_"),
+    **dict.fromkeys(("randint", "randint_like", "random_"), "random_"),
+    "exponential_": "exponential_",
 }
-_KNOWN = {*_SPREADS, "native_dropout", "multinomial"}
+_CHANCES = {"bernoulli", "bernoulli_"}
+_KNOWN = {*_FILLS, *_CHANCES, "native_dropout", "multinomial", "randperm"}
