@@ -130,10 +130,12 @@ def elastic(
     _use_device(model, stepped, host)
     laid_out = _course(loader, model, host, (shards or 0) if deterministic else None, has_blocks)
     course = host.adapt(laid_out)
-    own_steps, shown = _own_steps(steps, epochs, course), None
-    known_steps = host.total_steps(own_steps)
+    known_steps = host.known_steps(_own_steps(steps, epochs, laid_out))
     end_epoch = host.end_epoch(epochs) if course.is_stream else None
-    total_steps = course.total_steps = known_steps if end_epoch is None else UNBOUNDED
+    total_steps = known_steps if end_epoch is None else UNBOUNDED
+    if host.shown is not None:  # a trial run ends by itself
+        total_steps = NO_END
+    course.total_steps = total_steps
     rule, base_batch = RULES.get(rate_rule), course.global_batch
     rate = None if rule is None else lambda batch: rule(batch / base_batch)
     has_one_mean = not is_sum and not has_blocks and not isinstance(stepped, OptimizerSet)
@@ -141,8 +143,6 @@ def elastic(
     own_shard = _make_shard(shard, host, model, stepped)
     train_state = TrainState(model, stepped, scheduler, state or {}, course, rate, noise, own_shard)
     train_state.variables.is_wanted = host.has_agent
-    if isinstance(host, Profiling):
-        known_steps, shown = host.known_steps(own_steps), host.shown_counts()
     if host.welcome.target is None:  # else it may end before
         _check_schedules(train_state.schedulers, known_steps)
     task = Task(
@@ -155,7 +155,7 @@ def elastic(
         is_sum=is_sum,
         is_mirrored=mirrors,
         known_steps=known_steps,
-        shown=shown,
+        shown=host.shown,
     )
     run = Run(host, task, _feed(loader, host, course), LoaderWatch(loader, sys._getframe(1)))
     started.append(run)

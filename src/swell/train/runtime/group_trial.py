@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import statistics
-from typing import TYPE_CHECKING, NoReturn
+from collections.abc import Generator
+from functools import partial
+from typing import TYPE_CHECKING
 
-from swell.train.collective.gradients import StepTotals
 from swell.train.collective.group import check_no_group
-from swell.train.link.agent_link import Link, exit_now
+from swell.train.link.agent_link import exit_now
 from swell.train.runtime.calibrate import in_group
 from swell.train.runtime.host import Task
+from swell.train.runtime.rehearsal import ShareOf
 from swell.train.runtime.trial_run import NUM_WARM_UPS, Profiling
 from swell.wire import environ, messages
 
@@ -27,11 +29,7 @@ class GroupProfiling(Profiling):
     """
 
     is_amid_epoch = False  #: it makes as many steps as it is asked for, whatever an epoch has
-
-    def __init__(self, link: Link, max_local_batch: int | None) -> None:
-        super().__init__(link, max_local_batch)
-        self._num_steps = NUM_WARM_UPS + self.welcome.group_steps
-        self._shards: ShardGroup | None = None
+    _shards: ShardGroup | None = None
 
     def enter(self, task: Task) -> None:
         check_no_group()
@@ -48,22 +46,17 @@ class GroupProfiling(Profiling):
             cards = [self._shards.card(has_state=rank == 0) for rank in range(self._group.num_workers)]
             self._shards.settle(cards, [FailureDomains()] * len(cards))
 
-    def reach_boundary(self) -> None:
-        self._shown.begin_step(is_again=False)
-        self._meter.begin_step()
-
-    def finish_step(self, tally: StepTotals) -> None:
-        if self._shards is not None:
-            self._shards.spread()
-        self._time_step()
-        if len(self._timed) >= self._num_steps:
-            self._tell()
+    def _trial(self) -> Generator[ShareOf | None, None, None]:
+        share_of = partial(self._share_of_size, next(iter(self._sizes), self._least_size))
+        for _ in range(NUM_WARM_UPS + self.welcome.group_steps):
+            yield share_of
+            if self._shards is not None:
+                self._shards.spread()
+            self._time_step()
+        if self.rank == 0:
+            self._link.send(messages.GroupStepped(step_s=statistics.median(self._timed[NUM_WARM_UPS:])))
+        exit_now(0)
 
     def finish(self, is_early: bool) -> None:
         """The script left its loop before all steps were made: nothing is told."""
         exit_now(environ.EXIT_STOPPED)
-
-    def _tell(self) -> NoReturn:
-        if self.rank == 0:
-            self._link.send(messages.GroupStepped(step_s=statistics.median(self._timed[NUM_WARM_UPS:])))
-        exit_now(0)

@@ -59,6 +59,7 @@ class Host:
     """
 
     edition = 0  #: changes whenever the shares of coming steps do, or `max_local_batch`
+    shown: ShownCounts | None = None  #: what the script is told of steps that are tried; None: they count
     is_amid_epoch = True  #: an epoch of the job, whose loop the script has left, is certainly not over
 
     def __init__(
@@ -87,7 +88,7 @@ class Host:
         """The course to follow, for the one that the script and the job lay out."""
         return course
 
-    def total_steps(self, own: int | None) -> int:
+    def known_steps(self, own: int | None) -> int:
         """Steps of the own batch until the end; `own` is what the script's number of epochs comes to."""
         total_steps = self.welcome.total_steps or own
         if total_steps is None:

@@ -6,8 +6,7 @@ differs afterwards comes of what was changed between the two on purpose, or of w
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,6 +23,10 @@ from swell.wire.findings import ScriptFinding
 
 #: Part of the training state, and name in it.
 Key = tuple[str, str]
+#: What a worker computes in the step of this number.
+ShareOf = Callable[[int], Share]
+#: Yields the share of each coming step, and None to go on when the script asks for the next batch.
+Steps = Generator[ShareOf | None, None, list[ScriptFinding]]
 
 #: Numbers of each parameter's gradient that are compared, evenly spread over it.
 MOST_COMPARED = 1 << 18
@@ -56,35 +59,13 @@ class StepResult:
         return "the gradient" if float((self.gradient - other.gradient).norm()) > bound else ""
 
 
-class Rehearsal(ABC):
-    """Leads steps of one trial run. `findings` is what they came to, once they are over."""
+class Rehearsal:
+    """Steps of one trial run that are made again. Its subclasses have `steps`, which leads them."""
 
     def __init__(self, task: Task) -> None:
-        self.edition = -1  #: counts down whenever batches are to be drawn again
-        self.findings: list[ScriptFinding] = []
         self._task = task
         self._parameters = [p for p in task.state.model.parameters() if p.requires_grad]
         self._originals: dict[str, Any] = {}  # variables that the script begins its first batch with
-
-    @abstractmethod
-    def goes_on(self) -> bool:
-        """The script asks for a batch: whether there is one more to try."""
-
-    @abstractmethod
-    def note(self, share: Share, loss: torch.Tensor) -> None:
-        """The gradients of a step are there."""
-
-    @abstractmethod
-    def finding_of(self, error: BaseException, line: str) -> ScriptFinding | None:
-        """Return the finding of an error of the script; None: what is tried has not caused it.
-
-        Args:
-            line: the last one of the error's text.
-        """
-
-    @abstractmethod
-    def finding_of_end(self) -> ScriptFinding:
-        """Return the finding if the script leaves its loop amid these steps."""
 
     def _keep(self) -> None:
         self._kept = self._task.state.copy()

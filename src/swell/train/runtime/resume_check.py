@@ -9,8 +9,10 @@ gradients, losses or learning rates are others. Without this `warmup_over_closur
 from __future__ import annotations
 
 import dis
+import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
+from functools import partial
 from types import FrameType
 from typing import Any
 
@@ -22,7 +24,7 @@ from swell.train.data.stream_reader import NUM_BACK
 from swell.train.link.code_paths import place_of
 from swell.train.runtime.difference_causes import PAGE, listed
 from swell.train.runtime.host import Task
-from swell.train.runtime.rehearsal import Rehearsal, StepResult, sampled, tolerance_of
+from swell.train.runtime.rehearsal import Rehearsal, ShareOf, StepResult, Steps, sampled, tolerance_of
 from swell.train.runtime.run import started
 from swell.wire.findings import NOT_RESUMED, ScriptFinding
 
@@ -40,85 +42,88 @@ class ResumeCheck(Rehearsal):
     """Has the script make some steps twice."""
 
     def __init__(
-        self, task: Task, originals: Mapping[str, Any], end_epoch: Callable[[], None] | None = None
+        self,
+        task: Task,
+        share_of: ShareOf,
+        originals: Mapping[str, Any],
+        end_epoch: Callable[[], None] | None = None,
     ) -> None:
         """The script asks for a batch.
 
         Args:
+            share_of: of each step.
             originals: its variables as it had them before its first batch.
             end_epoch: ends the epoch; None: the steps are of one epoch.
         """
         super().__init__(task)
-        self.edition = -1000  # another one than those of a comparison before this
-        self._originals, self._end_epoch = dict(originals), end_epoch
+        self._share_of, self._originals, self._end_epoch = share_of, dict(originals), end_epoch
         is_cpu = not any(parameter.is_cuda for parameter in self._parameters)
         self._tolerance = tolerance_of(self._parameters, is_lower=False) * (CPU_SHARE if is_cpu else 1.0)
-        self._first: list[StepResult] = []
-        self._num_again = 0  # of these that were made again
-        self._differs = ""  # what, and in which step
-        self._is_again = self._is_over = False
-        self._num = self._num_first = 0  # steps made this time, and the first time
-        self._counts: dict[str, int] = {}
-        self._begun_s = time.monotonic()
+        self._result: StepResult  # of the step that was made last
+        self._is_again = False
         frames = task.state.variables.frames()
         self._place = place_of(frames[0]) if frames else ""
+
+    def steps(self) -> Steps:
+        """Lead the steps, each of which goes on when its update is made. Return what was found."""
+        task = self._task
         task.state.variables.put_waiting()  # of a comparison before this
         self._keep()
-        self._epoch, self._shown_steps = task.course.epoch, task.shown.steps if task.shown else 0
-
-    def goes_on(self) -> bool:
-        if not self._is_over:
-            return True
+        epoch, shown_steps = task.course.epoch, task.shown.steps if task.shown else 0
+        first = yield from self._make(NUM_STEPS, time.monotonic() + LONG_S)
+        if self._end_epoch is not None:
+            self._end_epoch()
+            task.course.place.epoch = epoch  # the script is to begin its loop over that epoch once more
+        yield None
         counts = self._counts_of_next()
-        if self._is_again:
-            self.findings = self._compare(counts)
-            return False
-        self._counts = counts
         try:
             self._put_back()
-            if self._task.shown is not None:
-                self._task.shown.steps = self._shown_steps
         except (RuntimeError, TypeError, ValueError, KeyError) as error:
-            self.findings = [not_tried(str(error))]
-            return False
-        self._is_again, self._is_over, self._num = True, False, 0
-        self.edition -= 1
-        return True
+            return [not_tried(str(error))]
+        if task.shown is not None:
+            task.shown.steps = shown_steps
+        self._is_again = True
+        again = yield from self._make(len(first))
+        yield None
+        for number, results in enumerate(zip(first, again, strict=True), 1):
+            if what := results[0].difference(results[1], self._tolerance):
+                return [self._finding(f"is another one: {what} of its step {number} differs")]
+        counted = self._counts_of_next()
+        if others := [name for name, count in counts.items() if counted.get(name) != count]:
+            what = f"counts the batches that it takes with next() otherwise: {listed(others)}"
+            return [self._finding(what)]
+        return []
+
+    def _make(self, most: int, end_s: float = math.inf) -> Generator[ShareOf | None, None, list[StepResult]]:
+        """Have the script make so many steps, or fewer if it is `end_s` before that."""
+        share_of = partial(self._share_of)  # another one than before: batches are to be drawn again
+        made: list[StepResult] = []
+        while len(made) < most and (not made or time.monotonic() <= end_s):
+            if len(made) == EPOCH_STEPS and self._end_epoch is not None:
+                self._end_epoch()
+            yield share_of
+            made.append(self._result)
+        return made
 
     def note(self, share: Share, loss: torch.Tensor) -> None:
         """The gradients of a step are summed, and its update is to come."""
         groups = self._task.state.hyperparameters()
         settings = repr([{name: group[name] for name in group if name != "params"} for group in groups])
-        result = StepResult(float(loss), sampled(self._parameters), settings)
-        if not self._is_again:
-            self._first.append(result)
-        elif self._num_again < len(self._first):
-            what = self._first[self._num_again].difference(result, self._tolerance)
-            self._num_again += 1
-            if what and not self._differs:
-                self._differs = f"is another one: {what} of its step {self._num_again} differs"
+        self._result = StepResult(float(loss), sampled(self._parameters), settings)
 
-    def finish_step(self) -> None:
-        self._num += 1
-        if self._is_again:
-            self._is_over = self._num == self._num_first
-        else:
-            self._num_first = self._num
-            self._is_over = self._num == NUM_STEPS or time.monotonic() - self._begun_s > LONG_S
-        is_last = self._is_over and not self._is_again
-        if self._end_epoch is not None and (is_last or (self._num == EPOCH_STEPS and not self._is_over)):
-            self._end_epoch()
-            if is_last:  # the script is to begin its loop over that epoch once more
-                self._task.course.place.epoch = self._epoch
+    def finding_of(self, error: BaseException | None, line: str) -> ScriptFinding | None:
+        """Return the finding of an error of the script; None: what is tried has not caused it.
 
-    def finding_of(self, error: BaseException, line: str) -> ScriptFinding | None:
+        Args:
+            error: None: the script has left its loop instead.
+            line: the last one of the error's text.
+        """
+        if error is None:
+            why = "the script leaves its loop after a few batches"
+            return self._finding("leaves its loop earlier") if self._is_again else not_tried(why)
         if is_out_of_memory(error) or not (self._is_again or self._end_epoch is not None):
             return None
         return self._finding(f"fails: {line}") if self._is_again else not_tried(line)
-
-    def finding_of_end(self) -> ScriptFinding:
-        why = "the script leaves its loop after a few batches"
-        return self._finding("leaves its loop earlier") if self._is_again else not_tried(why)
 
     def _counts_of_next(self) -> dict[str, int]:
         """Return the whole numbers that the script keeps, if it takes its batches with `next`.
@@ -132,15 +137,6 @@ class ResumeCheck(Rehearsal):
         values = variables.values(frame)
         counts = {name: value["value"] for name, value in values.items() if type(value.get("value")) is int}
         return {name.removeprefix("__main__."): count for name, count in counts.items()}
-
-    def _compare(self, counts: Mapping[str, int]) -> list[ScriptFinding]:
-        if self._differs:
-            return [self._finding(self._differs)]
-        others = [name for name, count in self._counts.items() if counts.get(name) != count]
-        if others:
-            what = f"counts the batches that it takes with next() otherwise: {listed(others)}"
-            return [self._finding(what)]
-        return []
 
     def _finding(self, what: str) -> ScriptFinding:
         text = (

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import linecache
-import sys
 import traceback
 from pathlib import Path
 from types import FrameType
 
-from swell.train.link.code_paths import place_of, submitted
+from swell.train.link.code_paths import submitted
 from swell.wire.library_paths import is_library
 
 _OWN = str(Path(__file__).parents[1])
@@ -48,8 +47,3 @@ def is_of_swell(error: BaseException) -> bool:
         return False
     frame, line = frames[-1]
     return linecache.getline(frame.f_code.co_filename, line).lstrip().startswith("raise ")
-
-
-def place_of_caller() -> str:
-    """Return the place in the script from which this is called."""
-    return place_of(sys._getframe(1))

@@ -14,6 +14,7 @@ import sys
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from functools import partial
 from types import FrameType
 from typing import Any
 
@@ -28,12 +29,21 @@ from swell.train.collective.memory_errors import is_out_of_memory
 from swell.train.collective.norms import other_buffers
 from swell.train.data.random_streams import Purpose, drawn_from
 from swell.train.data.sample_schedule import Pass, SampleSchedule, Share, cut
+from swell.train.link.code_paths import place_of
 from swell.train.runtime.difference_causes import cause_of, finding, listed
 from swell.train.runtime.fixed_draws import FixedDraws
 from swell.train.runtime.host import Task
 from swell.train.runtime.loop_exits import loop_exits
-from swell.train.runtime.rehearsal import Key, Rehearsal, StepResult, buffers_of, sampled, tolerance_of
-from swell.train.runtime.script_frames import place_of_caller, place_of_error
+from swell.train.runtime.rehearsal import (
+    Key,
+    Rehearsal,
+    StepResult,
+    Steps,
+    buffers_of,
+    sampled,
+    tolerance_of,
+)
+from swell.train.runtime.script_frames import place_of_error
 from swell.train.state import codec
 from swell.train.state.script_values import mark, tensors_in
 from swell.wire.findings import ScriptFinding, not_compared
@@ -98,87 +108,66 @@ class SizeComparison(Rehearsal):
         if course.is_stream and self._num > 2:
             self._num -= 1 - self._num % 2  # two workers' parts of a stream are of one size, or nearly
         self.is_possible = self._num >= 2 * course.least_samples  #: there is something to compare
-        self.num_done = 0
         #: Of the latest whole batch: each worker is told of all workers' mean.
         self.mean_loss = torch.zeros(())
         self._device = next(task.state.model.parameters()).device
         self._group = Group(self._device)
         self._fixing = ExitStack()  # what holds for the probe under way
         self._left: codec.Tree = {}  # by the step that ended last, in what the script keeps
-        self._result: ProbeResult | None = None  # of the probe that was made last
+        self._result: ProbeResult  # of the probe that was made last
         self._draws: FixedDraws | None = None  # of the latest probe that had them
         self._place = ""  # of `run.step`
         self._has_norm = False  # over the samples of a batch, in a probe
         self._is_lower = False  # it computes in half precision
         self._own: set[str] = set()  # variables of the script that its worker's part of the batch sets
-        self._plan = self._probes()
-        self._probe = next(self._plan)
-        if self.is_possible:
-            task.state.undo.before_revert = self._look_at_values
-
-    def finding_of(self, error: BaseException, line: str) -> ScriptFinding | None:
-        """A loop that breaks a rule with whole batches is no matter of parts.
-
-        Where memory runs out, one of several workers may need less: the comparison keeps the whole state.
-        """
-        if self._task.state.shard is not None and is_out_of_memory(error):
-            return not_compared(line)
-        is_part = self.num_done > 0 and (self._probe.rank is not None or not isinstance(error, LoopError))
-        if isinstance(error, EpochLeft) or not is_part:
-            return None
-        return finding("part-of-batch", place_of_error(error), error=line.strip())
-
-    def finding_of_end(self) -> ScriptFinding:
-        """Nothing of what was tried is compared."""
-        self._fixing.close()
-        self._leave()
-        return not_compared("the script left its loop after a few batches")
+        self._probe = Probe()  # under way
+        self._num_begun = 0
 
     # ------------------------------------------------------------ the steps that it leads
-    def goes_on(self) -> bool:
-        self._task.state.check_schedulers()
-        if self._result is not None and not self._go_on(replace(self._result, left=self._left)):
-            return False
-        self.edition -= 1
-        if self.num_done < NUM_FIRST:  # what the script keeps in `run.state` or a variable is known later
-            self._keep()
-        self._put_back(self._probe.carried)
-        self._task.state.check_schedulers()  # from here on
-        if self.num_done:
-            self._move()
-        self._fix()
-        return True
-
-    def _go_on(self, result: ProbeResult) -> bool:
-        """Think of the next probe. Returns whether there is one."""
+    def steps(self) -> Steps:
+        """Lead the probes, each of which goes on when the script asks for the next batch."""
+        state, plan = self._task.state, self._probes()
+        state.undo.before_revert = self._look_at_values
+        findings: list[ScriptFinding] = []
         try:
-            if not result.is_finite:
-                raise ValueError("a loss or a gradient is no finite number")
-            self._probe = self._plan.send(result)
+            self._probe = next(plan)
+            while True:
+                self._begin_probe()
+                yield partial(self._share, self._probe)
+                state.check_schedulers()
+                if not self._result.is_finite:
+                    raise ValueError("a loss or a gradient is no finite number")
+                self._probe = plan.send(replace(self._result, left=self._left))
         except StopIteration as end:
-            frames = self._task.state.variables.frames()
-            self.findings = [*end.value, *loop_exits(frames, self._own)]
+            findings = [*end.value, *loop_exits(state.variables.frames(), self._own)]
         except LoopError:
             raise
         except (RuntimeError, TypeError, ValueError) as error:
-            self.findings = [not_compared(str(error))]
-        else:
-            self.num_done += 1
-            return True
+            findings = [not_compared(str(error))]
         self._put_back()
         self._leave()
-        return False
+        return findings
 
-    def share(self, step: int) -> Share:
-        """What the worker of this probe computes."""
+    def _begin_probe(self) -> None:
+        if self._num_begun < NUM_FIRST:  # what the script keeps in `run.state` or a variable is known later
+            self._keep()
+        self._put_back(self._probe.carried)
+        self._task.state.check_schedulers()  # from here on
+        if self._num_begun:
+            self._move()
+        self._fix()
+        self._num_begun += 1
+
+    def _share(self, probe: Probe, step: int) -> Share:
+        """What the worker of a probe computes."""
         if self._course.is_stream:
             return self._stream_share()
-        rank, shards = self._probe.rank, self._course.num_shards
+        rank, shards = probe.rank, self._course.num_shards
         if shards is not None:
             share = self._course.share(0, rank or 0, 1 if rank is None else shards)
             return _shortened(share) if rank else share
         places = self._places()
-        parts = [cut(len(places), self._probe.num_passes, part) for part in range(self._probe.num_passes)]
+        parts = [cut(len(places), probe.num_passes, part) for part in range(probe.num_passes)]
         return Share(tuple(self._pass(places[part.start : part.stop]) for part in parts))
 
     def _pass(self, places: range) -> Pass:
@@ -200,6 +189,27 @@ class SizeComparison(Rehearsal):
         num_first = max(1, min(round(FIRST_SHARE * self._num), self._num - 2))
         return range(num_first) if self._probe.rank == 0 else range(num_first, self._num)
 
+    def finding_of(self, error: BaseException | None, line: str) -> ScriptFinding | None:
+        """Return the finding of an error of the script; None: what is tried has not caused it.
+
+        A loop that breaks a rule with whole batches is no matter of parts. Where memory runs out, one of
+        several workers may need less: the comparison keeps the whole state.
+
+        Args:
+            error: None: the script has left its loop instead.
+            line: the last one of the error's text.
+        """
+        if error is None:
+            self._fixing.close()
+            self._leave()
+            return not_compared("the script left its loop after a few batches")
+        if self._task.state.shard is not None and is_out_of_memory(error):
+            return not_compared(line)
+        is_part = self._num_begun > 1 and (self._probe.rank is not None or not isinstance(error, LoopError))
+        if isinstance(error, EpochLeft) or not is_part:
+            return None
+        return finding("part-of-batch", place_of_error(error), error=line.strip())
+
     def note(self, share: Share, loss: torch.Tensor) -> None:
         """The script's step of a probe, whose gradients are there."""
         self._fixing.close()
@@ -207,7 +217,7 @@ class SizeComparison(Rehearsal):
         draws = drawn_from(self._device, self._task.course.seed, Purpose.PASS, part.step, part.first)
         if self._probe.rank is None:
             loss = self.mean_loss = self._task.gradients.reduce(share, loss, StepVote(), self._group).loss
-        self._place = place_of_caller()
+        self._place = place_of(sys._getframe(1))
         self._result = ProbeResult(
             loss=float(loss),
             gradient=sampled(self._parameters),
@@ -219,7 +229,7 @@ class SizeComparison(Rehearsal):
 
     def _leave(self) -> None:
         self._task.state.undo.before_revert = lambda frame: None
-        self._kept, self._left, self._originals, self._result = ("", []), {}, {}, None
+        self._kept, self._left, self._originals = ("", []), {}, {}
 
     # ------------------------------------------------------------ what is looked at
     def _probes(self) -> Plan:

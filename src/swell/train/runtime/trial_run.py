@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import statistics
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NoReturn
+from functools import partial
+from typing import NoReturn
 
 import torch
 
@@ -18,6 +19,7 @@ from swell.train.data.sample_schedule import SampleSchedule, Share
 from swell.train.link.agent_link import Link, exit_now
 from swell.train.runtime.host import Host, Task
 from swell.train.runtime.meter import Meter
+from swell.train.runtime.rehearsal import ShareOf
 from swell.train.runtime.resume_check import SCRIPT_STATE, ResumeCheck, not_tried
 from swell.train.runtime.shown_counts import ShownCounts
 from swell.train.runtime.size_comparison import MOST_SAMPLES, SizeComparison
@@ -67,49 +69,28 @@ class Profiling(Host):
     The epoch ends as soon as steps are measured, however few they were.
     """
 
+    shown: ShownCounts
+
     def __init__(self, link: Link, max_local_batch: int | None) -> None:
         super().__init__(link.welcome, max_local_batch, link)
         self._link = link
         self._tried: SizeComparison | ResumeCheck | None = None  #: the check that is under way
-        self._size_index = 0  #: of the batch size that is being measured
+        self._plan = self._trial()
+        self._share_of: ShareOf | None = None  #: of the step under way
         self._num_begun = 0  #: batches that the script has asked for
         self._sizes = self.welcome.local_batches
         self._meter = Meter(self.welcome.pace_per_s)
+        self._size = 0  # that is measured
         self._timed: list[float] = []  # seconds of each step of this size, warm-ups first
         self._compute_s: dict[int, float] = {}
         self._left_s: float | None = None  # when the epoch ended
         self._between_s: float | None = None  # what the script then took for what follows
-        self._own_steps: int | None = None  # of the script
         self._findings: list[ScriptFinding] = []
-        self._originals: dict[str, Any] = {}  # variables of the script, before its first batch
 
     @property
     def _least_size(self) -> int:
         """Samples of the smallest step that it makes."""
         return min(self._sizes, default=min(self.course.global_batch, MOST_TRIED))
-
-    @property
-    def _job_steps(self) -> int | None:
-        """Steps until the end of the job, as far as they are known."""
-        welcome, per_epoch = self.welcome, self.course.steps_per_epoch
-        if welcome.total_steps is None and welcome.epochs is not None and per_epoch:
-            return max(1, round(welcome.epochs * per_epoch))
-        return welcome.total_steps or self._own_steps
-
-    def shown_counts(self) -> ShownCounts:
-        """What the script is told of the steps that it makes here."""
-        per_epoch, total = self.course.steps_per_epoch, self._job_steps
-        most = min(per_epoch or UNBOUNDED, total or UNBOUNDED) - 1
-        self._shown = ShownCounts(self.course.global_batch, max(1, most))
-        return self._shown
-
-    def known_steps(self, own: int | None) -> int:
-        """What `run.total_steps` is in the job. `own`: of the script, as in `total_steps`."""
-        return self._job_steps or (UNBOUNDED if own == UNBOUNDED else NO_END)
-
-    @property
-    def edition(self) -> int:  # type: ignore[override]
-        return self._size_index if self._tried is None else self._tried.edition
 
     def adapt(self, course: SampleSchedule) -> SampleSchedule:
         """`share` decides how many samples a step has: an epoch is as long as it can be."""
@@ -119,14 +100,14 @@ class Profiling(Host):
             return replace(course, drops_last=True, is_length_told=True)
         return replace(course, global_batch=1, num_shards=None)
 
-    def total_steps(self, own: int | None) -> int:
-        """No end; `own` counts steps of the course that it has adapted, whose epochs are longer."""
-        per_epoch, adapted = self.course.steps_per_epoch, self.course.samples_per_epoch
-        if own is not None and own < UNBOUNDED:
-            self._own_steps = own
-            if per_epoch and adapted and own % adapted == 0:
-                self._own_steps = own // adapted * per_epoch
-        return NO_END
+    def known_steps(self, own: int | None) -> int:
+        welcome, per_epoch = self.welcome, self.course.steps_per_epoch
+        steps = welcome.total_steps or own
+        if welcome.total_steps is None and welcome.epochs is not None and per_epoch:
+            steps = max(1, round(welcome.epochs * per_epoch))
+        most = min(per_epoch or UNBOUNDED, steps or UNBOUNDED) - 1
+        self.shown = ShownCounts(self.course.global_batch, max(1, most))
+        return steps or NO_END
 
     def end_epoch(self, own: int | None) -> int | None:
         return None
@@ -160,77 +141,91 @@ class Profiling(Host):
         if (shard := self._task.state.shard) is not None:
             shard.hold_whole()
 
-    def _end_epoch_or_finish(self) -> None:
-        """Have the script do what follows an epoch, if the job does that and it harms nothing."""
+    # ------------------------------------------------------------ what is tried, one after the other
+    def _trial(self) -> Generator[ShareOf | None, None, None]:
+        """Yield the share of each coming step, and None to go on when the script asks for the next batch."""
+        welcome = self.welcome
+        originals = self._task.state.script_values()["variables"]
+        if self._tried is not None:
+            yield from self._try(self._tried)
+        share_of = partial(self._share_of_size, self._least_size)
+        is_small = self._task.state.shard is not None and welcome.least_workers > 1
+        if welcome.resumes and is_small:
+            self._findings.append(not_tried("one worker may be too small for the whole state"))
+        elif welcome.resumes:
+            yield from self._try(ResumeCheck(self._task, share_of, originals))
+        self.divide(welcome.least_workers)
+        yield from self._measure()
         if not (self._has_epoch_ends and self._may_go_on):
-            self._finish_trial()
+            return
         self._link.send(self._profiled(goes_on=True))
-        self.divide(self.welcome.least_workers)
+        self.divide(welcome.least_workers)
         self._end_epoch()
         self._left_s = time.monotonic()
-
-    def _end_epoch(self) -> None:
-        self._task.state.skip_epoch()
-        self._shown.steps = self.course.steps_per_epoch or self._shown.steps
-
-    def reach_boundary(self) -> None:
-        self._num_begun += 1
-        self._shown.begin_step(is_again=isinstance(self._tried, SizeComparison))
-        if self._num_begun == 1:
-            self._originals = self._task.state.script_values()["variables"]
-            if self._tried is None:
-                self._begin_resuming()
-        if self._left_s is not None and self._between_s is None:
-            self._begin_next_epoch()
-        while self._tried is not None:
-            self._join_parts()
-            if self._tried.goes_on():
-                return
-            self._end_trying(self._tried)
-        if not self._timed and not self._compute_s:
-            self.divide(self.welcome.least_workers)
-        self._meter.begin_step()
-
-    def _end_trying(self, tried: SizeComparison | ResumeCheck) -> None:
-        self._findings += tried.findings
-        self._tried = None
-        is_over = not self._sizes and any(finding.holds for finding in self._findings)
-        if is_over or self._left_s is not None:
-            self._finish_trial()
-        if isinstance(tried, SizeComparison):
-            self._begin_resuming()
-
-    def _begin_resuming(self) -> None:
-        if not self.welcome.resumes:
-            return
-        if self._task.state.shard is not None and self.welcome.least_workers > 1:
-            self._findings.append(not_tried("one worker may be too small for the whole state"))
-        else:
-            self._tried = ResumeCheck(self._task, self._originals)
-
-    def _begin_next_epoch(self) -> None:
-        """The script has done what follows an epoch."""
-        assert self._left_s is not None  # noqa: S101 - the caller has asked
-        self._await_device()
-        self._between_s = time.monotonic() - self._left_s
+        yield None
+        self._note_between()
         if (sampler := getattr(self.course, "sampler", None)) is not None:
             sampler.order(1)  # raises where the epoch that begins has another length
         is_known = any(finding.name == SCRIPT_STATE for finding in self._findings)
         is_cut = self.course.is_stream or self._task.state.shard is not None
-        if not self.welcome.resumes or is_known or is_cut or self._between_s > MOST_TRIED_S:
+        if welcome.resumes and not (is_known or is_cut) and (self._between_s or 0.0) <= MOST_TRIED_S:
+            yield from self._try(ResumeCheck(self._task, share_of, originals, self._end_epoch))
+
+    def _try(self, tried: SizeComparison | ResumeCheck) -> Generator[ShareOf | None, None, None]:
+        self._tried = tried
+        self._join_parts()
+        self._findings += yield from tried.steps()
+        self._tried = None
+        if not self._sizes and any(finding.holds for finding in self._findings):
             self._finish_trial()
-        self._tried = ResumeCheck(self._task, self._originals, self._end_epoch)
+
+    def _measure(self) -> Generator[ShareOf | None, None, None]:
+        """Time steps of each size, or make one step where there is none to time."""
+        for size in self._sizes or [self._least_size]:
+            self._size, share_of = size, partial(self._share_of_size, size)
+            while not self._is_measured():
+                yield share_of
+                self._time_step()
+                if len(self._timed) == NUM_WARM_UPS:
+                    self._join_parts()
+            self._note_size()
+            if not goes_on(self._sizes, self._compute_s):
+                return
+
+    def _end_epoch(self) -> None:
+        self._task.state.skip_epoch()
+        self.shown.steps = self.course.steps_per_epoch or self.shown.steps
+
+    def reach_boundary(self) -> None:
+        self._num_begun += 1
+        self.shown.begin_step(is_again=isinstance(self._tried, SizeComparison))
+        if self._share_of is None or isinstance(self._tried, SizeComparison):
+            self._go_on()
+        if self._tried is None:
+            self._meter.begin_step()
+
+    def _go_on(self) -> None:
+        """Find the next step to make."""
+        before = self._share_of
+        try:
+            self._share_of = next(self._plan)
+        except StopIteration:
+            self._finish_trial()
+        if self._share_of is not None and self._share_of is not before:
+            self.edition -= 1
 
     @property
     def is_amid_epoch(self) -> bool:  # type: ignore[override]
         return self._num_begun < self.course.steps_per_epoch
 
     def share(self, step: int) -> Share:
-        if isinstance(self._tried, SizeComparison):
-            return self._tried.share(step)
+        assert self._share_of is not None  # noqa: S101 - the script has asked for a batch
+        return self._share_of(step)
+
+    def _share_of_size(self, size: int, step: int) -> Share:
+        """The share of one of `num_workers` workers that have `size` samples each."""
         course = self.course
-        is_measured = self._sizes and self._tried is None
-        size = max(self._sizes[self._size_index] if is_measured else self._least_size, course.least_samples)
+        size = max(size, course.least_samples)
         num_shards, most = self.num_shards(size), self.max_local_batch
         if course.is_stream:  # which may have no more for several workers
             return course.trial_share(step, range(size), size, num_shards, most)
@@ -250,9 +245,9 @@ class Profiling(Host):
     def reduce(self, share: Share, loss: torch.Tensor, stop: bool) -> StepTotals | None:
         if isinstance(self._tried, SizeComparison):
             self._tried.note(share, loss)
-            self._shown.is_tried = True
+            self.shown.is_tried = True
             if not isinstance(self._task.state.optimizer, OptimizerSet):  # else it counts with its last one
-                self._shown.steps += 1
+                self.shown.steps += 1
             return None
         self._await_device()
         self._meter.begin_reduce(share)
@@ -268,7 +263,7 @@ class Profiling(Host):
         """Note how long the step took that is over."""
         self._await_device()
         self._meter.end_step()
-        self._shown.steps += 1
+        self.shown.steps += 1
         self._timed.append(self._meter.step_s)
 
     def _await_device(self) -> None:
@@ -276,40 +271,28 @@ class Profiling(Host):
             torch.cuda.synchronize(self.device)
 
     def finish_step(self, tally: StepTotals) -> None:
-        if isinstance(self._tried, ResumeCheck):
-            self._shown.steps += 1
-            self._tried.finish_step()
-            return
-        self._time_step()
-        if len(self._timed) == NUM_WARM_UPS:
-            self._join_parts()
-        if self._sizes and not self._is_measured():
-            return
-        self._note_size()
-        if goes_on(self._sizes, self._compute_s):
-            self._size_index += 1
-        else:
-            self._end_epoch_or_finish()
+        if self._tried is not None:
+            self.shown.steps += 1
+        self._go_on()
 
     def finish(self, is_early: bool) -> None:
         """The script left its loop, perhaps before all was measured: what there is must do."""
-        if self._tried is not None:
-            self._leave_out(self._tried.finding_of_end())
+        self.settle(None)
         if self._timed:
             self._note_size()
         self._finish_trial()
 
-    def settle(self, error: BaseException, line: str) -> None:
+    def settle(self, error: BaseException | None, line: str = "") -> None:
         """End the trial run, if an error of the script comes of what is tried.
 
+        If nothing was measured, it is to be made again without checks.
+
         Args:
+            error: None: the script has left its loop.
             line: the last one of the error's text.
         """
-        if self._tried is not None and (found := self._tried.finding_of(error, line)) is not None:
-            self._leave_out(found)
-
-    def _leave_out(self, found: ScriptFinding) -> NoReturn:
-        """End the trial run with what was found. If nothing was measured, it is to be made without checks."""
+        if self._tried is None or (found := self._tried.finding_of(error, line)) is None:
+            return
         if self._left_s is not None:
             self._findings.append(found)
             self._finish_trial()
@@ -320,13 +303,13 @@ class Profiling(Host):
         if not self._sizes:
             return
         num_warm_ups = min(NUM_WARM_UPS, len(self._timed) - 1)
-        self._compute_s[self._sizes[self._size_index]] = statistics.median(self._timed[num_warm_ups:])
+        self._compute_s[self._size] = statistics.median(self._timed[num_warm_ups:])
         self._timed = []
 
     def _is_measured(self) -> bool:
         """Enough steps, or enough time; slow steps need fewer warm-ups, for the first is all the slower."""
         if len(self._timed) < 2:
-            return False
+            return not self._sizes and len(self._timed) == 1  # there is nothing to time
         if _is_settled(self._timed, NUM_WARM_UPS if not self._compute_s else 1):
             return True
         timed = self._timed[NUM_WARM_UPS:] if max(self._timed[1:]) < BUDGET_S else self._timed[1:]
@@ -343,10 +326,14 @@ class Profiling(Host):
         """Whether what the script does after a few steps, as saving a model, writes over no real files."""
         return environ.TRIAL not in os.environ or are_private()
 
-    def _finish_trial(self) -> NoReturn:
+    def _note_between(self) -> None:
+        """The script has done what follows an epoch, or has ended in it."""
         if self._left_s is not None and self._between_s is None:
             self._await_device()
             self._between_s = time.monotonic() - self._left_s
+
+    def _finish_trial(self) -> NoReturn:
+        self._note_between()
         self._link.send(self._profiled())
         exit_now(0)
 
