@@ -68,7 +68,7 @@ def test_a_worker_touches_what_its_part_will_want(
     made = None if shard is None else make_shard(choice, model, optimizer)
     state = TrainState(model, optimizer, None, {}, shard=made)
     gradients = Gradients(model)
-    task = Task(state, gradients, SampleSchedule(10, 5, False, False), 1, 5, is_mirrored=is_mirrored)
+    task = Task(state, gradients, SampleSchedule(10, 5, False, False), 5, is_mirrored=is_mirrored)
     assert _bytes_to_come(task, num_workers) == 4 * num_floats + (
         gradients.num_bytes - 4 * 110 if shard != "blocks" else 0
     )

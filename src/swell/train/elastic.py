@@ -23,7 +23,7 @@ from swell.train.runtime.determinism import compute_alike
 from swell.train.runtime.group_trial import GroupProfiling
 from swell.train.runtime.host import Host, Task, Torchrun
 from swell.train.runtime.loader_watch import LoaderWatch
-from swell.train.runtime.managed_run import Linked
+from swell.train.runtime.managed_run import AgentWorker
 from swell.train.runtime.model_check import check_model
 from swell.train.runtime.run import Run, started
 from swell.train.runtime.trial_run import NO_END, Profiling
@@ -132,10 +132,9 @@ def elastic(
     course = host.adapt(laid_out)
     known_steps = host.known_steps(_own_steps(steps, epochs, laid_out))
     end_epoch = host.end_epoch(epochs) if course.is_stream else None
-    total_steps = known_steps if end_epoch is None else UNBOUNDED
+    course.total_steps = known_steps if end_epoch is None else UNBOUNDED
     if host.shown is not None:  # a trial run ends by itself
-        total_steps = NO_END
-    course.total_steps = total_steps
+        course.total_steps = NO_END
     rule, base_batch = RULES.get(rate_rule), course.global_batch
     rate = None if rule is None else lambda batch: rule(batch / base_batch)
     has_one_mean = not is_sum and not has_blocks and not isinstance(stepped, OptimizerSet)
@@ -149,13 +148,11 @@ def elastic(
         train_state,
         _gradients(model, host, deterministic, own_shard),
         course,
-        total_steps,
         laid_out.global_batch,
         end_epoch,
         is_sum=is_sum,
         is_mirrored=mirrors,
         known_steps=known_steps,
-        shown=host.shown,
     )
     run = Run(host, task, _feed(loader, host, course), LoaderWatch(loader, sys._getframe(1)))
     started.append(run)
@@ -234,7 +231,7 @@ def _gradients(model: nn.Module, host: Host, deterministic: bool, shard: StateSh
 
 def _feed(loader: DataLoader[Any], host: Host, course: SampleSchedule) -> Feed:
     feed = Feed(loader, host.device, host.seed, course)
-    if course.is_stream and isinstance(host, Linked):
+    if course.is_stream and isinstance(host, AgentWorker):
         host.read_ahead(feed)
     return feed
 
@@ -251,12 +248,12 @@ def _own_steps(steps: int | None, epochs: int | None, course: SampleSchedule) ->
 def _find_host(model: nn.Module, seed: int, max_local_batch: int | None, is_divided: bool) -> Host:
     """Who started this process, as the environment tells."""
     if environ.AGENT in os.environ:
-        link, worker = open_link(), Linked
+        link, worker = open_link(), AgentWorker
         if is_divided:  # imported here, as is all that has to do with it: most jobs need none of it
             from swell.train.runtime.divided_run import DividedWorker
 
             worker = DividedWorker
-        kinds: dict[str, type[Linked | Profiling]] = {"profile": Profiling, "group": GroupProfiling}
+        kinds: dict[str, type[AgentWorker | Profiling]] = {"profile": Profiling, "group": GroupProfiling}
         return kinds.get(link.welcome.mode, worker)(link, max_local_batch)
     device = str(next(model.parameters()).device)
     own = messages.Welcome(mode="train", device=device, seed=seed)

@@ -19,7 +19,7 @@ from swell.train.collective.group import GroupBroken
 from swell.train.data.sample_schedule import Share
 from swell.train.link.agent_link import exit_now
 from swell.train.runtime.host import Task
-from swell.train.runtime.managed_run import Linked, Order
+from swell.train.runtime.managed_run import AgentWorker, Order
 from swell.train.sharding.layout import FailureDomains, ShardCard
 from swell.train.sharding.shard_group import ShardGroup, StateLost
 from swell.train.sharding.state_shard import StateShard
@@ -30,7 +30,7 @@ from swell.wire import environ, messages
 COMPARE_EVERY = 64
 
 
-class DividedWorker(Linked):
+class DividedWorker(AgentWorker):
     """A worker of an agent, with a part of the state."""
 
     _shard: StateShard

@@ -28,13 +28,11 @@ class Task:
     state: TrainState
     gradients: Gradients
     course: SampleSchedule
-    total_steps: int  #: of the job's own batch; `UNBOUNDED` where the run ends with an epoch
     own_batch: int  #: samples of a step of the job's own batch, also where a trial run takes smaller ones
     end_epoch: int | None = None  #: epochs to do, where that is not told in steps
     is_sum: bool = False  #: the loss is a sum over samples, and not their mean
     is_mirrored: bool = False  #: each part of a divided state lies at two workers
     known_steps: int = UNBOUNDED  #: until the end, as far as is known before it
-    shown: ShownCounts | None = None  #: what the script is told of steps that are tried; None: they count
 
     @property
     def num_holders(self) -> int:

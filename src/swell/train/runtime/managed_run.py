@@ -63,7 +63,7 @@ MOST_LAST_BYTES = 2**28
 NEAR_S = 1.0
 
 
-class Linked(Host):
+class AgentWorker(Host):
     """A worker of an agent."""
 
     def __init__(self, link: Link, max_local_batch: int | None) -> None:

@@ -26,6 +26,7 @@ from swell.train.runtime.difference_causes import PAGE, listed
 from swell.train.runtime.host import Task
 from swell.train.runtime.rehearsal import Rehearsal, ShareOf, StepResult, Steps, sampled, tolerance_of
 from swell.train.runtime.run import started
+from swell.train.runtime.shown_counts import ShownCounts
 from swell.wire.findings import NOT_RESUMED, ScriptFinding
 
 #: The name of what is found.
@@ -44,6 +45,7 @@ class ResumeCheck(Rehearsal):
     def __init__(
         self,
         task: Task,
+        shown: ShownCounts,
         share_of: ShareOf,
         originals: Mapping[str, Any],
         end_epoch: Callable[[], None] | None = None,
@@ -51,12 +53,14 @@ class ResumeCheck(Rehearsal):
         """The script asks for a batch.
 
         Args:
+            shown: what the script is told of its steps.
             share_of: of each step.
             originals: its variables as it had them before its first batch.
             end_epoch: ends the epoch; None: the steps are of one epoch.
         """
         super().__init__(task)
-        self._share_of, self._originals, self._end_epoch = share_of, dict(originals), end_epoch
+        self._shown, self._share_of, self._originals = shown, share_of, dict(originals)
+        self._end_epoch = end_epoch
         is_cpu = not any(parameter.is_cuda for parameter in self._parameters)
         self._tolerance = tolerance_of(self._parameters, is_lower=False) * (CPU_SHARE if is_cpu else 1.0)
         self._result: StepResult  # of the step that was made last
@@ -69,7 +73,7 @@ class ResumeCheck(Rehearsal):
         task = self._task
         task.state.variables.put_waiting()  # of a comparison before this
         self._keep()
-        epoch, shown_steps = task.course.epoch, task.shown.steps if task.shown else 0
+        epoch, shown_steps = task.course.epoch, self._shown.steps
         first = yield from self._make(NUM_STEPS, time.monotonic() + LONG_S)
         if self._end_epoch is not None:
             self._end_epoch()
@@ -80,9 +84,7 @@ class ResumeCheck(Rehearsal):
             self._put_back()
         except (RuntimeError, TypeError, ValueError, KeyError) as error:
             return [not_tried(str(error))]
-        if task.shown is not None:
-            task.shown.steps = shown_steps
-        self._is_again = True
+        self._shown.steps, self._is_again = shown_steps, True
         again = yield from self._make(len(first))
         yield None
         for number, results in enumerate(zip(first, again, strict=True), 1):

@@ -115,7 +115,7 @@ class Run:
     @property
     def global_batch(self) -> int:
         """Samples of the coming optimizer step, on all workers together."""
-        return (self._task.shown or self._task.course).batch
+        return (self._host.shown or self._task.course).batch
 
     @property
     def own_batch(self) -> int:
@@ -137,17 +137,17 @@ class Run:
 
         Of the job's own batch: a step of twice that batch counts as two, and of half of it every second.
         """
-        return (self._task.shown or self._task.state).steps
+        return (self._host.shown or self._task.state).steps
 
     @property
     def updates(self) -> int:
         """Optimizer steps finished since the job began, whatever their batch: `steps` if it never changed."""
-        return (self._task.shown or self._task.state).updates
+        return (self._host.shown or self._task.state).updates
 
     @property
     def samples(self) -> int:
         """Samples trained on since the job began."""
-        return (self._task.shown or self._task.course).samples
+        return (self._host.shown or self._task.course).samples
 
     @property
     def total_steps(self) -> int | None:
@@ -184,7 +184,7 @@ class Run:
         It has not where more passes of the step are to come, or where the step will come again because a
         worker was lost. Ask before you do what belongs to a step, such as an average of weights.
         """
-        shown = self._task.shown
+        shown = self._host.shown
         return self._has_stepped or (shown is not None and shown.is_tried)
 
     @property
@@ -212,7 +212,7 @@ class Run:
         """True once the end condition is met."""
         task = self._task
         is_past = task.end_epoch is not None and task.course.epoch >= task.end_epoch
-        return self._is_stopped or task.state.steps >= task.total_steps or is_past
+        return self._is_stopped or task.state.steps >= task.course.total_steps or is_past
 
     def epochs(self) -> Iterator[int]:
         """The epochs that are still to do, from the one under way."""
@@ -258,7 +258,7 @@ class Run:
                 if self._task.course.place.epoch != epoch:
                     # In others the script has done what follows an epoch, here not yet.
                     self._task.state.undo.catch_up(sys._getframe(1))
-                elif self._task.state.steps < self._task.total_steps:
+                elif self._task.state.steps < self._task.course.total_steps:
                     yield from self._passes()
         except GeneratorExit:  # the script leaves its loop
             self._task.state.variables.leave_loop()

@@ -153,7 +153,7 @@ class Profiling(Host):
         if welcome.resumes and is_small:
             self._findings.append(not_tried("one worker may be too small for the whole state"))
         elif welcome.resumes:
-            yield from self._try(ResumeCheck(self._task, share_of, originals))
+            yield from self._try(ResumeCheck(self._task, self.shown, share_of, originals))
         self.divide(welcome.least_workers)
         yield from self._measure()
         if not (self._has_epoch_ends and self._may_go_on):
@@ -169,7 +169,7 @@ class Profiling(Host):
         is_known = any(finding.name == SCRIPT_STATE for finding in self._findings)
         is_cut = self.course.is_stream or self._task.state.shard is not None
         if welcome.resumes and not (is_known or is_cut) and (self._between_s or 0.0) <= MOST_TRIED_S:
-            yield from self._try(ResumeCheck(self._task, share_of, originals, self._end_epoch))
+            yield from self._try(ResumeCheck(self._task, self.shown, share_of, originals, self._end_epoch))
 
     def _try(self, tried: SizeComparison | ResumeCheck) -> Generator[ShareOf | None, None, None]:
         self._tried = tried
