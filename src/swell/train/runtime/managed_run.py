@@ -39,7 +39,7 @@ from swell.train.data.place import Place
 from swell.train.data.sample_schedule import Share, tighter
 from swell.train.data.stream_position import StreamPosition
 from swell.train.link.agent_link import Link, Superseded, exit_now
-from swell.train.link.untold_values import UntoldValues
+from swell.train.link.pending_values import PendingValues
 from swell.train.runtime.host import Host, Task
 from swell.train.runtime.meter import Meter
 from swell.train.runtime.not_finite import LossNotFinite, not_finite
@@ -74,7 +74,7 @@ class AgentWorker(Host):
         self._generation = -1
         self._is_agreed = False
         self._is_unsaved = False  # a step is done since a checkpoint was thought of
-        self._values = UntoldValues()
+        self._values = PendingValues()
         self._reported_s = -math.inf
         self._told_measured = 0  # measurements of noise when it was last told
         self._stepped_generation = -1  # in which this worker made a step last

@@ -21,10 +21,10 @@ from swell.train.data.sample_schedule import Pass, Share
 from swell.train.runtime.batch_use import OWN_BATCHES, is_unused
 from swell.train.runtime.deferred_calls import DeferredCalls
 from swell.train.runtime.host import Host, Task
-from swell.train.runtime.instructions import Instruction, is_raised_at, where_calls_stand
 from swell.train.runtime.loader_watch import LoaderWatch
 from swell.train.runtime.loop_exits import MOST_ASKED, NO_END
 from swell.train.runtime.optimizer_watch import GIVE_ALL, OptimizerWatch
+from swell.train.runtime.script_frames import Instruction, is_raised_at, where_calls_stand
 from swell.train.state.optimizer_set import OptimizerSet
 from swell.train.state.script_state import ScriptState
 from swell.wire.reports import checked_step, number

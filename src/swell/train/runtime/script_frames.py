@@ -1,14 +1,18 @@
-"""Places in the user's script, found from the frames of a call."""
+"""Places in the user's script, found from the frames of a call, and whether an exit left a loop there."""
 
 from __future__ import annotations
 
 import linecache
 import traceback
+from collections.abc import Sequence
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
 
 from swell.train.link.code_paths import submitted
 from swell.wire.library_paths import is_library
+
+#: A function's code, and the position in it.
+Instruction = tuple[CodeType, int]
 
 _OWN = str(Path(__file__).parents[1])
 _FEEDING = (str(Path(_OWN, "data")), str(Path(_OWN, "runtime", "run.py")))
@@ -47,3 +51,26 @@ def is_of_swell(error: BaseException) -> bool:
         return False
     frame, line = frames[-1]
     return linecache.getline(frame.f_code.co_filename, line).lstrip().startswith("raise ")
+
+
+def where_calls_stand(frame: FrameType | None) -> list[Instruction]:
+    """Return where a function stands, and all that have called it, the innermost first."""
+    found = []
+    while frame is not None:
+        found.append((frame.f_code, frame.f_lasti))
+        frame = frame.f_back
+    return found
+
+
+def is_raised_at(calls: Sequence[Instruction], error: BaseException) -> bool:
+    """Tell whether an error was raised below these calls, and not after they had gone on.
+
+    The innermost of these functions through which the error has come still stands where it stood.
+    """
+    positions: dict[CodeType, int] = {}
+    entry = error.__traceback__
+    while entry is not None:
+        positions[entry.tb_frame.f_code] = entry.tb_lasti
+        entry = entry.tb_next
+    stood = next((call for call in calls if call[0] in positions), None)
+    return stood is not None and positions[stood[0]] == stood[1]

@@ -23,7 +23,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 from swell.train.collective.interfaces import choose_interface, own_address
 from swell.train.link.lease import Lease
 from swell.train.link.observer_line import ObserverLine
-from swell.train.link.untold_values import UntoldValues
+from swell.train.link.pending_values import PendingValues
 from swell.train.runtime.distributed_check import DistributedCheck
 from swell.wire import environ, messages
 from swell.wire.reports import send_reports_to
@@ -137,7 +137,7 @@ class Reporter:
         self._num_workers = num_workers
         self._line = line
         self._pid = os.getpid()
-        self._values = UntoldValues()
+        self._values = PendingValues()
         self._steps = 0
         self._earlier: int | None = None
         self._with_own_steps: set[str] = set()  # names

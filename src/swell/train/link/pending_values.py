@@ -18,7 +18,7 @@ INTERVAL_S = 0.5
 MAX_SHARES = 256
 
 
-class UntoldValues:
+class PendingValues:
     """Values that a worker has reported and its agent was not told.
 
     Of those for which rank 0's word counts the latest by name is told, and all as curves. Those that become

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from swell.tally import Tally
-from swell.train.link.untold_values import INTERVAL_S, UntoldValues
+from swell.train.link.pending_values import INTERVAL_S, PendingValues
 from swell.wire.metric_names import MOST_METRICS
 from swell.wire.numbers import Number
 
@@ -29,7 +29,7 @@ def test_a_name_is_told_at_most_every_interval_and_its_last_value_gets_through(
     reports: list[tuple[float, str, float]],
 ) -> None:
     now = Now()
-    untold = UntoldValues(now)
+    untold = PendingValues(now)
     told: dict[str, Number] = {}
     at_s: dict[str, float] = {}
     last: dict[str, float] = {}
@@ -49,7 +49,7 @@ def test_a_name_is_told_at_most_every_interval_and_its_last_value_gets_through(
 @given(st.lists(st.tuples(st.integers(0, 2), st.booleans()), max_size=60))
 @settings(deadline=None)
 def test_all_values_are_in_the_curves_that_are_told(reports: list[tuple[int, bool]]) -> None:
-    untold, step, told = UntoldValues(Now()), 0, list[Tally]()
+    untold, step, told = PendingValues(Now()), 0, list[Tally]()
     for more, is_time in reports:
         step += more
         untold.note({"loss": float(step)}, step)
@@ -62,13 +62,13 @@ def test_all_values_are_in_the_curves_that_are_told(reports: list[tuple[int, boo
 
 
 def test_names_that_are_not_kept_are_told_of_once() -> None:
-    untold = UntoldValues()
+    untold = PendingValues()
     bad = ["", "x" * 10_000, "a\x1b[31m", "\ud800", "\u202e"]
     untold.note(dict.fromkeys([*bad, "<b>val/loss</b>"], 1.0), 1, "rank0")
     assert list(untold.take()) == ["<b>val/loss</b>"] and list(untold.take_curves(1)) == ["<b>val/loss</b>"]
     assert "printable" in untold.take_refusal() and untold.take_refusal() == ""
 
-    flood = UntoldValues()
+    flood = PendingValues()
     for number in range(100_000):
         flood.note({f"m{number}": 1.0}, 1, "rank0" if number % 2 else "mean")
     assert len(flood.take()) + len(flood.take_shares()) == MOST_METRICS == 200
