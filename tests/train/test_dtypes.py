@@ -18,8 +18,8 @@ from swell.train.collective.pieces import Pieces
 from swell.train.collective.real_numbers import bits_of
 from swell.train.collective.sharded import ShardedGradients
 from swell.train.data.sample_schedule import SampleSchedule
-from swell.train.runtime.rehearsal import sampled
 from swell.train.runtime.run import mean_of
+from swell.train.runtime.step_comparison import sampled
 from swell.train.state import codec
 from swell.train.state.gradient_noise import GradientNoise, squared_norm
 from swell.train.state.state_transfer import StateLoan, make_room, pack

@@ -11,7 +11,7 @@ from swell.train.collective.group import check_no_group
 from swell.train.link.agent_link import exit_now
 from swell.train.runtime.calibrate import in_group
 from swell.train.runtime.host import Task
-from swell.train.runtime.rehearsal import ShareOf
+from swell.train.runtime.step_comparison import ShareOf
 from swell.train.runtime.trial_run import NUM_WARM_UPS, Profiling
 from swell.wire import environ, messages
 

@@ -24,9 +24,16 @@ from swell.train.data.stream_reader import NUM_BACK
 from swell.train.link.code_paths import place_of
 from swell.train.runtime.difference_causes import PAGE, listed
 from swell.train.runtime.host import Task
-from swell.train.runtime.rehearsal import Rehearsal, ShareOf, StepResult, Steps, sampled, tolerance_of
 from swell.train.runtime.run import started
 from swell.train.runtime.shown_counts import ShownCounts
+from swell.train.runtime.step_comparison import (
+    ShareOf,
+    StepComparison,
+    StepResult,
+    Steps,
+    sampled,
+    tolerance_of,
+)
 from swell.wire.findings import NOT_RESUMED, ScriptFinding
 
 #: The name of what is found.
@@ -39,7 +46,7 @@ LONG_S = 1.5
 CPU_SHARE = 1e-3
 
 
-class ResumeCheck(Rehearsal):
+class ResumeCheck(StepComparison):
     """Has the script make some steps twice."""
 
     def __init__(

@@ -34,16 +34,16 @@ from swell.train.runtime.difference_causes import cause_of, finding, listed
 from swell.train.runtime.fixed_draws import FixedDraws
 from swell.train.runtime.host import Task
 from swell.train.runtime.loop_exits import loop_exits
-from swell.train.runtime.rehearsal import (
+from swell.train.runtime.script_frames import place_of_error
+from swell.train.runtime.step_comparison import (
     Key,
-    Rehearsal,
+    StepComparison,
     StepResult,
     Steps,
     buffers_of,
     sampled,
     tolerance_of,
 )
-from swell.train.runtime.script_frames import place_of_error
 from swell.train.state import codec
 from swell.train.state.script_values import mark, tensors_in
 from swell.wire.findings import ScriptFinding, not_compared
@@ -92,7 +92,7 @@ MAX_CARRIED = 4
 NUM_FIRST = 2
 
 
-class SizeComparison(Rehearsal):
+class SizeComparison(StepComparison):
     """Leads the probes of one trial run."""
 
     def __init__(self, task: Task, course: SampleSchedule, most_samples: int, has_passes: bool) -> None:

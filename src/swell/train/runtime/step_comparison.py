@@ -59,7 +59,7 @@ class StepResult:
         return "the gradient" if float((self.gradient - other.gradient).norm()) > bound else ""
 
 
-class Rehearsal:
+class StepComparison:
     """Steps of one trial run that are made again. Its subclasses have `steps`, which leads them."""
 
     def __init__(self, task: Task) -> None:
