@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
@@ -17,13 +17,6 @@ import torch
 MAX_PARTS = 16
 #: Samples that are tried where a batch has none, and how many are wanted: a batch norm needs two.
 MAX_SPARES, NUM_SPARES = 64, 2
-
-
-class CountedBatch(NamedTuple):
-    """A batch that a collate_fn has made, and how many samples it has left out."""
-
-    num_dropped: int
-    batch: Any  #: of other samples, if all were left out
 
 
 class CountingCollate:
@@ -36,20 +29,23 @@ class CountingCollate:
         #: Parts of a batch that have a row for each sample, as far as is known. Empty: none has.
         self._parts: set[Any] | None = None
 
-    def __call__(self, samples: list[Any], spares: Iterable[Any] | None = None) -> CountedBatch:
-        """`spares`: to be collated where all samples are left out; None: the dataset's."""
+    def __call__(self, samples: list[Any], spares: Iterable[Any] | None = None) -> tuple[int, Any]:
+        """How many samples the collate_fn has left out, and the batch: of other ones, if that were all.
+
+        `spares`: to be collated where all samples are left out; None: the dataset's.
+        """
         spares = self._spares() if spares is None else spares
         try:
             batch = self._collate(samples)
         except Exception:
             if any(map(self._is_kept, samples)) or (spare := self._spare(spares)) is None:
                 raise
-            return CountedBatch(len(samples), spare)
+            return len(samples), spare
         num_dropped = self._num_dropped(samples, batch)
         if num_dropped == len(samples):
             spare = self._spare(spares)
             batch = batch if spare is None else spare
-        return CountedBatch(num_dropped, batch)
+        return num_dropped, batch
 
     def _num_dropped(self, samples: Sequence[Any], batch: Any) -> int:
         sizes, num = sizes_of(batch), len(samples)

@@ -14,7 +14,7 @@ from torch.utils.data import BatchSampler, DataLoader, IterableDataset, RandomSa
 from swell.train.data.epoch_order import EpochSampler, LoaderError
 from swell.train.data.place import Place
 from swell.train.data.sample_schedule import Pass, SampleSchedule, Share
-from swell.train.data.samples import ProcessInit, Samples, Serving, Ticket, traits_of
+from swell.train.data.samples import Samples, Serving, Ticket, begin_process, traits_of
 from swell.train.data.seeds import mix
 from swell.train.data.stateful import Stateful
 from swell.train.data.stream_reader import Reader
@@ -206,7 +206,7 @@ class Feed:
             collate_fn=_as_it_is,  # type: ignore[arg-type]  # what it is given is what the dataset makes
             pin_memory=loader.pin_memory,
             timeout=loader.timeout,
-            worker_init_fn=ProcessInit(loader.worker_init_fn),
+            worker_init_fn=partial(begin_process, loader.worker_init_fn),
             multiprocessing_context=loader.multiprocessing_context,
             prefetch_factor=loader.prefetch_factor,
             # This leaves the script's own generator alone.

@@ -163,21 +163,16 @@ def _first_draw(number: int) -> float:
     return STREAMS[number].draw()
 
 
-class ProcessInit:
+def begin_process(own: Callable[[int], None] | None, number: int) -> None:
     """A loader's `worker_init_fn`: the script's own, for which the dataset is the script's own too.
 
     The kernel ends the process with the worker that started it. By itself a loader's process notices within
     seconds that its parent was killed.
     """
-
-    def __init__(self, own: Callable[[int], None] | None) -> None:
-        self._own = own
-
-    def __call__(self, number: int) -> None:
-        if sys.platform == "linux":
-            ctypes.CDLL(None).prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL)
-        info = get_worker_info()
-        if info is not None and isinstance(info.dataset, CoveringDataset):
-            object.__setattr__(info, "dataset", info.dataset.dataset)  # its own way refuses changes
-        if self._own is not None:
-            self._own(number)
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL)
+    info = get_worker_info()
+    if info is not None and isinstance(info.dataset, CoveringDataset):
+        object.__setattr__(info, "dataset", info.dataset.dataset)  # its own way refuses changes
+    if own is not None:
+        own(number)

@@ -41,7 +41,7 @@ class MemberCard(msgspec.Struct, frozen=True):
     """What a member of a group tells the others."""
 
     updates: int  #: finished, or NO_STATE
-    catalog: LentMemory | None = None  #: a `_Catalog` in this worker's memory; None: it lends nothing
+    catalog: LentMemory | None = None  #: a `Header` in this worker's memory; None: it lends nothing
     place: str = NOWHERE  #: workers of one place can read each other's memory
     rack: str = ""  #: in which its machine stands; empty: not known
     shard: ShardCard | None = None  #: where the optimizer's state is divided among the workers
@@ -65,11 +65,7 @@ class Header(msgspec.Struct):
 
     skeleton: str
     forms: list[TensorForm]
-
-
-class _Catalog(msgspec.Struct):
-    header: Header
-    spans: list[MemorySpan]  #: where the tensors lie
+    spans: list[MemorySpan] = []  #: where the tensors lie, if the receiver can read them there
 
 
 class StateLoan:
@@ -81,8 +77,8 @@ class StateLoan:
         if state is not None and next(state.model.parameters()).device.type == "cpu":
             header, tensors = pack(state)
             self._tensors = [tensor.contiguous() for tensor in tensors]
-            catalog = _Catalog(header, [span_of(tensor) for tensor in self._tensors])
-            self._loan = MemoryLoan(msgspec.json.encode(catalog))
+            header.spans = [span_of(tensor) for tensor in self._tensors]
+            self._loan = MemoryLoan(msgspec.json.encode(header))
             self.card = msgspec.structs.replace(self.card, catalog=self._loan.lent)
 
 
@@ -143,12 +139,12 @@ def _take(card: MemberCard, state: TrainState, device: torch.device) -> tuple[st
     """Skeleton and tensors from the memory of the worker with this card; None if that cannot be."""
     assert card.catalog is not None  # noqa: S101 - it lends
     try:
-        catalog = msgspec.json.decode(read_lent(card.catalog), type=_Catalog)
-        tensors = make_room(catalog.header, state, device)
-        read(card.catalog.pid, catalog.spans, [span_of(tensor) for tensor in tensors])
+        header = msgspec.json.decode(read_lent(card.catalog), type=Header)
+        tensors = make_room(header, state, device)
+        read(card.catalog.pid, header.spans, [span_of(tensor) for tensor in tensors])
     except OSError:
         return None
-    return catalog.header.skeleton, tensors
+    return header.skeleton, tensors
 
 
 # ---------------------------------------------------------------- by messages
