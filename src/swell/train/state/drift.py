@@ -121,7 +121,8 @@ class Replica:
         turns in a row cover all. Each covers hyperparameters that are tensors, and numbers in the optimizer's
         state. What lies in host memory does not wait for a GPU.
         """
-        tensors = [tensor for _, tensor in self._tensors()]
+        entries = [value for _, value in self._entries()]
+        tensors = [value for value in entries if is_summable(value)]
         sizes = [tensor.numel() for tensor in tensors]
         num_slices = 1 if turn is None else num_slices_of(sizes)
         places, end = cut(sum(sizes), num_slices, (turn or 0) % num_slices), 0
@@ -134,24 +135,22 @@ class Replica:
         total = torch.zeros((), dtype=torch.int64, device=self._device)
         for each in sums:
             total = combine(total, each.to(self._device, non_blocking=True))
-        return combine(total, _sum_of([sizes, self._numbers()]))
+        return combine(
+            total, _sum_of([sizes, [value for value in entries if isinstance(value, int | float)]])
+        )
 
     def checksums(self) -> dict[str, int]:
-        """Return the checksum of each tensor by its name, and that of the optimizer's numbers."""
-        tensors = (*self._hyperparameter_tensors(), *self._tensors())
-        named = {name: int(checksum(tensor)) for name, tensor in tensors}
-        return {**named, "numbers of the optimizer": _sum_of(self._numbers())}
+        """Return the checksum of each tensor and number by its name."""
+        return {
+            name: int(checksum(value)) if is_summable(value) else _sum_of(value)
+            for name, value in (*self._hyperparameter_tensors(), *self._entries())
+            if is_summable(value) or isinstance(value, int | float)
+        }
 
     def members_of(self, group: int) -> list[str]:
         """The names of the parameters of a group."""
         names = {id(parameter): name for name, parameter in self._parameters.items()}
         return [names.get(id(held), "?") for held in self._optimizer.param_groups[group]["params"]]
-
-    def _tensors(self) -> Iterator[tuple[str, torch.Tensor]]:
-        """Each parameter by its name, and what the optimizer keeps for it, as `exp_avg of NAME`."""
-        for name, value in (*self._parameters.items(), *self._kept()):
-            if is_summable(value):
-                yield name, value
 
     def _hyperparameter_tensors(self) -> Iterator[tuple[str, torch.Tensor]]:
         for number, group in enumerate(self._optimizer.param_groups):
@@ -159,11 +158,9 @@ class Replica:
                 if key != "params" and is_summable(group[key]):
                     yield f"{key} of parameter group {number}", group[key]
 
-    def _numbers(self) -> list[float]:
-        return [value for _, value in self._kept() if isinstance(value, int | float)]
-
-    def _kept(self) -> Iterator[tuple[str, Any]]:
-        """What optimizers keep for the parameters, if all workers have the same."""
+    def _entries(self) -> Iterator[tuple[str, Any]]:
+        """Each parameter by its name, and what optimizers keep for it, as `exp_avg of NAME`."""
+        yield from self._parameters.items()
         for name, parameter in self._parameters.items():
             for optimizer_name, optimizer in self._keeping.items():
                 for path, value in _leaves(optimizer.state.get(parameter, {}), optimizer_name):
@@ -184,26 +181,23 @@ class DriftWatch:
     def begin(self) -> None:
         """There is a new group."""
         self._num = 0
-        self._of_tensors = ""  # in what they differed when that was looked into last
         self._checksum: torch.Tensor | None = None  # of the tensors compared in this step, if any are
 
     def words(self, num_workers: int) -> torch.Tensor | None:
         """What this worker gives to the vote of the coming step; None where there is no other worker."""
         if not 1 < num_workers <= MAX_WORKERS or self._state.is_within_batch:
             return None
-        self._checksum = self._sum(self._state.updates)
+        step, self._checksum = self._state.updates, None
+        if self._course.is_at_last_step:
+            self._checksum = self._replica.checksum()
+        elif step % INTERVAL == 0:
+            self._checksum = self._replica.checksum(turn=step // INTERVAL)
         number = self._replica.hyperparameter_checksum()
         if self._checksum is not None:
             return to_words(combine(self._checksum, number))
         if number != self._hyperparameter_words[0]:
             self._hyperparameter_words = number, to_words(torch.tensor(number))
         return self._hyperparameter_words[1]
-
-    def _sum(self, step: int) -> torch.Tensor | None:
-        """The checksum of what a step compares of the tensors; None if nothing."""
-        if self._course.is_at_last_step:
-            return self._replica.checksum()
-        return None if step % INTERVAL else self._replica.checksum(turn=step // INTERVAL)
 
     def settle(self, group: Group) -> Drifted:
         """The vote says that the replicas differ: find out how, and heal it if that is wanted.
@@ -215,7 +209,10 @@ class DriftWatch:
         own, _ = codec.encode([self._replica.hyperparameters(), number])
         reports = [codec.decode(content.decode(), []) for content in group.gather_bytes(own.encode())]
         known, sums = [report[0] for report in reports], {report[1] for report in reports}
-        message = self._describe_hyperparameters(known) or self._describe_tensors(group)
+        is_said = self._num & (self._num + 1) == 0  # to look at all tensors may take as long as a step
+        message = ""
+        if is_said:
+            message = self._describe_hyperparameters(known) or self._describe_tensors(group)
         return self._told(message, self.on_drift == "heal" and self._heal(group, known, len(sums) == 1))
 
     def of_mirrors(self, is_healed: bool) -> Drifted:
@@ -242,17 +239,12 @@ class DriftWatch:
         return ""
 
     def _describe_tensors(self, group: Group) -> str:
-        """Looks into it now and then only, for it may take as long as a step."""
-        if not self._of_tensors or self._num & (self._num + 1) == 0:
-            contents = group.gather_bytes(msgspec.msgpack.encode(self._replica.checksums()))
-            known = [msgspec.msgpack.decode(content, type=dict[str, int]) for content in contents]
-            names = [name for name in known[0] if len({sums.get(name) for sums in known}) > 1]
-            strange = _ranks([rank for rank, sums in enumerate(known) if sums != known[0]])
-            self._of_tensors = (
-                f"{_listed(names)} on {strange} differ from rank 0's, with the same hyperparameters. "
-                f"{_OF_TENSORS}"
-            )
-        return self._of_tensors
+        contents = group.gather_bytes(msgspec.msgpack.encode(self._replica.checksums()))
+        known = [msgspec.msgpack.decode(content, type=dict[str, int]) for content in contents]
+        names = [name for name in known[0] if len({sums.get(name) for sums in known}) > 1]
+        strange = _ranks([rank for rank, sums in enumerate(known) if sums != known[0]])
+        differ = f"{_listed(names)} on {strange} differ from rank 0's"
+        return f"{differ}, with the same hyperparameters. {_OF_TENSORS}"
 
     def _heal(self, group: Group, known: Sequence[list[Hyperparameter]], has_same_tensors: bool) -> bool:
         """False if rank 0's state cannot be sent, or does not fit."""
