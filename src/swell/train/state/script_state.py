@@ -14,7 +14,7 @@ import torch
 
 from swell.train.data.stateful import GENERATORS, Stateful, as_stateful
 from swell.train.state import codec
-from swell.train.state.script_values import SCALARS, copied, put_back
+from swell.train.state.script_values import SCALARS, UNCHANGING, copied, put_back
 
 _PLAIN = (bool, int, float, complex, str, type(None), torch.Tensor, dict, list, tuple)
 
@@ -28,46 +28,46 @@ class ScriptState(MutableMapping[str, Any]):
     """
 
     def __init__(self, objects: Mapping[str, Any] | None = None) -> None:
-        self._values: dict[str, Any] = {}  # plain ones
-        self._objects: dict[str, Any] = {}
+        self._entries: dict[str, Any] = {}
         self._waiting: dict[str, Any] = {}  # state dicts of objects that the script has not given yet
         self._unseen: set[str] = set()  # restored values that the script has not looked at
         self._kept: dict[str, Any] = {}  # copies of the values, as of the step's beginning
-        self._kept_objects: dict[str, Any] = {}
+        self._kept_objects: dict[str, Any] = {}  # state dicts of objects then
         for name, thing in (objects or {}).items():
             self[name] = thing
 
     # ------------------------------------------------------------------ the script's side
     def __getitem__(self, name: str) -> Any:
         self._unseen.discard(name)
-        if name in self._objects:
-            return self._objects[name]
         if name in self._waiting:
             raise KeyError(
                 f"{name!r} was saved from an object: give it with run.state.setdefault({name!r}, ...)"
             )
-        return self._values[name]
+        return self._entries[name]
 
     def __setitem__(self, name: str, value: Any) -> None:
         if not isinstance(name, str):
             raise TypeError(f"run.state[{name!r}]: names are strings")
-        if not isinstance(value, (*_PLAIN, np.generic)) or isinstance(value, Stateful):
+        value = value.item() if isinstance(value, np.generic) else value
+        if not _is_plain(value):
             self._give(name, value)
         elif name in self._unseen:
-            self._values[name] = _on_same_device(self._values[name], value)
-        else:
-            self._set(name, value)
+            value = _on_same_device(self._entries[name], value)
+        elif not isinstance(value, bool | int | float | str):
+            codec.encode(value, f"run.state[{name!r}]")  # raises where it cannot be saved
+        self._waiting.pop(name, None)
+        self._entries[name] = value
         self._unseen.discard(name)
 
     def __delitem__(self, name: str) -> None:
-        if all(held.pop(name, held) is held for held in (self._values, self._objects, self._waiting)):
+        if all(held.pop(name, held) is held for held in (self._entries, self._waiting)):
             raise KeyError(name)
 
     def __iter__(self) -> Iterator[str]:
-        return iter([*self._values, *self._objects])
+        return iter([*self._entries])
 
     def __len__(self) -> int:
-        return len(self._values) + len(self._objects)
+        return len(self._entries)
 
     def setdefault(self, name: str, default: Any = None) -> Any:
         """The value of this name: the saved one, or else `default`."""
@@ -76,15 +76,7 @@ class ScriptState(MutableMapping[str, Any]):
         return self[name]
 
     def __repr__(self) -> str:
-        return f"run.state({self._values | self._objects!r})"
-
-    def _set(self, name: str, value: Any) -> None:
-        value = value.item() if isinstance(value, np.generic) else value
-        if not isinstance(value, bool | int | float | str):
-            codec.encode(value, f"run.state[{name!r}]")  # raises where it cannot be saved
-        self._objects.pop(name, None)
-        self._waiting.pop(name, None)
-        self._values[name] = value
+        return f"run.state({self._entries!r})"
 
     def _give(self, name: str, thing: Any) -> None:
         if not isinstance(as_stateful(thing), Stateful):
@@ -94,9 +86,7 @@ class ScriptState(MutableMapping[str, Any]):
                 "torch.from_numpy(array))"
             )
         if name in self._waiting:
-            as_stateful(thing).load_state_dict(self._waiting.pop(name))
-        self._values.pop(name, None)
-        self._objects[name] = thing
+            as_stateful(thing).load_state_dict(self._waiting[name])
 
     def see_all(self) -> None:
         """The script has come to where it sets entries again: from here on its assignments count."""
@@ -104,34 +94,33 @@ class ScriptState(MutableMapping[str, Any]):
 
     # ------------------------------------------------------------------ saved and restored
     @property
-    def objects(self) -> set[str]:
-        """Names of the objects that the script has given."""
-        return set(self._objects)
+    def objects(self) -> dict[str, Any]:
+        """The objects that the script has given."""
+        return {name: thing for name, thing in self._entries.items() if not _is_plain(thing)}
 
     def held(self) -> list[Any]:
         """Objects, containers and tensors that are saved here."""
-        plain = [value for value in self._values.values() if not isinstance(value, SCALARS)]
-        return [*plain, *self._objects.values()]
+        return [value for value in self._entries.values() if not isinstance(value, SCALARS)]
 
     def state_dicts(self) -> dict[str, Any]:
         """The state dict of each object, also of those that the script has not given yet."""
-        return {
-            name: as_stateful(thing).state_dict() for name, thing in self._objects.items()
-        } | self._waiting
+        given = {name: as_stateful(thing).state_dict() for name, thing in self.objects.items()}
+        return given | self._waiting
 
     def values_tree(self) -> dict[str, Any]:
         """The plain values."""
-        return self._values
+        return {name: value for name, value in self._entries.items() if _is_plain(value)}
 
     def restore(self, objects: Mapping[str, Any], values: Mapping[str, Any]) -> None:
         """Take over what was saved."""
+        given, own = self.objects, self.values_tree()
         for name, saved in objects.items():
-            if name in self._objects:
-                as_stateful(self._objects[name]).load_state_dict(saved)
+            if name in given:
+                as_stateful(given[name]).load_state_dict(saved)
             else:
-                self._values.pop(name, None)
+                self._entries.pop(name, None)
                 self._waiting[name] = saved
-        self._unseen |= {name for name in values if name not in self._values}
+        self._unseen |= values.keys() - own.keys()
         self._put_back(values)
 
     # ------------------------------------------------------------------ steps that are repeated
@@ -139,9 +128,9 @@ class ScriptState(MutableMapping[str, Any]):
         """A step begins: `rewind` comes back to here. Of objects, only generators are copied."""
         if self._unseen:
             self.see_all()
-        self._kept = {name: copied(value) for name, value in self._values.items()} if self._values else {}
-        self._kept_objects = {}
-        if self._objects:
+        self._kept, self._kept_objects = {}, {}
+        if self._entries:
+            self._kept = copied(self.values_tree())
             self._keep(GENERATORS)
 
     def keep_objects(self) -> None:
@@ -149,24 +138,26 @@ class ScriptState(MutableMapping[str, Any]):
         self._keep(object)
 
     def _keep(self, kinds: type | tuple[type, ...]) -> None:
-        for name, thing in self._objects.items():
+        for name, thing in self.objects.items():
             if name not in self._kept_objects and isinstance(thing, kinds):
                 self._kept_objects[name] = copied(as_stateful(thing).state_dict())
 
     def rewind(self) -> None:
         """Go back to where the step began. Containers and tensors that the script holds stay the same."""
-        if self._values or self._kept:
-            for name in self._values.keys() - self._kept.keys():
-                del self._values[name]
-            self._put_back({name: copied(value) for name, value in self._kept.items()})
-        for name, saved in self._kept_objects.items():
-            if name in self._objects:
-                as_stateful(self._objects[name]).load_state_dict(copied(saved))
+        for name in self.values_tree().keys() - self._kept.keys():
+            del self._entries[name]
+        self._put_back(copied(self._kept))
+        for name, thing in self.objects.items():
+            if name in self._kept_objects:
+                as_stateful(thing).load_state_dict(copied(self._kept_objects[name]))
 
     def _put_back(self, values: Mapping[str, Any]) -> None:
         for name, value in values.items():
-            self._objects.pop(name, None)
-            self._values[name] = put_back(self._values.get(name), value)
+            self._entries[name] = put_back(self._entries.get(name), value)
+
+
+def _is_plain(value: Any) -> bool:
+    return type(value) in UNCHANGING or (isinstance(value, _PLAIN) and not isinstance(value, Stateful))
 
 
 def _on_same_device(saved: Any, own: Any) -> Any:

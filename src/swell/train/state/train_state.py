@@ -430,7 +430,7 @@ class TrainState:
             )
         held = set() if tree["scheduler"] is None else {"scheduler"}
         wanted = set() if self.scheduler is None else {"scheduler"}
-        own, objects = self.objects.objects, set(tree["objects"])  # others may be given later
+        own, objects = set(self.objects.objects), set(tree["objects"])  # others may be given later
         if held != wanted or not own <= objects:
             held, wanted = held | objects, wanted | own
             raise RuntimeError(
