@@ -9,41 +9,16 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from types import FrameType
-from typing import Any, Protocol
+from typing import Any
 
 import torch
-from torch import nn
-
-from swell.train.state.module_forms import ModuleForms
-from swell.train.state.script_state import ScriptState
-from swell.train.state.script_variables import ScriptVariables
-
-
-class Undone(Protocol):
-    """What a step changes, as `TrainState` has it."""
-
-    model: nn.Module
-    scaler: torch.amp.GradScaler | None
-    shard: Any  # whose optimizer keeps nothing here
-    objects: ScriptState
-    variables: ScriptVariables
-    forms: ModuleForms
-    is_within_batch: bool
-
-    @property
-    def optimizers(self) -> list[torch.optim.Optimizer]: ...
-
-    def hyperparameters(self) -> list[dict[str, Any]]: ...
-
-    def put_settings(self, settings: tuple[list[dict[str, Any]], str]) -> None: ...
-
-    def parameters_here(self) -> list[nn.Parameter]: ...
 
 
 class StepUndo:
     """Notes little as each step begins. The rest is copied before it changes, or once the step is lost."""
 
-    def __init__(self, state: Undone) -> None:
+    def __init__(self, state: Any) -> None:
+        """`state`: a `TrainState`, whose module imports this one."""
         self._state = state
         self._hyperparameters: list[dict[str, Any]] = []  # as the step began
         self._modes = ""  # of modules, as the step was lost
