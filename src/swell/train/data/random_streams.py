@@ -39,16 +39,11 @@ class Stream(NamedTuple):
     draw: Callable[[], float]
 
 
-class UnseededGenerators(NamedTuple):
-    """Where generators that a script makes without a seed get one: NumPy's, and Python's."""
-
-    draw_bits: Callable[[int], int]
-    seed_random: Callable[..., None]
-
-
 _CPU = torch.device("cpu")
 _numpy_seeds: Any = np.random.bit_generator  # its types lack `randbits`, from which seeds come
-_OF_SYSTEM = UnseededGenerators(_numpy_seeds.randbits, random.Random.seed)
+#: Where generators that a script makes without a seed get one: NumPy's, and Python's.
+Seeding = tuple[Callable[[int], int], Callable[..., None]]
+_OF_SYSTEM: Seeding = _numpy_seeds.randbits, random.Random.seed
 _number = torch.empty((), dtype=torch.float64, device="cpu")
 
 STREAMS = (
@@ -87,34 +82,33 @@ def end_script() -> None:
 def borrowed_streams(seed: int, purpose: Purpose, *place: int) -> Iterator[None]:
     """Have this process draw what the place says, also from generators without a seed, and then as before."""
     states = stream_states()
-    generators = UnseededGenerators(_numpy_seeds.randbits, random.Random.seed)
+    seeding = _numpy_seeds.randbits, random.Random.seed
     seed_streams(_CPU, seed, purpose, *place)
     _use(_seeded(seed, purpose, *place))
     try:
         yield
     finally:
-        _use(generators)
+        _use(seeding)
         set_stream_states(states)
 
 
-def _seeded(seed: int, purpose: Purpose, *place: int) -> UnseededGenerators:
+def _seeded(seed: int, purpose: Purpose, *place: int) -> Seeding:
     """Each generator that the script makes without a seed has one of its own."""
-    numbers = count()
+    numbers, seed_by_system = count(), _OF_SYSTEM[1]
 
     def next_seed() -> int:
         return mix(seed, purpose.value, *place, next(numbers))
 
-    @wraps(_OF_SYSTEM.seed_random)
+    @wraps(seed_by_system)
     def seed_random(self: random.Random, *args: Any, **kwargs: Any) -> None:
         is_own = args in ((), (None,)) and not any(kwargs.values())
-        _OF_SYSTEM.seed_random(self, *((next_seed(),) if is_own else args), **kwargs)
+        seed_by_system(self, *((next_seed(),) if is_own else args), **kwargs)
 
-    return UnseededGenerators(lambda num_bits: next_seed(), seed_random)
+    return lambda num_bits: next_seed(), seed_random
 
 
-def _use(generators: UnseededGenerators) -> None:
-    _numpy_seeds.randbits = generators.draw_bits
-    random.Random.seed = generators.seed_random  # type: ignore[method-assign]
+def _use(seeding: Seeding) -> None:
+    _numpy_seeds.randbits, random.Random.seed = seeding  # type: ignore[method-assign]
 
 
 def stream_states(device: torch.device = _CPU) -> tuple[Any, ...]:
