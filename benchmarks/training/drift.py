@@ -1,7 +1,7 @@
 """What comparing the replicas of two workers costs: `python -m benchmarks.training.drift`.
 
-Each row is one run under torchrun on one machine. `slice` and `all` are medians of what a worker computes to
-compare a slice of its tensors, and all of them; `a step` is their mean over steps, with the hyperparameters.
+Each row is one run under torchrun on one machine. `all` is the median of what a worker computes to compare
+all of its tensors; `a step` is its mean over steps, with the hyperparameters.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from itertools import pairwise
 
 from torch.nn import functional
@@ -18,7 +18,7 @@ from torch.utils.data import DataLoader
 
 from benchmarks.training.problem import OPTIMIZERS, SIZES, make_problem
 from swell import train
-from swell.train.state.drift import INTERVAL, MAX_SLICES, Replica
+from swell.train.state.drift import Replica
 from swell.train.state.train_state import TrainState
 
 GLOBAL_BATCH = 64
@@ -43,27 +43,26 @@ def train_one(size: str, kind: str) -> None:
 
 
 def _row(size: str, kind: str, step_s: float, replica: Replica) -> str:
-    slice_s = _median_s(lambda turn: replica.checksum(turn), range(MAX_SLICES))
-    all_s = _median_s(lambda _: replica.checksum(), range(5))
-    settings_s = _median_s(lambda _: replica.hyperparameter_checksum(), range(100))
-    mean_s = settings_s + slice_s / INTERVAL
+    all_s = _median_s(replica.checksum, 5)
+    settings_s = _median_s(replica.hyperparameter_checksum, 100)
+    mean_s = settings_s + all_s / replica.interval
     return (
-        f"{size:<4}  {kind:<9}  {1e3 * step_s:5.1f} ms  {1e3 * slice_s:5.2f} ms  {1e3 * all_s:5.1f} ms  "
+        f"{size:<4}  {kind:<9}  {1e3 * step_s:5.1f} ms  {1e3 * all_s:5.1f} ms  "
         f"{1e3 * mean_s:6.3f} ms  {mean_s / step_s:5.2%}"
     )
 
 
-def _median_s(do: Callable[[int], object], numbers: Iterable[int]) -> float:
+def _median_s(do: Callable[[], object], num_times: int) -> float:
     lasted_s = []
-    for number in numbers:
+    for _ in range(num_times):
         begun_s = time.perf_counter()
-        do(number)
+        do()
         lasted_s.append(time.perf_counter() - begun_s)
     return statistics.median(lasted_s)
 
 
 def main() -> None:
-    print("size  optimizer      step     slice       all     a step  share", flush=True)
+    print("size  optimizer      step       all     a step  share", flush=True)
     launch = "-m torch.distributed.run --standalone --nproc-per-node 2 -m benchmarks.training.drift"
     for size in SIZES:
         for kind in OPTIMIZERS:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from swell.train.state.checksum import checksum, is_summable
-from swell.train.state.drift import MAX_SLICES, Replica, num_slices_of
+from swell.train.state.drift import Replica
 from swell.train.state.optimizer_set import OptimizerSet
 from swell.train.state.train_state import TrainState
 
@@ -51,22 +51,16 @@ def test_a_single_bit_counts_in_every_type(dtype: torch.dtype, content: bytes, d
     other = flipped(tensor, bit)
     assert checksum(tensor) == checksum(tensor.clone())
     assert checksum(tensor) != checksum(other)
-    place = bit // 8 // tensor.element_size()
-    begin = data.draw(st.integers(0, place))
-    end = data.draw(st.integers(place + 1, len(tensor)))
-    assert checksum(tensor, range(begin, end)) != checksum(other, range(begin, end))
-    assert checksum(tensor, range(begin, place)) == checksum(other, range(begin, place))
 
 
-@given(st.permutations(range(3)), st.integers(0, 59), st.integers(0, 60))
-def test_a_layout_does_not_count(order: list[int], begin: int, end: int) -> None:
+@given(st.permutations(range(3)))
+def test_a_layout_does_not_count(order: list[int]) -> None:
     plain = torch.arange(60.0).reshape(3, 4, 5)
     back = [order.index(axis) for axis in range(3)]
     strided = plain.permute(order).contiguous().permute(back)
     assert torch.equal(plain, strided)
-    part = range(begin, max(begin, end))
-    assert checksum(plain, part) == checksum(strided, part)
-    assert checksum(plain[1:2].expand(3, 4, 5), part) == checksum(plain[1:2].repeat(3, 1, 1), part)
+    assert checksum(plain) == checksum(strided)
+    assert checksum(plain[1:2].expand(3, 4, 5)) == checksum(plain[1:2].repeat(3, 1, 1))
 
 
 def test_what_has_no_bits_of_its_own_has_no_checksum() -> None:
@@ -85,10 +79,9 @@ def replica(num_tensors: int = 3, num_features: int = 4, seed: int = 0) -> tuple
     return Replica(state), state
 
 
-@pytest.mark.slow
 @settings(max_examples=25)
 @given(st.integers(1, 30), st.data())
-def test_a_cycle_of_slices_covers_every_number(num_tensors: int, data: st.DataObject) -> None:
+def test_every_number_counts(num_tensors: int, data: st.DataObject) -> None:
     """Of parameters, of what the optimizer keeps for them, and of its counts."""
     own, _ = replica(num_tensors)
     other, state = replica(num_tensors)
@@ -99,10 +92,15 @@ def test_a_cycle_of_slices_covers_every_number(num_tensors: int, data: st.DataOb
     place = data.draw(st.integers(0, tensor.numel() - 1))
     tensor.data.view(-1)[place] += 1
     assert own.checksum() != other.checksum()
-    num_slices = num_slices_of([each.numel() for each in tensors])
-    found = [turn for turn in range(MAX_SLICES) if own.checksum(turn) != other.checksum(turn)]
-    assert len({turn % num_slices for turn in found}) == 1
     assert len(own.checksums().items() - other.checksums().items()) == 1
+
+
+@pytest.mark.parametrize(
+    ("num_tensors", "num_features", "interval"), [(3, 4, 16), (5, 4, 32), (1, 40_000, 48), (1, 10**6, 512)]
+)
+def test_more_is_compared_less_often(num_tensors: int, num_features: int, interval: int) -> None:
+    own, _ = replica(num_tensors, num_features)
+    assert own.interval == interval
 
 
 def test_what_each_of_several_optimizers_keeps_counts_and_stays_as_it_is() -> None:

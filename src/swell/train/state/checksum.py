@@ -20,12 +20,13 @@ _WEIGHT = 0x1E3779B97F4A7C15
 _MIX = 6364136223846793005
 
 
-def checksum(tensor: torch.Tensor, places: range | None = None) -> torch.Tensor:
-    """Checksum of the elements at these places of the flat tensor, by default of all.
+@torch.no_grad()
+def checksum(tensor: torch.Tensor) -> torch.Tensor:
+    """Checksum of the elements: an int64 of shape () on the tensor's device.
 
-    It is an int64 of shape () on the tensor's device. The memory layout does not count. No wait for a GPU.
+    The memory layout does not count. No wait for a GPU.
     """
-    words = _words(tensor, range(tensor.numel()) if places is None else places)
+    words = bits_of(tensor.detach().resolve_conj().resolve_neg().reshape(-1)).reshape(-1)
     weights = _weights(tensor.device)
     total = torch.zeros((), dtype=torch.int64, device=tensor.device)
     for chunk in words.split(CHUNK):
@@ -46,19 +47,6 @@ def is_summable(value: object) -> bool:
         and not value.is_quantized  # type: ignore[attr-defined]
         and not value.is_meta  # type: ignore[attr-defined]
     )
-
-
-@torch.no_grad()
-def _words(tensor: torch.Tensor, places: range) -> torch.Tensor:
-    """The elements as integers. Of a tensor that is not contiguous only the rows concerned are copied."""
-    plain = tensor.detach().resolve_conj().resolve_neg()
-    first = 0
-    if not plain.is_contiguous() and plain.numel():
-        width = plain.numel() // len(plain)
-        first = places.start // width * width
-        plain = plain[first // width : -(-places.stop // width)]
-    flat = plain.reshape(-1)[places.start - first : places.stop - first]
-    return bits_of(flat).reshape(-1)
 
 
 @lru_cache(maxsize=16)

@@ -4,8 +4,8 @@ What must be the same on all workers are parameters, the optimizer's state and i
 are not compared: what a forward pass notes there may be a worker's own, and the running statistics of batch
 norms are averaged in each step.
 
-Each step compares the hyperparameters, every few steps a slice of parameters and optimizer state, so that
-each tensor has its turn, and the last step of the run all of it. What is compared, and what follows, depends
+Each step compares the hyperparameters; parameters and optimizer state are compared now and then, the more
+seldom the more there is of them, and in the last step of the run. What is compared, and what follows, depends
 only on what all workers know: the step, and what they have gathered. So all do the same.
 
 Replicas are made equal between the all-reduce of a step and its update. So a learning rate that differs
@@ -25,7 +25,7 @@ import torch
 
 from swell.train.collective.equality import MAX_WORKERS, to_words
 from swell.train.collective.group import Group
-from swell.train.data.sample_schedule import SampleSchedule, cut
+from swell.train.data.sample_schedule import SampleSchedule
 from swell.train.state import codec
 from swell.train.state.checksum import checksum, combine, is_summable
 from swell.train.state.codec import EncodeError
@@ -34,13 +34,10 @@ from swell.train.state.state_transfer import share_state
 from swell.train.state.train_state import TrainState
 from swell.wire.messages import Drifted, OnDrift
 
-#: Steps from one slice to the next.
-INTERVAL = 16
-#: A slice of what is compared has about as many elements, and is of about as many tensors, or a bit less.
-SLICE_ELEMENTS = 65536
-SLICE_TENSORS = 16
-#: Of a large model slices are larger, so that a tensor's turn comes soon enough.
-MAX_SLICES = 32
+#: Steps from one comparison of all tensors to the next, for every so many elements of parameters, and for
+#: every so many parameters: it takes about the same share of a step for any model, up to `MAX_INTERVAL`.
+INTERVAL, NUM_ELEMENTS, NUM_PARAMETERS = 16, 16384, 8
+MAX_INTERVAL = 512
 
 _PLAIN = frozenset({bool, int, float, str, NoneType})
 _IMMUTABLE = {*_PLAIN, tuple}
@@ -86,6 +83,9 @@ class Replica:
             for name, parameter in state.model.named_parameters()
             if state.shard is None or not state.shard.divides(parameter)
         }
+        sizes = [parameter.numel() for parameter in self._parameters.values()]
+        times = max(1, -(-sum(sizes) // NUM_ELEMENTS), -(-len(sizes) // NUM_PARAMETERS))
+        self.interval = min(INTERVAL * times, MAX_INTERVAL)  #: steps
         self._device = next(state.model.parameters()).device
         self._held: list[Any] | None = None  # at the latest `hyperparameter_checksum`, if it cannot change
         self._values_checksum = 0  # then
@@ -114,36 +114,24 @@ class Replica:
         self._values_checksum = _sum_of(self.hyperparameters())
         return self._values_checksum
 
-    def checksum(self, turn: int | None = None) -> torch.Tensor:
-        """Checksum of all tensors, or of the slice whose turn it is: int64, shape (), on the model's device.
+    def checksum(self) -> torch.Tensor:
+        """Checksum of all tensors and of the numbers in the optimizer's state.
 
-        A slice takes about as long however large the model is, up to a bound on their number. MAX_SLICES
-        turns in a row cover all. Each covers hyperparameters that are tensors, and numbers in the optimizer's
-        state. What lies in host memory does not wait for a GPU.
+        It is an int64 of shape () on the model's device. What lies in host memory does not wait for a GPU.
         """
         entries = [value for _, value in self._entries()]
         tensors = [value for value in entries if is_summable(value)]
-        sizes = [tensor.numel() for tensor in tensors]
-        num_slices = 1 if turn is None else num_slices_of(sizes)
-        places, end = cut(sum(sizes), num_slices, (turn or 0) % num_slices), 0
-        sums = [checksum(tensor) for _, tensor in self._hyperparameter_tensors()]
-        for tensor, size in zip(tensors, sizes, strict=True):
-            begin, end = end, end + size
-            part = range(max(places.start, begin) - begin, min(places.stop, end) - begin)
-            if len(part):
-                sums.append(checksum(tensor, part))
         total = torch.zeros((), dtype=torch.int64, device=self._device)
-        for each in sums:
-            total = combine(total, each.to(self._device, non_blocking=True))
-        return combine(
-            total, _sum_of([sizes, [value for value in entries if isinstance(value, int | float)]])
-        )
+        for tensor in tensors:
+            total = combine(total, checksum(tensor).to(self._device, non_blocking=True))
+        numbers = [value for value in entries if isinstance(value, int | float)]
+        return combine(total, _sum_of([[tensor.numel() for tensor in tensors], numbers]))
 
     def checksums(self) -> dict[str, int]:
         """Return the checksum of each tensor and number by its name."""
         return {
             name: int(checksum(value)) if is_summable(value) else _sum_of(value)
-            for name, value in (*self._hyperparameter_tensors(), *self._entries())
+            for name, value in self._entries()
             if is_summable(value) or isinstance(value, int | float)
         }
 
@@ -152,14 +140,12 @@ class Replica:
         names = {id(parameter): name for name, parameter in self._parameters.items()}
         return [names.get(id(held), "?") for held in self._optimizer.param_groups[group]["params"]]
 
-    def _hyperparameter_tensors(self) -> Iterator[tuple[str, torch.Tensor]]:
+    def _entries(self) -> Iterator[tuple[str, Any]]:
+        """Hyperparameters that are tensors, parameters, and what optimizers keep, as `exp_avg of NAME`."""
         for number, group in enumerate(self._optimizer.param_groups):
             for key in sorted(group):
                 if key != "params" and is_summable(group[key]):
                     yield f"{key} of parameter group {number}", group[key]
-
-    def _entries(self) -> Iterator[tuple[str, Any]]:
-        """Each parameter by its name, and what optimizers keep for it, as `exp_avg of NAME`."""
         yield from self._parameters.items()
         for name, parameter in self._parameters.items():
             for optimizer_name, optimizer in self._keeping.items():
@@ -187,11 +173,8 @@ class DriftWatch:
         """What this worker gives to the vote of the coming step; None where there is no other worker."""
         if not 1 < num_workers <= MAX_WORKERS or self._state.is_within_batch:
             return None
-        step, self._checksum = self._state.updates, None
-        if self._course.is_at_last_step:
-            self._checksum = self._replica.checksum()
-        elif step % INTERVAL == 0:
-            self._checksum = self._replica.checksum(turn=step // INTERVAL)
+        is_due = self._course.is_at_last_step or self._state.updates % self._replica.interval == 0
+        self._checksum = self._replica.checksum() if is_due else None
         number = self._replica.hyperparameter_checksum()
         if self._checksum is not None:
             return to_words(combine(self._checksum, number))
@@ -265,12 +248,6 @@ def _is_sendable(state: TrainState) -> bool:
     except EncodeError:  # each checkpoint tells it
         return False
     return True
-
-
-def num_slices_of(sizes: list[int]) -> int:
-    """The number of slices into which tensors of these sizes are cut for checksums."""
-    wanted = max(-(-sum(sizes) // SLICE_ELEMENTS), -(-len(sizes) // SLICE_TENSORS), 1)
-    return min(wanted, MAX_SLICES)
 
 
 def _leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
