@@ -18,7 +18,7 @@ from tests.train.samplers import NUM_SAMPLES, Noisy, Shuffled, load_with
 from torch.utils.data import DataLoader, DistributedSampler, Sampler
 
 from swell.train.data.epoch_order import EpochSampler, LoaderError
-from swell.train.data.loader import sampling_of
+from swell.train.data.loader import schedule_of
 from swell.train.data.sample_schedule import SampleSchedule, Share
 
 KINDS = ["weighted", "replaced", "subset", "distributed", "inplace", "lengths", "batches"]
@@ -26,12 +26,7 @@ DATA = Noisy()
 
 
 def course_of(loader: DataLoader[Any], seed: int = 5, num_shards: int | None = None) -> SampleSchedule:
-    sampling = sampling_of(loader, seed)
-    assert sampling.sampler is not None
-    length = sampling.sampler.length(sampling.batch)
-    return SampleSchedule(
-        length, sampling.batch, False, sampling.drops_last, seed, num_shards, sampler=sampling.sampler
-    )
+    return schedule_of(loader, seed, num_shards=num_shards)
 
 
 def counted(share: Share) -> list[int]:
@@ -165,13 +160,12 @@ def test_samplers_that_cannot_be_drawn_for_all_are_refused(sampler: Weights, nam
 
 
 def test_a_batch_that_the_batch_sampler_does_not_make_is_refused() -> None:
-    sampler = sampling_of(DataLoader(DATA, batch_sampler=[[0, 1], [2, 3], [4]]), 0).sampler
-    assert sampler is not None
-    sampler.check_batch(2)
+    loader = DataLoader(DATA, batch_sampler=[[0, 1], [2, 3], [4]])
+    schedule_of(loader, 0, own_batch=2)
     with pytest.raises(
         LoaderError, match=r"batches of 2 samples, and .* global batch is 3.*`--global-batch 2`"
     ):
-        sampler.check_batch(3)
+        schedule_of(loader, 0, own_batch=3)
 
 
 def test_an_epoch_that_was_begun_in_another_order_does_not_go_on() -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sequence, Sized
-from typing import TYPE_CHECKING, Any, Literal, cast, get_args
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import torch
 from torch import nn
@@ -13,10 +13,10 @@ from torch.utils.data import DataLoader
 
 from swell.train.collective.gradients import Gradients
 from swell.train.collective.sharded import ShardedGradients
-from swell.train.data.loader import Feed, check_loader, is_stream, sampling_of
+from swell.train.data.loader import Feed, check_loader, schedule_of
 from swell.train.data.place import UNBOUNDED
 from swell.train.data.random_streams import end_script
-from swell.train.data.sample_schedule import SampleSchedule, default_shards
+from swell.train.data.sample_schedule import SampleSchedule
 from swell.train.data.stateful import Stateful
 from swell.train.link.agent_link import open_link
 from swell.train.runtime.determinism import compute_alike
@@ -192,26 +192,7 @@ def _course(
     loader: DataLoader[Any], model: nn.Module, host: Host, num_shards: int | None, has_even_passes: bool
 ) -> SampleSchedule:
     """The order in which samples are trained on. `num_shards`: of a step; 0: as many as usual; None: none."""
-    sampling = sampling_of(loader, host.seed)
-    batch, sampler = host.welcome.global_batch or sampling.batch, sampling.sampler
-    num_shards = default_shards(batch) if num_shards == 0 else num_shards
-    if sampler is not None:
-        sampler.check_batch(batch)
-        num_samples = sampler.length(batch)
-    else:
-        is_endless = is_stream(loader) and not isinstance(loader.dataset, Sized)
-        num_samples = 0 if is_endless else len(cast(Sized, loader.dataset))
-    course = SampleSchedule(
-        num_samples,
-        batch,
-        sampling.is_shuffled,
-        sampling.drops_last,
-        host.seed,
-        num_shards,
-        has_even_passes=has_even_passes,
-        sampler=sampler,
-        is_stream=is_stream(loader),
-    )
+    course = schedule_of(loader, host.seed, host.welcome.global_batch, num_shards, has_even_passes)
     course.check_passes(host.max_local_batch)
     norms = (module for module in model.modules() if isinstance(module, nn.modules.batchnorm._BatchNorm))
     course.least_samples = 1 if next(norms, None) is None else 2  # one value of a channel is an error

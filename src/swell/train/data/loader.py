@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sized
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, cast
 
@@ -13,7 +13,7 @@ from torch.utils.data import BatchSampler, DataLoader, IterableDataset, RandomSa
 
 from swell.train.data.epoch_order import EpochSampler, LoaderError
 from swell.train.data.place import Place
-from swell.train.data.sample_schedule import Pass, SampleSchedule, Share
+from swell.train.data.sample_schedule import Pass, SampleSchedule, Share, default_shards
 from swell.train.data.samples import Samples, Serving, Ticket, begin_process, traits_of
 from swell.train.data.seeds import mix
 from swell.train.data.stateful import Stateful
@@ -38,27 +38,50 @@ def is_stream(loader: DataLoader[Any]) -> bool:
     return isinstance(loader.dataset, IterableDataset)
 
 
-@dataclass(frozen=True, slots=True)
-class Sampling:
-    """How a loader makes batches of its samples."""
+def schedule_of(
+    loader: DataLoader[Any],
+    seed: int,
+    own_batch: int | None = None,
+    num_shards: int | None = None,
+    has_even_passes: bool = False,
+) -> SampleSchedule:
+    """The order in which a loader's samples are trained on.
 
-    batch: int  #: samples of a batch; of batches of its own making, their mean
-    drops_last: bool
-    is_shuffled: bool
-    sampler: EpochSampler | None  #: the script's own; None: shuffled, or in sequence
+    Args:
+        own_batch: of the job; None: the loader's, of batches of its own making their mean.
+        num_shards: of a step; 0: as many as usual; None: none.
 
-
-def sampling_of(loader: DataLoader[Any], seed: int) -> Sampling:
-    """How a loader makes batches. Raises LoaderError if its sampler cannot be drawn for all workers."""
+    Raises:
+        LoaderError: its sampler cannot be drawn for all workers, or does not make such batches.
+    """
     batches: Any = loader.batch_sampler
+    sampler, is_shuffled, drops_last = None, False, False
     if type(batches) is not BatchSampler:
         sampler = EpochSampler(batches, True, loader.dataset, seed)
-        return Sampling(sampler.mean_batch, False, False, sampler)
-    own = None
-    if not (is_stream(loader) or _is_plain(batches.sampler)):
-        own = EpochSampler(batches.sampler, False, loader.dataset, seed)
-    is_shuffled = own is None and type(batches.sampler) is RandomSampler
-    return Sampling(batches.batch_size, batches.drop_last, is_shuffled, own)
+        batch = own_batch or sampler.mean_batch
+    else:
+        batch, drops_last = own_batch or batches.batch_size, batches.drop_last
+        if is_stream(loader) or _is_plain(batches.sampler):
+            is_shuffled = type(batches.sampler) is RandomSampler
+        else:
+            sampler = EpochSampler(batches.sampler, False, loader.dataset, seed)
+    if sampler is not None:
+        sampler.check_batch(batch)
+        num_samples = sampler.length(batch)
+    else:
+        is_endless = is_stream(loader) and not isinstance(loader.dataset, Sized)
+        num_samples = 0 if is_endless else len(cast(Sized, loader.dataset))
+    return SampleSchedule(
+        num_samples,
+        batch,
+        is_shuffled,
+        drops_last,
+        seed,
+        default_shards(batch) if num_shards == 0 else num_shards,
+        has_even_passes=has_even_passes,
+        sampler=sampler,
+        is_stream=is_stream(loader),
+    )
 
 
 def _is_plain(sampler: Any) -> bool:
