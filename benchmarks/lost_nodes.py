@@ -20,6 +20,7 @@ from pathlib import Path
 import msgspec
 
 from benchmarks.conditions import conditions, describe, write_json
+from swell.model.event import AnyEvent, NodeJoined, NodeLost
 from swell.model.job import AfterRefusal
 from swell.model.lengths import span
 from swell.model.node import Node
@@ -28,7 +29,6 @@ from swell.scheduler import new_core
 from swell.settings import Settings, make_settings
 from swell.sim.conditions import SETTINGS, Conditions, set_up
 from swell.sim.faults import node_failures
-from swell.sim.occurrence import NodeFails, NodeReturns, Occurrence
 from swell.sim.outcome import JobOutcome
 from swell.sim.simulate import Scenario, simulate
 from swell_papers.findings import Cell, Table, TableColumn, markdown, write_csv
@@ -139,29 +139,29 @@ def cells() -> Iterator[LostNodesCell]:
                     yield LostNodesCell(input=name, line=line, failures=failures, nodes=nodes)
 
 
-def occurrences(
+def failures(
     nodes: Sequence[Node], failures: Failures, mean_down_s: float, until_s: float, seed: int
-) -> list[tuple[float, Occurrence]]:
+) -> list[AnyEvent]:
     """All nodes of a rack fail, and are back, at the same moment."""
     racks = [nodes[first : first + failures.per_rack] for first in range(0, len(nodes), failures.per_rack)]
     members = {rack[0].name: rack for rack in racks}
-    found: list[tuple[float, Occurrence]] = []
+    found: list[AnyEvent] = []
     drawn = node_failures([rack[0] for rack in racks], failures.mean_up_s, mean_down_s, until_s, seed)
-    for at_s, occurrence in drawn:
-        if isinstance(occurrence, NodeFails):
-            found += [(at_s, NodeFails(node.name)) for node in members[occurrence.name]]
-        elif isinstance(occurrence, NodeReturns):
-            found += [(at_s, NodeReturns(node)) for node in members[occurrence.node.name]]
+    for event in drawn:
+        if isinstance(event, NodeLost):
+            found += [NodeLost(at_s=event.at_s, name=node.name) for node in members[event.name]]
+        elif isinstance(event, NodeJoined):
+            found += [NodeJoined(at_s=event.at_s, node=node) for node in members[event.node.name]]
     return found
 
 
-def downs(occurrences: Sequence[tuple[float, Occurrence]]) -> list[Down]:
+def downs(changes: Sequence[AnyEvent]) -> list[Down]:
     since_s, found = dict[str, float](), list[Down]()
-    for at_s, occurrence in occurrences:
-        if isinstance(occurrence, NodeFails):
-            since_s[occurrence.name] = at_s
-        elif isinstance(occurrence, NodeReturns):
-            found.append(Down(from_s=since_s.pop(occurrence.node.name), until_s=at_s))
+    for event in changes:
+        if isinstance(event, NodeLost):
+            since_s[event.name] = event.at_s
+        elif isinstance(event, NodeJoined):
+            found.append(Down(from_s=since_s.pop(event.node.name), until_s=event.at_s))
     return found
 
 
@@ -215,7 +215,7 @@ class Cells:
             notice_s=settings.leases.wait_s,
             checkpoint_interval_s=settings.checkpoint_interval_s or None,  # 0: chosen
         )
-        others = occurrences(scenario.nodes, cell.failures, given.node_mttr_s, until_s, self.seed)
+        others = failures(scenario.nodes, cell.failures, given.node_mttr_s, until_s, self.seed)
         return replace(scenario, timings=timings, others=others)
 
 

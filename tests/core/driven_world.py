@@ -5,20 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 import msgspec
 import numpy as np
 from tests.core.fakes import SCALING_EXPONENT, STEPS_PER_S, profile
 
 from swell.model.command import AnyCommand
-from swell.model.event import (
-    AnyEvent,
-    GangFound,
-    JobSubmitted,
-    NodeCleared,
-    NodeLost,
-    NodeWarned,
-)
+from swell.model.event import AnyEvent, GangFound, JobSubmitted, NodeCleared, NodeJoined, NodeLost, NodeWarned
 from swell.model.job import JobFinding, JobSpec
 from swell.model.node import Node
 from swell.sim.change_cost import AsMeasured
@@ -27,7 +21,6 @@ from swell.sim.gang import Training
 from swell.sim.gangs import GangTimings
 from swell.sim.job import SimJob
 from swell.sim.loss_curves import JobLoss
-from swell.sim.occurrence import EventArrives, NodeFails, NodeReturns
 from swell.sim.true_speed import TrueSpeed
 from swell.sim.world import SimulatedWorld
 
@@ -90,18 +83,18 @@ class DrivenWorld(SimulatedWorld):
         self.say_at(self.now_s + delay_s, event)
 
     def say_at(self, at_s: float, event: AnyEvent) -> None:
-        self.expect(at_s, EventArrives(event))
+        self._agenda.put(at_s, partial(self._tell, event))
 
     def submit(self, job_id: str, spec: JobSpec) -> None:
         self._add_job(job_id, spec)
         self.say(JobSubmitted(at_s=self.now_s, job_id=job_id, spec=spec))
 
     def join(self, node: Node) -> None:
-        self.expect(max(self.now_s, self._told_s.get(node.name, 0.0)), NodeReturns(node))
+        self.expect(NodeJoined(at_s=max(self.now_s, self._told_s.get(node.name, 0.0)), node=node))
 
     def lose_node(self, name: str) -> None:
         """The machine is gone, and with it all that ran there."""
-        self.expect(self.now_s, NodeFails(name))
+        self.expect(NodeLost(at_s=self.now_s, name=name))
 
     def lose_node_late(self, name: str, delay_s: float) -> None:
         """As `lose_node`, but the head hears of the node only later than of its workers."""
@@ -111,7 +104,8 @@ class DrivenWorld(SimulatedWorld):
             self.all_gangs.lose(gone, self.now_s)
             self._told_s[name] = told_s = self.now_s + delay_s
             self.say_at(told_s, NodeLost(at_s=told_s, name=name, cause="its machine is gone"))
-            self.expect(told_s, NodeFails(name))  # if it was on its way back, which the head heard first
+            # If it was on its way back, which the head heard first.
+            self.expect(NodeLost(at_s=told_s, name=name))
 
     def warn_node(self, name: str, in_s: float | None = None) -> None:
         """It is to be left, for it is gone in so many seconds; None: it stays, without work."""

@@ -16,6 +16,8 @@ from swell.model.event import (
     DeadlineChangeAsked,
     DrainRequested,
     NodeCleared,
+    NodeJoined,
+    NodeLost,
     NodeWarned,
     Opened,
     QuotasSet,
@@ -29,7 +31,6 @@ from swell.settings import Settings
 from swell.sim.change_cost import change_cost
 from swell.sim.faults import FaultRates, InjectedFaults
 from swell.sim.gangs import GangTimings
-from swell.sim.occurrence import EventArrives, NodeFails, NodeReturns, Occurrence
 from swell.sim.pool import IdleInterval, Pool
 from swell.sim.simulate import Scenario, cluster
 from swell.sim.world import SimulatedWorld
@@ -38,7 +39,7 @@ QUOTAS = {"ana": Quota(devices=6), "ben": Quota(share=0.25)}
 FAULTS = FaultRates(trial=0.08, launch=0.05, resize=0.12, suspend=0.15, loss=0.06, warning=0.05)
 TIMINGS = GangTimings(profiling_s=4.0, save_s=1.5, exit_s=0.5, report_s=45.0, checkpoint_interval_s=120.0)
 
-Others = list[tuple[float, Occurrence]]
+Others = list[AnyEvent]
 
 #: Gangs save every 120 s (`TIMINGS`), however the platform would choose.
 SETTINGS = Settings(min_hold_s=10.0, report_plan_s=10.0, checkpoint_interval_s=30.0)
@@ -60,7 +61,9 @@ class Case:
 
     def world(self) -> SimulatedWorld:
         made = self.scenario()
-        others = sorted([*made.others, *(made.pool.changes() if made.pool else ())], key=lambda one: one[0])
+        others = sorted(
+            [*made.others, *(made.pool.changes() if made.pool else ())], key=lambda event: event.at_s
+        )
         return SimulatedWorld(
             made.nodes,
             made.jobs,
@@ -72,13 +75,9 @@ class Case:
         )
 
 
-def events(*told: AnyEvent) -> Others:
-    return [(event.at_s, EventArrives(event)) for event in told]
-
-
 def quotas(policy: str, at_s: float = 0.0) -> Others:
     """None where the policy keeps none."""
-    return events(QuotasSet(at_s=at_s, quotas=QUOTAS)) if keeps_quotas(POLICIES[policy]) else []
+    return [QuotasSet(at_s=at_s, quotas=QUOTAS)] if keeps_quotas(POLICIES[policy]) else []
 
 
 def borrowed(kind: str) -> Pool:
@@ -96,13 +95,13 @@ def mixed(policy: str, seed: int) -> Scenario:
     that fails, quotas that come late.
     """
     nodes = cluster(2, 8, "gpu")
-    told = events(
+    told: Others = [
         DeadlineChangeAsked(at_s=90.0, job_id="job002", deadline_s=900.0, accept_until_s=2000.0),
         DeadlineChangeAsked(at_s=120.0, job_id="job005", deadline_s=260.0),
         NodeWarned(at_s=130.0, name="n1", why="repair"),
         NodeCleared(at_s=180.0, name="n1"),
-    )
-    fails: Others = [(210.0, NodeFails("n0")), (250.0, NodeReturns(nodes[0]))]
+    ]
+    fails: Others = [NodeLost(at_s=210.0, name="n0"), NodeJoined(at_s=250.0, node=nodes[0])]
     return Scenario(
         nodes=nodes,
         jobs=crowd(Mix(num_jobs=15, span_s=280.0), seed),
@@ -126,11 +125,11 @@ def kinds(policy: str, seed: int) -> Scenario:
         Node(name=name, devices=tuple(f"{name}.{one}" for one in range(num)), kind=kind)
         for name, kind, num in there
     )
-    told = events(
+    told: Others = [
         ClockStepped(at_s=100.0, calendar_offset_s=7.0),
         DrainRequested(at_s=160.0),
         Opened(at_s=190.0),
-    )
+    ]
     mix = Mix(num_jobs=14, span_s=300.0, kinds=("cpu", "a100", "h100"), median_s=200.0)
     return Scenario(
         nodes=nodes,

@@ -10,14 +10,13 @@ import msgspec
 from tests.store.views import job_view
 
 from swell.api.submission import parse
-from swell.model.event import NodeJoined, Opened
+from swell.model.event import AnyEvent, NodeJoined, Opened
 from swell.model.job import Profile
 from swell.model.node import Node
 from swell.scheduler import new_core
 from swell.settings import make_settings
 from swell.sim.change_cost import AsMeasured
 from swell.sim.gangs import GangTimings
-from swell.sim.occurrence import Occurrence
 from swell.sim.recorder import EventLog
 from swell_papers.live_run import LiveJob, LiveRun, PlannedJob
 from swell_papers.simulated_rerun import EXIT_S, measured_jobs, rerun
@@ -78,7 +77,7 @@ def run_of(
     )
 
 
-def as_simulated(run: LiveRun, changes: Sequence[tuple[float, Occurrence]] = (), **timings: Any) -> LiveRun:
+def as_simulated(run: LiveRun, changes: Sequence[AnyEvent] = (), **timings: Any) -> LiveRun:
     """The run, with what becomes of its jobs in a simulation."""
     diary = EventLog()
     one = rerun(run, measured_jobs(run), COST, replace(TIMINGS, **timings), changes, listen=diary.listen)

@@ -12,6 +12,7 @@ from tests.sim.worlds import job
 from swell.core.core import Core
 from swell.core.planner import Planner
 from swell.core.platform_core import PlatformCore
+from swell.model.event import AnyEvent
 from swell.model.options import Domain
 from swell.model.plan import Allocation
 from swell.model.share_mode import ShareMode
@@ -22,7 +23,6 @@ from swell.settings import Settings
 from swell.sim.change_cost import change_cost
 from swell.sim.gangs import GangTimings
 from swell.sim.job import SimJob
-from swell.sim.occurrence import Occurrence
 from swell.sim.outcome import SimOutcome
 from swell.sim.segments import SegmentLog
 from swell.sim.simulate import Scenario, cluster, simulate
@@ -70,7 +70,7 @@ def share_cores(
     cpu_shares: ShareMode = ShareMode.WEIGHT,
     cost: str = "none",
     timings: GangTimings | None = None,
-    others: Sequence[tuple[float, Occurrence]] = (),
+    others: Sequence[AnyEvent] = (),
     log: SegmentLog | None = None,
     listen: Callable[[PlatformCore], None] = lambda core: None,
 ) -> SimOutcome:

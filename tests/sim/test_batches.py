@@ -13,7 +13,7 @@ from tests.sim.profiles.test_pollux import PLACEMENTS, RUNS, SCALABILITY
 from tests.sim.worlds import head
 
 from swell.model.command import AnyCommand, LaunchGang, Reconfigure
-from swell.model.event import AnyEvent, GangEnded, GangStarted, Outcome, ResizeFailed
+from swell.model.event import AnyEvent, GangEnded, GangStarted, NodeJoined, NodeLost, Outcome, ResizeFailed
 from swell.model.job import Phase
 from swell.model.target import Configuration, Target
 from swell.sim.agenda import Agenda
@@ -22,7 +22,6 @@ from swell.sim.faults import FaultRates, InjectedFaults
 from swell.sim.gangs import GangTimings, SimGangs
 from swell.sim.job import SimJob
 from swell.sim.jobs import jobs_of
-from swell.sim.occurrence import NodeFails, NodeReturns, Occurrence
 from swell.sim.outcome import SimOutcome
 from swell.sim.pool import IdleInterval, Pool
 from swell.sim.profiles.load import load
@@ -77,7 +76,7 @@ def run(
     cost: str = "none",
     told: list[tuple[float, int]] | None = None,
     is_folded: bool = False,
-    others: Sequence[tuple[float, Occurrence]] = (),
+    others: Sequence[AnyEvent] = (),
 ) -> SimOutcome:
     """On two nodes of four; `told` hears each batch that a gang is given, and when.
 
@@ -166,12 +165,10 @@ def test_a_pause_is_told_although_the_batch_changes_in_it(profiles: ProfileSet) 
 )
 def test_batches_outlive_nodes(profiles: ProfileSet, faults: list[tuple[float, float]], cost: str) -> None:
     """Whatever is lost and comes back, jobs end, and batches always fit: no job stands still for ever."""
-    downs: list[tuple[float, Occurrence]] = [(at_s, NodeFails("n0")) for at_s, _ in faults]
-    ups: list[tuple[float, Occurrence]] = [
-        (at_s + lasts_s, NodeReturns(NODES[0])) for at_s, lasts_s in faults
-    ]
+    downs: list[AnyEvent] = [NodeLost(at_s=at_s, name="n0") for at_s, _ in faults]
+    ups: list[AnyEvent] = [NodeJoined(at_s=at_s + lasts_s, node=NODES[0]) for at_s, lasts_s in faults]
     outcome = run(
-        some(profiles, 3), "pollux", cost=cost, others=sorted(downs + ups, key=lambda entry: entry[0])
+        some(profiles, 3), "pollux", cost=cost, others=sorted(downs + ups, key=lambda event: event.at_s)
     )
     assert all(job.phase is Phase.SUCCEEDED for job in outcome.jobs)
 

@@ -16,7 +16,7 @@ from tests.examples import pick, share_of_examples
 from tests.sim.worlds import RATES, job
 
 from swell.core.broken_promises import UNKNOWN
-from swell.model.event import AnyEvent, ClockStepped, NodeWarned, QuotasSet
+from swell.model.event import AnyEvent, ClockStepped, NodeJoined, NodeLost, NodeWarned, QuotasSet
 from swell.model.job import Phase
 from swell.model.node import Node
 from swell.model.quota import Quota
@@ -26,7 +26,6 @@ from swell.sim.change_cost import change_cost
 from swell.sim.faults import NO_FAULTS, FaultRates, InjectedFaults
 from swell.sim.gangs import GangTimings
 from swell.sim.job import SimJob
-from swell.sim.occurrence import EventArrives, NodeFails, NodeReturns, Occurrence
 from swell.sim.outcome import JobOutcome
 from swell.sim.recorder import EventLog
 from swell.sim.simulate import Scenario, cluster, simulate
@@ -49,7 +48,7 @@ KINDS = {
 @dataclass(frozen=True)
 class Lot:
     jobs: list[SimJob]
-    others: list[tuple[float, Occurrence]]
+    others: list[AnyEvent]
     rates: FaultRates
     survive_nodes: int
     kinds: frozenset[str]
@@ -75,25 +74,25 @@ def jobs(draw: st.DrawFn, is_slow: bool) -> list[SimJob]:
     return sorted(drawn, key=lambda one: one.submit_s)
 
 
-def occurrences(kind: str, node: Node, at_s: float, length_s: float) -> list[tuple[float, Occurrence]]:
+def happening(kind: str, node: Node, at_s: float, length_s: float) -> list[AnyEvent]:
     """Of the faults that are an event of the platform."""
     if kind == "node":
-        return [(at_s, NodeFails(node.name)), (at_s + length_s, NodeReturns(node))]
+        return [NodeLost(at_s=at_s, name=node.name), NodeJoined(at_s=at_s + length_s, node=node)]
     events: dict[str, AnyEvent] = {
         "leaving": NodeWarned(at_s=at_s, name=node.name, why="drained"),
         "quotas": QuotasSet(at_s=at_s, quotas={"a": Quota(devices=1)}),
         "clock": ClockStepped(at_s=at_s, calendar_offset_s=length_s),
     }
-    return [(at_s, EventArrives(events[kind]))] if kind in events else []
+    return [events[kind]] if kind in events else []
 
 
 @st.composite
 def lots(draw: st.DrawFn) -> Lot:
     """Faults of no kind, of some, or of all."""
     kinds = draw(st.one_of(st.frozensets(pick(*KINDS)), pick(frozenset(KINDS))))
-    others: list[tuple[float, Occurrence]] = []
+    others: list[AnyEvent] = []
     for kind in sorted(kinds):
-        others += occurrences(kind, draw(pick(*NODES)), draw(st.floats(0.0, 200.0)), draw(pick(30.0, 1000.0)))
+        others += happening(kind, draw(pick(*NODES)), draw(st.floats(0.0, 200.0)), draw(pick(30.0, 1000.0)))
     rate = draw(pick(0.2, 0.6)) if "faults" in kinds else 0.0
     rates = FaultRates(trial=rate, launch=rate, resize=rate, suspend=rate, loss=rate, warning=rate)
     return Lot(draw(jobs("slow" in kinds)), others, rates, draw(pick(0, 1)), kinds)
@@ -153,12 +152,12 @@ def test_so_it_is_in_a_thousand_runs(lot: Lot) -> None:
 ALONE = job("alone", steps=100, deadline_s=132.0, rates={2: 1.0})
 
 
-def story(others: list[tuple[float, Occurrence]], *jobs: SimJob) -> EventLog:
+def story(others: list[AnyEvent], *jobs: SimJob) -> EventLog:
     return run(Lot(list(jobs), others, NO_FAULTS, 0, frozenset()))[1]
 
 
-def lost(at_s: float, *nodes: Node) -> list[tuple[float, Occurrence]]:
-    return [entry for node in nodes for entry in occurrences("node", node, at_s, 50.0)]
+def lost(at_s: float, *nodes: Node) -> list[AnyEvent]:
+    return [entry for node in nodes for entry in happening("node", node, at_s, 50.0)]
 
 
 def test_its_own_slowness_is_told_with_the_margin() -> None:

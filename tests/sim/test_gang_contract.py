@@ -14,7 +14,6 @@ from swell.model.event import AnyEvent
 from swell.model.target import Configuration, Target
 from swell.sim.change_cost import change_cost
 from swell.sim.gangs import GangTimings
-from swell.sim.occurrence import EventArrives
 from swell.sim.profiles.batch_truth import BatchTruth
 from swell.sim.simulate import cluster
 from swell.sim.world import SimulatedWorld
@@ -75,7 +74,7 @@ class SimulatedGangs:
                 return found[num - 1]
             batch = self._world.next_events()
             assert batch, f"no {kind.__name__} of generation {generation}; came: {self.events}"
-            self.events += [event for event in batch if not isinstance(event, EventArrives)]
+            self.events += batch
         raise AssertionError(f"no {kind.__name__} of generation {generation} in all that time")
 
     def kill(self, device: str) -> None:

@@ -14,6 +14,7 @@ from tests.sim.worlds import RATES, head, job
 
 from swell.core.platform_core import PlatformCore
 from swell.core.saved_kinds import read_platform
+from swell.model.event import AnyEvent, NodeJoined, NodeLost
 from swell.model.job import Phase
 from swell.model.node import Node
 from swell.policies.registry import POLICIES
@@ -21,7 +22,6 @@ from swell.scheduler import new_core
 from swell.settings import Settings
 from swell.sim.change_cost import Constant
 from swell.sim.job import SimJob
-from swell.sim.occurrence import NodeFails, NodeReturns, Occurrence
 from swell.sim.outcome import JobOutcome
 from swell.sim.segments import SegmentLog
 from swell.sim.simulate import Scenario, simulate
@@ -75,18 +75,18 @@ def jobs_on(draw: st.DrawFn, there: Sequence[Node]) -> list[SimJob]:
 
 
 @st.composite
-def failures(draw: st.DrawFn, there: Sequence[Node]) -> list[tuple[float, Occurrence]]:
+def failures(draw: st.DrawFn, there: Sequence[Node]) -> list[AnyEvent]:
     """Nodes that fail and come back; perhaps with devices of another kind."""
-    told: list[tuple[float, Occurrence]] = []
+    told: list[AnyEvent] = []
     for one in draw(st.lists(st.sampled_from(there), max_size=3, unique=True)):
         failed_s = float(draw(st.integers(1, 120)))
         back_s = failed_s + draw(st.sampled_from([0.0, 5.0, 60.0]))
         kind = draw(st.sampled_from([one.kind, one.kind, *KINDS]))
         told += [
-            (failed_s, NodeFails(one.name)),
-            (back_s, NodeReturns(node(one.name, kind, len(one.devices), one.is_borrowed))),
+            NodeLost(at_s=failed_s, name=one.name),
+            NodeJoined(at_s=back_s, node=node(one.name, kind, len(one.devices), one.is_borrowed)),
         ]
-    return sorted(told, key=lambda entry: entry[0])
+    return sorted(told, key=lambda event: event.at_s)
 
 
 policies = st.sampled_from(sorted(POLICIES))

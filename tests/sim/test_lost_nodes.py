@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.sim.worlds import job
 
+from swell.model.event import AnyEvent, NodeJoined, NodeLost
 from swell.model.job import Phase
 from swell.scheduler import new_core
 from swell.settings import Settings
 from swell.sim.change_cost import change_cost
 from swell.sim.gangs import GangTimings
 from swell.sim.job import SimJob
-from swell.sim.occurrence import NodeFails, NodeReturns, Occurrence
 from swell.sim.outcome import SimOutcome
 from swell.sim.simulate import Scenario, cluster, simulate
 
@@ -24,7 +24,7 @@ NODES, DEVICES = 3, 2
 RATES = {1: 1.0, 2: 1.8, 4: 3.0}
 
 
-def run(jobs: list[SimJob], others: list[tuple[float, Occurrence]], survive_nodes: int) -> SimOutcome:
+def run(jobs: list[SimJob], others: list[AnyEvent], survive_nodes: int) -> SimOutcome:
     settings = Settings(
         min_hold_s=0.0,
         report_plan_s=10.0,
@@ -62,9 +62,9 @@ def several_jobs(draw: st.DrawFn) -> list[SimJob]:
     return sorted(jobs, key=lambda one: one.submit_s)
 
 
-def failure(node: int, at_s: float, down_s: float) -> list[tuple[float, Occurrence]]:
+def failure(node: int, at_s: float, down_s: float) -> list[AnyEvent]:
     gone = cluster(NODES, DEVICES, "gpu")[node]
-    return [(at_s, NodeFails(gone.name)), (at_s + down_s, NodeReturns(gone))]
+    return [NodeLost(at_s=at_s, name=gone.name), NodeJoined(at_s=at_s + down_s, node=gone)]
 
 
 @pytest.mark.slow

@@ -12,14 +12,13 @@ from hypothesis import strategies as st
 from tests.examples import pick, share_of_examples
 from tests.sim.worlds import RATES, job
 
-from swell.model.event import NodeEndKnown, NodeWarned
+from swell.model.event import AnyEvent, NodeEndKnown, NodeLost, NodeWarned
 from swell.policies.registry import POLICIES
 from swell.scheduler import new_core
 from swell.settings import DEFAULT_POLICY, Settings
 from swell.sim.change_cost import change_cost
 from swell.sim.gangs import GangTimings
 from swell.sim.job import SimJob
-from swell.sim.occurrence import EventArrives, NodeFails, Occurrence
 from swell.sim.outcome import JobOutcome
 from swell.sim.simulate import Scenario, cluster, simulate
 
@@ -56,18 +55,18 @@ def lots(draw: st.DrawFn) -> Lot:
 
 
 def run(lot: Lot, policy: str, *, are_known: bool = True) -> list[JobOutcome]:
-    others: list[tuple[float, Occurrence]] = []
+    others: list[AnyEvent] = []
     for name, end_s in lot.ends_s.items():
         if are_known:
-            others.append((0.0, EventArrives(NodeEndKnown(at_s=0.0, name=name, until_s=end_s))))
+            others.append(NodeEndKnown(at_s=0.0, name=name, until_s=end_s))
         warning = NodeWarned(at_s=end_s, name=name, until_s=end_s + LEAVE_S, why="over")
-        others += [(end_s, EventArrives(warning)), (end_s + LEAVE_S, NodeFails(name))]
+        others += [warning, NodeLost(at_s=end_s + LEAVE_S, name=name)]
     scenario = Scenario(
         nodes=NODES,
         jobs=lot.jobs,
         cost=change_cost(f"{MOVE_S:g}", sum(len(node.devices) for node in NODES)),
         timings=GangTimings(checkpoint_interval_s=20.0, report_s=REPORT_S),
-        others=sorted(others, key=lambda one: one[0]),
+        others=sorted(others, key=lambda event: event.at_s),
     )
     head = Settings(min_hold_s=0.0, report_plan_s=REPORT_S)
     return list(simulate(new_core(policy, head), scenario).jobs)

@@ -10,12 +10,11 @@ import pytest
 from tests.sim.worlds import job, run
 
 from swell.core.platform_core import PlatformCore
-from swell.model.event import QuotasSet
+from swell.model.event import AnyEvent, QuotasSet
 from swell.model.job import Phase
 from swell.model.quota import Quota
 from swell.policies.registry import POLICIES, keeps_quotas
 from swell.sim.job import SimJob
-from swell.sim.occurrence import EventArrives
 
 #: On eight devices `ana` may hold two, `ben` two, and jobs that name no tenant any number.
 QUOTAS = {"ana": Quota(devices=2), "ben": Quota(share=0.25)}
@@ -34,9 +33,9 @@ def of_tenant(number: int, tenant: str) -> SimJob:
     return of(tenant, job(f"job{number}", submit_s=5.0 * number, steps=60))
 
 
-def lowered(at_s: float, num_devices: int) -> list[tuple[float, EventArrives]]:
+def lowered(at_s: float, num_devices: int) -> list[AnyEvent]:
     quotas = {"ana": Quota(devices=num_devices)}
-    return [(at_s, EventArrives(QuotasSet(at_s=at_s, quotas=quotas)))]
+    return [QuotasSet(at_s=at_s, quotas=quotas)]
 
 
 @pytest.mark.parametrize("policy", KEEPERS)
@@ -54,7 +53,7 @@ def test_every_job_ends_and_no_tenant_is_given_more_than_its_quota(policy: str) 
             most[tenant] = max(most[tenant], num_devices)
 
     jobs = [of_tenant(number, tenant) for number, tenant in enumerate(WHOSE)]
-    told = [(0.0, EventArrives(QuotasSet(at_s=0.0, quotas=QUOTAS)))]
+    told = [QuotasSet(at_s=0.0, quotas=QUOTAS)]
     outcome = run(jobs, policy, others=told, listen=note)
     phases = Counter(one.phase for one in outcome.jobs)
     assert phases == {Phase.SUCCEEDED: len(WHOSE)}

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from tests.examples import fewer_if_quick
 from tests.sim.worlds import RATES, job, run
 
+from swell.model.event import AnyEvent, NodeJoined, NodeLost
 from swell.model.job import Phase
 from swell.sim.change_cost import Cost, GangChange, change_cost
 from swell.sim.gangs import GangTimings
 from swell.sim.metrics import metrics_of
-from swell.sim.occurrence import NodeFails, NodeReturns, Occurrence
 from swell.sim.outcome import JobOutcome, SimOutcome
 from swell.sim.simulate import cluster
 
@@ -47,7 +47,7 @@ def test_a_deadline_that_cannot_be_kept_is_refused_and_the_offer_would_have_been
 
 def test_what_was_done_since_the_last_checkpoint_is_lost_with_the_last_worker() -> None:
     nodes = cluster(1, 8, "gpu")
-    others: list[tuple[float, Occurrence]] = [(50.0, NodeFails("n0")), (60.0, NodeReturns(nodes[0]))]
+    others: list[AnyEvent] = [NodeLost(at_s=50.0, name="n0"), NodeJoined(at_s=60.0, node=nodes[0])]
     (only,) = run([job("a", steps=300)], others=others, timings=GangTimings(checkpoint_interval_s=20.0)).jobs
     # 50 s trained, checkpoints at 5, 25 and 45 s: 5 s are lost, and 10 s waited.
     assert only.end_s == pytest.approx(100.0 + 5.0 + 10.0, abs=0.5)
@@ -55,7 +55,7 @@ def test_what_was_done_since_the_last_checkpoint_is_lost_with_the_last_worker() 
 
 def test_survivors_of_a_lost_node_go_on_from_where_they_were() -> None:
     rates = {16: 16.0}
-    (only,) = run([job("a", steps=1600, rates=rates)], nodes=2, others=[(50.0, NodeFails("n1"))]).jobs
+    (only,) = run([job("a", steps=1600, rates=rates)], nodes=2, others=[NodeLost(at_s=50.0, name="n1")]).jobs
     assert only.phase.is_end is False or only.phase is Phase.SUCCEEDED
     assert [size for _, size in only.sizes][:2] == [16, 8]
 
@@ -69,7 +69,7 @@ def test_a_gang_whose_joiners_alone_are_lost_trains_on() -> None:
     slow = [
         dataclasses.replace(one, profile=msgspec.structs.replace(one.profile, start_s=10.0)) for one in jobs
     ]
-    others: list[tuple[float, Occurrence]] = [(80.0, NodeFails("n0"))]
+    others: list[AnyEvent] = [NodeLost(at_s=80.0, name="n0")]
     short, long = run(slow, nodes=2, cost="profile", others=others).jobs
     assert short.end_s == pytest.approx(65.0)
     assert [workers for _, workers in long.sizes] == [8, 0]
@@ -139,11 +139,11 @@ def test_every_job_ends_and_no_device_is_used_twice(
     _check_counts(outcome)
 
 
-def _outages(faults: list[tuple[float, int, float]]) -> list[tuple[float, Occurrence]]:
+def _outages(faults: list[tuple[float, int, float]]) -> list[AnyEvent]:
     nodes = cluster(2, 8, "gpu")
-    downs: list[tuple[float, Occurrence]] = [(at_s, NodeFails(f"n{which}")) for at_s, which, _ in faults]
-    ups: list[tuple[float, Occurrence]] = [
-        (at_s + lasts_s, NodeReturns(nodes[which])) for at_s, which, lasts_s in faults
+    downs: list[AnyEvent] = [NodeLost(at_s=at_s, name=f"n{which}") for at_s, which, _ in faults]
+    ups: list[AnyEvent] = [
+        NodeJoined(at_s=at_s + lasts_s, node=nodes[which]) for at_s, which, lasts_s in faults
     ]
     return downs + ups
 
@@ -180,9 +180,9 @@ def test_a_job_that_fails_of_its_own_misses_its_deadline_and_breaks_no_promise()
 
 def test_a_promised_job_that_is_late_as_its_nodes_are_lost_counts_as_late_and_does_not_fail() -> None:
     nodes = cluster(1, 8, "gpu")
-    others: list[tuple[float, Occurrence]] = []
+    others: list[AnyEvent] = []
     for at_s in range(10, 800, 20):  # gone again before anything could be saved
-        others += [(float(at_s), NodeFails("n0")), (at_s + 5.0, NodeReturns(nodes[0]))]
+        others += [NodeLost(at_s=float(at_s), name="n0"), NodeJoined(at_s=at_s + 5.0, node=nodes[0])]
     timings = GangTimings(checkpoint_interval_s=math.inf)
     outcome = run([job("a", steps=300, deadline_s=500.0)], others=others, timings=timings)
     assert outcome.jobs[0].phase is Phase.SUCCEEDED and outcome.jobs[0].is_promised

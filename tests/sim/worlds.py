@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from swell.core.platform_core import PlatformCore
+from swell.model.event import AnyEvent
 from swell.model.job import EndCondition, JobClass, JobSpec, Profile
 from swell.scheduler import new_core
 from swell.settings import Settings
@@ -16,7 +17,6 @@ from swell.sim.change_cost import change_cost
 from swell.sim.faults import NOTHING_FAILS, InjectedFaults
 from swell.sim.gangs import GangTimings
 from swell.sim.job import SimJob
-from swell.sim.occurrence import Occurrence
 from swell.sim.outcome import SimOutcome
 from swell.sim.simulate import Scenario, cluster, simulate
 from swell.sim.true_speed import TrueSpeed
@@ -76,7 +76,7 @@ def run(
     policy: str = "elasticflow",
     nodes: int = 1,
     cost: str = "none",
-    others: Sequence[tuple[float, Occurrence]] = (),
+    others: Sequence[AnyEvent] = (),
     timings: GangTimings | None = None,
     faults: InjectedFaults = NOTHING_FAILS,
     listen: Callable[[PlatformCore], None] = lambda core: None,

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from swell.api.client import Client
-from swell.sim.occurrence import NodeFails, NodeReturns, Occurrence
+from swell.model.event import AnyEvent, NodeJoined, NodeLost
 from swell_papers.experiment import Context, Measure, Results
 from swell_papers.lent_nodes import LentInterval, LentNodes, owner_of
 from swell_papers.live_run import LiveRun, PlannedJob, Player, played
@@ -108,11 +108,13 @@ def compare(run: LiveRun) -> Rerun:
     return rerun(run, measured_jobs(run), measured_cost(run), timings, node_changes(run))
 
 
-def node_changes(run: LiveRun) -> list[tuple[float, Occurrence]]:
+def node_changes(run: LiveRun) -> list[AnyEvent]:
     """When nodes came and went."""
     known = {node.name: node for node in run.nodes}
     return [
-        (one.at_s, NodeReturns(known[one.node]) if one.what == "joined" else NodeFails(one.node))
+        NodeJoined(at_s=one.at_s, node=known[one.node])
+        if one.what == "joined"
+        else NodeLost(at_s=one.at_s, name=one.node)
         for one in run.changes
         if one.what != "lost"
     ]

@@ -14,7 +14,7 @@ from swell.core.platform_core import PlatformCore
 from swell.core.record import JobRecord
 from swell.core.saved_kinds import read_one_kind
 from swell.model.errors import InvalidInput
-from swell.model.event import JobSubmitted
+from swell.model.event import AnyEvent, JobSubmitted
 from swell.model.job import Phase
 from swell.model.share_mode import ShareMode
 from swell.model.view import JobView
@@ -23,7 +23,6 @@ from swell.settings import make_settings
 from swell.sim.change_cost import AsMeasured
 from swell.sim.gangs import GangTimings
 from swell.sim.job import SimJob
-from swell.sim.occurrence import EventArrives, Occurrence
 from swell.sim.platform_state import PlatformState, sim_job
 from swell.sim.recorder import TurnRecorder
 from swell.sim.what_if import ResumedWorld
@@ -88,7 +87,7 @@ def rerun(
     jobs: Sequence[SimJob],
     cost: AsMeasured,
     timings: GangTimings,
-    nodes: Sequence[tuple[float, Occurrence]] = (),
+    nodes: Sequence[AnyEvent] = (),
     cpu_shares: ShareMode = ShareMode.WEIGHT,
     listen: Callable[[PlatformCore], None] = lambda core: None,
 ) -> Rerun:
@@ -109,9 +108,8 @@ def rerun(
         recorder.end_turn(now_s, world.all_gangs.tally, world.all_gangs.version)
         listen(core)
 
-    submissions: list[tuple[float, Occurrence]] = [
-        (job.submit_s, EventArrives(JobSubmitted(at_s=job.submit_s, job_id=job.id, spec=job.spec)))
-        for job in jobs
+    submissions: list[AnyEvent] = [
+        JobSubmitted(at_s=job.submit_s, job_id=job.id, spec=job.spec) for job in jobs
     ]
     others = [*submissions, *nodes]
     world = ResumedWorld(standing, core.under_way(), cost, jobs, others, end_turn, timings, cpu_shares)

@@ -12,7 +12,7 @@ import msgspec
 from swell import __version__
 from swell.model.durations import parse_duration
 from swell.model.errors import InvalidInput
-from swell.model.event import QuotasSet
+from swell.model.event import AnyEvent, QuotasSet
 from swell.model.islands import Islands, islands_text
 from swell.model.job import AfterRefusal
 from swell.model.kind import ANY
@@ -27,7 +27,6 @@ from swell.sim.faults import NO_FAULTS, FaultRates, InjectedFaults, node_failure
 from swell.sim.gangs import GangTimings
 from swell.sim.jobs import jobs_of
 from swell.sim.kind_nodes import KindNodes, speeds_of
-from swell.sim.occurrence import EventArrives, Occurrence
 from swell.sim.pool import Pool
 from swell.sim.profiles.profile_set import ProfileSet
 from swell.sim.report import Shape, Truth
@@ -222,10 +221,10 @@ def set_up(workload: Workload, profiles: ProfileSet, conditions: Conditions) -> 
     kind = profiles.name
     nodes = _nodes(conditions, kind)
     _check_kinds(workload, conditions.kinds)
-    others: list[tuple[float, Occurrence]] = []
+    others: list[AnyEvent] = []
     if conditions.quotas:
         _check_tenants(workload, conditions.quotas)
-        others.append((0.0, EventArrives(QuotasSet(at_s=0.0, quotas=conditions.quotas))))
+        others.append(QuotasSet(at_s=0.0, quotas=conditions.quotas))
     if conditions.node_mtbf_s is not None:
         last_s, longest_s = 0.0, 0.0
         for job in workload.jobs:

@@ -10,13 +10,13 @@ import msgspec
 import numpy as np
 
 from swell.model.errors import InvalidInput
+from swell.model.event import AnyEvent, NodeJoined, NodeLost
 from swell.model.node import Node
-from swell.sim.occurrence import NodeFails, NodeReturns, Occurrence
 
 
 def node_failures(
     nodes: Sequence[Node], mean_up_s: float, mean_down_s: float, until_s: float, seed: int
-) -> list[tuple[float, Occurrence]]:
+) -> list[AnyEvent]:
     """Each node is up and down in turns of exponential length, until every one that failed is back.
 
     Args:
@@ -29,15 +29,15 @@ def node_failures(
         raise ValueError(
             f"nodes are up for {mean_up_s:g} s and down for {mean_down_s:g} s on average; both must be > 0"
         )
-    found: list[tuple[float, Occurrence]] = []
+    found: list[AnyEvent] = []
     for index, node in enumerate(nodes):
         generator = np.random.default_rng([seed, index])
         at_s = float(generator.exponential(mean_up_s))
         while at_s < until_s:
             back_s = at_s + float(generator.exponential(mean_down_s))
-            found += [(at_s, NodeFails(node.name)), (back_s, NodeReturns(node))]
+            found += [NodeLost(at_s=at_s, name=node.name), NodeJoined(at_s=back_s, node=node)]
             at_s = back_s + float(generator.exponential(mean_up_s))
-    return sorted(found, key=lambda entry: entry[0])
+    return sorted(found, key=lambda event: event.at_s)
 
 
 MESSAGE = "failed as --fault-rates asks"

@@ -11,9 +11,8 @@ from typing import NamedTuple
 import numpy as np
 
 from swell.arrays import FloatArray
-from swell.model.event import NodeWarned
+from swell.model.event import AnyEvent, NodeJoined, NodeLost, NodeWarned
 from swell.model.node import Node
-from swell.sim.occurrence import EventArrives, NodeFails, NodeReturns, Occurrence
 
 HOUR_S = 3600.0
 
@@ -68,22 +67,23 @@ class Pool:
         intervals = tuple(one for one in self.intervals if one.node in wanted)
         return replace(self, intervals=intervals, source=f"{self.source} ({len(wanted)} nodes)")
 
-    def changes(self) -> list[tuple[float, Occurrence]]:
+    def changes(self) -> list[AnyEvent]:
         """When each node joins and leaves, by time, and when the head is warned of that. Those of one moment
         reach the head in one batch.
 
         At one moment nodes leave before others join, so that the order of rows makes no difference.
         """
-        changes: list[tuple[float, int, str, Occurrence]] = []
+        changes: list[tuple[float, int, str, AnyEvent]] = []
         for one in self.intervals:
-            changes.append((one.start_s, 1, one.node, NodeReturns(_borrowed(one, self.kind))))
+            joined = NodeJoined(at_s=one.start_s, node=_borrowed(one, self.kind))
+            changes.append((one.start_s, 1, one.node, joined))
             if math.isfinite(one.end_s):
-                changes.append((one.end_s, 0, one.node, NodeFails(one.node)))
+                changes.append((one.end_s, 0, one.node, NodeLost(at_s=one.end_s, name=one.node)))
                 if self.warning_s > 0.0:
                     warned_s = max(one.start_s, one.end_s - self.warning_s)
-                    changes.append((warned_s, 2, one.node, EventArrives(_warning(one, warned_s))))
+                    changes.append((warned_s, 2, one.node, _warning(one, warned_s)))
         changes.sort(key=lambda change: change[:3])
-        return [(at_s, occurrence) for at_s, _, _, occurrence in changes]
+        return [event for _, _, _, event in changes]
 
     def node_s(self, from_s: float, until_s: float) -> float:
         """Node-seconds that are idle in this time (Eq. 17, in seconds)."""

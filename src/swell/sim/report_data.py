@@ -12,9 +12,9 @@ import msgspec
 import numpy as np
 
 from swell.model.coding import encode
+from swell.model.event import AnyEvent, NodeJoined, NodeLost
 from swell.model.job import Phase
 from swell.sim.groups import GroupMetrics
-from swell.sim.occurrence import NodeFails, NodeReturns, Occurrence
 from swell.sim.outcome import JobOutcome, SimOutcome, Usage
 from swell.sim.report import PolicyResult
 from swell.sim.result_tables import result_tables
@@ -43,10 +43,11 @@ def capacity(scenario: Scenario, end_s: float) -> list[tuple[float, int]]:
     sizes = {node.name: len(node.devices) for node in scenario.nodes}
     number = sum(sizes.values())
     known = [(0.0, number)]
-    for at_s, occurrence in _by_time(scenario):
+    for event in _by_time(scenario):
+        at_s = event.at_s
         if at_s > end_s:
             break
-        number += _difference(occurrence, sizes)
+        number += _difference(event, sizes)
         if known[-1][0] == at_s:
             known[-1] = (at_s, number)
         elif known[-1][1] != number:
@@ -54,19 +55,19 @@ def capacity(scenario: Scenario, end_s: float) -> list[tuple[float, int]]:
     return known
 
 
-def _by_time(scenario: Scenario) -> Iterator[tuple[float, Occurrence]]:
+def _by_time(scenario: Scenario) -> Iterator[AnyEvent]:
     lent = scenario.pool.changes() if scenario.pool is not None else []
-    owned = sorted(scenario.others, key=lambda change: change[0])
-    return heapq.merge(owned, lent, key=lambda change: change[0])
+    owned = sorted(scenario.others, key=lambda event: event.at_s)
+    return heapq.merge(owned, lent, key=lambda event: event.at_s)
 
 
-def _difference(occurrence: Occurrence, sizes: dict[str, int]) -> int:
+def _difference(event: AnyEvent, sizes: dict[str, int]) -> int:
     """What it changes in the number of devices; `sizes` are those of nodes that are there."""
-    if isinstance(occurrence, NodeReturns):
-        before = sizes.get(occurrence.node.name, 0)
-        sizes[occurrence.node.name] = len(occurrence.node.devices)
-        return len(occurrence.node.devices) - before
-    return -sizes.pop(occurrence.name, 0) if isinstance(occurrence, NodeFails) else 0
+    if isinstance(event, NodeJoined):
+        before = sizes.get(event.node.name, 0)
+        sizes[event.node.name] = len(event.node.devices)
+        return len(event.node.devices) - before
+    return -sizes.pop(event.name, 0) if isinstance(event, NodeLost) else 0
 
 
 def mean_devices(usage: Usage, until_s: float, end_s: float, number: int = NUM_MEANS) -> list[float | None]:

@@ -12,6 +12,7 @@ import numpy as np
 from swell.core import loop
 from swell.core.kinds import named_kinds
 from swell.core.platform_core import PlatformCore
+from swell.model.event import AnyEvent
 from swell.model.islands import Islands
 from swell.model.node import Node
 from swell.model.share_mode import ShareMode
@@ -20,7 +21,6 @@ from swell.sim.change_cost import ChangeCost
 from swell.sim.faults import NOTHING_FAILS, InjectedFaults
 from swell.sim.gangs import GangTimings
 from swell.sim.job import SimJob
-from swell.sim.occurrence import Occurrence
 from swell.sim.outcome import JobOutcome, SimOutcome, outcome_of, too_large
 from swell.sim.pool import KeptDevices, Pool
 from swell.sim.recorder import TurnRecorder
@@ -99,7 +99,7 @@ class Scenario:
     jobs: Collection[SimJob]  #: by submission, unless all are in memory anyway
     cost: ChangeCost
     timings: GangTimings = field(default_factory=GangTimings)
-    others: Sequence[tuple[float, Occurrence]] = ()
+    others: Sequence[AnyEvent] = ()
     faults: InjectedFaults = NOTHING_FAILS
     pool: Pool | None = None  #: nodes that are borrowed while they are idle
     cpu_shares: ShareMode = ShareMode.WEIGHT  #: of the cores of nodes that say how many they have

@@ -13,7 +13,7 @@ from swell.core.platform_core import PlatformCore
 from swell.core.saved_kinds import SavedKind, SavedPlatform
 from swell.model.coding import encode
 from swell.model.command import AnyCommand, WakeAt
-from swell.model.event import JobSubmitted, NodeWarned, Opened
+from swell.model.event import AnyEvent, JobSubmitted, NodeJoined, NodeWarned, Opened
 from swell.model.failure import why_failed
 from swell.model.job import Phase
 from swell.model.node import Node
@@ -22,7 +22,6 @@ from swell.model.view import JobView
 from swell.sim.change_cost import AsMeasured, ChangeCost
 from swell.sim.gangs import GangTimings
 from swell.sim.job import SimJob
-from swell.sim.occurrence import EventArrives, NodeReturns, Occurrence
 from swell.sim.platform_state import PlatformState, asked_s
 from swell.sim.recorder import TurnRecorder
 from swell.sim.world import SimulatedWorld
@@ -34,7 +33,7 @@ class ResumedWorld(SimulatedWorld):
     Args:
         under_way: `PlatformCore.under_way` of the head that goes on in this world.
         jobs: further ones, which the head does not know; `others` tells of their submissions.
-        others: what else happens: (time, occurrence).
+        others: what else happens, each at its time.
         cpu_shares: how gangs divide the cores of nodes.
     """
 
@@ -44,7 +43,7 @@ class ResumedWorld(SimulatedWorld):
         under_way: Sequence[AnyCommand],
         cost: ChangeCost,
         jobs: Sequence[SimJob] = (),
-        others: Iterable[tuple[float, Occurrence]] = (),
+        others: Iterable[AnyEvent] = (),
         end_turn: Callable[[float], None] = lambda now_s: None,
         timings: GangTimings | None = None,
         cpu_shares: ShareMode = ShareMode.WEIGHT,
@@ -55,14 +54,12 @@ class ResumedWorld(SimulatedWorld):
         nodes = standing.saved.cluster.nodes
         super().__init__(nodes, everybody, cost, timings, others, end_turn, cpu_shares=cpu_shares)
 
-    def _open(
-        self, nodes: Sequence[Node], jobs: Iterable[SimJob], others: Iterable[tuple[float, Occurrence]]
-    ) -> None:
+    def _open(self, nodes: Sequence[Node], jobs: Iterable[SimJob], others: Iterable[AnyEvent]) -> None:
         """Take nodes and jobs over without events: the head knows them."""
         self._jobs = {job.id: job for job in jobs}
         self._take_over()
-        for at_s, occurrence in others:
-            self.expect(at_s, occurrence)
+        for event in others:
+            self.expect(event)
 
     def _take_over(self) -> None:
         standing = self._standing
@@ -153,15 +150,15 @@ def as_learnt(costs: CostTable) -> AsMeasured:
     )
 
 
-def _events(standing: PlatformState, change: PlatformChange) -> list[tuple[float, Occurrence]]:
+def _events(standing: PlatformState, change: PlatformChange) -> list[AnyEvent]:
     """All at once, now. A platform that is down is taken to come up."""
-    now_s, happening = standing.now_s, list[Occurrence]()
+    now_s, happening = standing.now_s, list[AnyEvent]()
     if change.policy or standing.saved.is_draining:
-        happening.append(EventArrives(Opened(at_s=now_s, policy=change.policy)))
-    happening += [NodeReturns(node) for node in change.nodes]
-    happening += [EventArrives(NodeWarned(at_s=now_s, name=name, why="what if")) for name in change.drained]
-    happening += [EventArrives(JobSubmitted(at_s=now_s, job_id=job.id, spec=job.spec)) for job in change.jobs]
-    return [(now_s, occurrence) for occurrence in happening]
+        happening.append(Opened(at_s=now_s, policy=change.policy))
+    happening += [NodeJoined(at_s=now_s, node=node) for node in change.nodes]
+    happening += [NodeWarned(at_s=now_s, name=name, why="what if") for name in change.drained]
+    happening += [JobSubmitted(at_s=now_s, job_id=job.id, spec=job.spec) for job in change.jobs]
+    return happening
 
 
 def _fate(view: JobView) -> JobForecast:

@@ -34,7 +34,6 @@ from swell.sim.change_cost import ChangeCost
 from swell.sim.faults import MESSAGE, NOTHING_FAILS, InjectedFaults
 from swell.sim.gangs import GangTimings, SimGangs
 from swell.sim.job import SimJob
-from swell.sim.occurrence import EventArrives, NodeFails, NodeReturns, Occurrence
 from swell.sim.segments import SegmentLog
 
 #: A head that does nothing but ask to be woken, with nothing else to come, is woken no more often.
@@ -50,7 +49,7 @@ class SimulatedWorld:
     Args:
         nodes: that are there from the start.
         jobs: by submission. Each is taken when time has come to it, and kept until somebody says `forget`.
-        others: what else happens, failures and repairs: (time, occurrence).
+        others: what else happens, each at its time: nodes that fail and join, and what the head is told.
         end_turn: called after each turn, with its time.
         faults: which trial runs and changes of gangs fail, and which changes lose a worker.
         log: is told what gangs hold and do.
@@ -63,7 +62,7 @@ class SimulatedWorld:
         jobs: Iterable[SimJob],
         cost: ChangeCost,
         timings: GangTimings | None = None,
-        others: Iterable[tuple[float, Occurrence]] = (),
+        others: Iterable[AnyEvent] = (),
         end_turn: Callable[[float], None] = lambda now_s: None,
         faults: InjectedFaults = NOTHING_FAILS,
         log: SegmentLog | None = None,
@@ -96,26 +95,28 @@ class SimulatedWorld:
         gangs = self.all_gangs.training.values()
         return sum(len(gang.occupied.difference(self._devices)) for gang in gangs)
 
-    def _open(
-        self, nodes: Sequence[Node], jobs: Iterable[SimJob], others: Iterable[tuple[float, Occurrence]]
-    ) -> None:
+    def _open(self, nodes: Sequence[Node], jobs: Iterable[SimJob], others: Iterable[AnyEvent]) -> None:
         self._agenda.put_first(0.0, partial(self._tell, Opened(at_s=0.0)))
         for node in nodes:
             self._agenda.put_first(0.0, partial(self._tell, NodeJoined(at_s=0.0, node=node)))
         self._coming = iter(jobs)
         self._next_job = next(self._coming, None)
-        for at_s, occurrence in others:
-            self.expect(at_s, occurrence)
+        for event in others:
+            self.expect(event)
 
-    def expect(self, at_s: float, occurrence: Occurrence) -> None:
-        """Have this happen then, after all that is put in already for the same moment."""
-        match occurrence:
-            case EventArrives(event):
-                self._agenda.put(at_s, partial(self._tell, event))
-            case NodeFails(name):
-                self._agenda.put(at_s, partial(self._fail_node, name))
-            case NodeReturns(node):
-                self._agenda.put(at_s, partial(self._return_node, node))
+    def expect(self, event: AnyEvent) -> None:
+        """Have this happen at its time, after all that is put in already for the same moment.
+
+        A node that is lost fails then; the head hears of it `GangTimings.notice_s` later.
+        """
+        match event:
+            case NodeLost():
+                happening = partial(self._fail_node, event.name)
+            case NodeJoined():
+                happening = partial(self._return_node, event.node)
+            case _:
+                happening = partial(self._tell, event)
+        self._agenda.put(event.at_s, happening)
 
     def _take_in_jobs(self) -> None:
         """All that are submitted before anything else happens, or at the same moment."""
