@@ -43,5 +43,10 @@ class SimJob:
         return replace(self, profile=msgspec.structs.replace(self.profile, device_kind=kind))
 
     @property
+    def kinds(self) -> tuple[str, ...]:
+        """Kinds of device that it may have; an empty one is that of the first node."""
+        return self.spec.kinds if self.spec.kinds and not self.spec.kind else (self.spec.kind,)
+
+    @property
     def smallest_devices(self) -> int:
         return self.spec.min_workers * self.spec.devices_per_worker

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Mapping
 from functools import cache
 from types import MappingProxyType
 
@@ -32,27 +32,6 @@ from swell.sim.true_speed import KindTruth, TrueSpeed
 NOISE = 1
 
 
-class RepeatedJobs(Collection[SimJob]):
-    """Jobs that are made by each iteration itself, so that they need not all be in memory.
-
-    Args:
-        num: number of jobs that `make` gives.
-    """
-
-    def __init__(self, num: int, make: Callable[[], Iterator[SimJob]]) -> None:
-        self._num = num
-        self._make = make
-
-    def __iter__(self) -> Iterator[SimJob]:
-        return self._make()
-
-    def __len__(self) -> int:
-        return self._num
-
-    def __contains__(self, job: object) -> bool:
-        return any(job == one for one in self)
-
-
 def jobs_of(
     workload: Workload,
     profiles: ProfileSet,
@@ -62,8 +41,8 @@ def jobs_of(
     seed: int = 0,
     after_refusal: AfterRefusal = AfterRefusal.END,
     kind_speeds: Mapping[str, float] = MappingProxyType({}),
-) -> Collection[SimJob]:
-    """What each user asks for, and what is true of each job. Jobs are made again each time.
+) -> list[SimJob]:
+    """What each user asks for, and what is true of each job.
 
     Args:
         noise_share: how far true rates lie from the profile's: standard deviation of their logarithm,
@@ -113,9 +92,7 @@ def jobs_of(
             loss=None if job.loss_curve is None else parse_loss(job.loss_curve, (seed, index, NOISE)),
         )
 
-    return RepeatedJobs(
-        len(workload.jobs), lambda: (job_of(index, job) for index, job in enumerate(workload.jobs))
-    )
+    return [job_of(index, job) for index, job in enumerate(workload.jobs)]
 
 
 def _with_kinds(spec: JobSpec, named: tuple[str, ...], speeds: Mapping[str, float]) -> JobSpec:

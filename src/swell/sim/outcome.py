@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -103,13 +104,8 @@ def outcome_of(
     if view.deadline_s is not None:  # the one agreed upon, which may not be the one asked for at first
         kept = view.phase is Phase.SUCCEEDED and end_s is not None and end_s <= view.deadline_s
     single_s = job.num_steps / job.speed.one_device_rate_per_s if view.phase is Phase.SUCCEEDED else 0.0
-    return JobOutcome(
-        id=job.id,
-        model=job.model,
-        tenant=job.spec.tenant,
-        requested_devices=job.requested_devices,
-        job_class=job.spec.job_class,
-        submit_s=job.submit_s,
+    return _outcome(
+        job,
         deadline_s=view.deadline_s,
         phase=view.phase,
         is_promised=view.is_promised,
@@ -118,21 +114,28 @@ def outcome_of(
         start_s=view.started_s,
         end_s=end_s,
         is_kept=kept,
-        is_buggy=job.dies_at_step is not None,
         num_resizes=view.resizes,
         device_s=_device_s(view, run_end_s),
         single_device_s=single_s,
         sizes=view.sizes,
         why=why_failed(view),
-        num_steps=job.num_steps,
-        global_batch=job.spec.global_batch,
         segments=segments,
-        cores_per_worker=job.cores_per_worker,
     )
 
 
 def too_large(job: SimJob, num_devices: int) -> JobOutcome:
     """Return the outcome of a job that is rejected because no size of it fits this cluster."""
+    return _outcome(
+        job,
+        deadline_s=job.spec.deadline_s,
+        phase=Phase.REJECTED,
+        is_kept=None if job.spec.deadline_s is None else False,
+        why=f"needs {job.smallest_devices} devices or more, and the cluster has {num_devices}",
+    )
+
+
+def _outcome(job: SimJob, **became: Any) -> JobOutcome:
+    """What was asked for, with what became of it."""
     return JobOutcome(
         id=job.id,
         model=job.model,
@@ -140,14 +143,11 @@ def too_large(job: SimJob, num_devices: int) -> JobOutcome:
         requested_devices=job.requested_devices,
         job_class=job.spec.job_class,
         submit_s=job.submit_s,
-        deadline_s=job.spec.deadline_s,
-        phase=Phase.REJECTED,
-        is_kept=None if job.spec.deadline_s is None else False,
         is_buggy=job.dies_at_step is not None,
-        why=f"needs {job.smallest_devices} devices or more, and the cluster has {num_devices}",
         num_steps=job.num_steps,
         global_batch=job.spec.global_batch,
         cores_per_worker=job.cores_per_worker,
+        **became,
     )
 
 

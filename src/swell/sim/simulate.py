@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
@@ -27,66 +28,6 @@ from swell.sim.recorder import TurnRecorder
 from swell.sim.segments import SegmentLog
 from swell.sim.world import SimulatedWorld
 
-
-class JobLedger:
-    """Hands jobs to a world one by one, and keeps of each that has ended its outcome.
-
-    Args:
-        jobs: by submission, unless all are in memory anyway.
-        most_devices: of that one of several kinds which has most; a job that needs more never enters.
-        log: of what gangs did, which is kept with the outcomes.
-    """
-
-    def __init__(
-        self,
-        jobs: Collection[SimJob],
-        most_devices: Callable[[tuple[str, ...]], int],
-        log: SegmentLog | None = None,
-    ) -> None:
-        self._log = log
-        self._outcomes: dict[int, JobOutcome] = {}  #: by place in the workload
-        self.num_ended = 0
-        self._jobs = jobs
-        self._most_devices = cache(most_devices)
-        self._open: dict[str, tuple[int, SimJob]] = {}  #: id -> place in the workload, job
-
-    def arrivals(self) -> Iterator[SimJob]:
-        """Each job in its turn. Raises ValueError if two that are known at one time have one id."""
-        for place, job in _in_turn(self._jobs):
-            kinds = job.spec.kinds if job.spec.kinds and not job.spec.kind else (job.spec.kind,)
-            most_devices = self._most_devices(kinds)
-            if job.smallest_devices > most_devices:
-                self._outcomes[place] = too_large(job, most_devices)
-                continue
-            if job.id in self._open:
-                raise ValueError(f"job {job.id!r} is in the workload twice; ids are unique")
-            self._open[job.id] = place, job
-            yield job
-
-    def end(self, view: JobView, now_s: float) -> None:
-        """The job has ended, and is forgotten but for its outcome."""
-        self._note(view, now_s)
-        self.num_ended += 1
-
-    def close(self, views: Iterable[JobView], now_s: float) -> list[JobOutcome]:
-        """The run is over, and left these jobs open. Returns all outcomes, in the order of the workload."""
-        for view in views:
-            self._note(view, now_s)
-        return [outcome for _, outcome in sorted(self._outcomes.items())]
-
-    def _note(self, view: JobView, now_s: float) -> None:
-        place, job = self._open.pop(view.id)
-        segments = () if self._log is None else self._log.take(job.id, now_s)
-        self._outcomes[place] = outcome_of(job, view, now_s, segments)
-
-
-def _in_turn(jobs: Collection[SimJob]) -> Iterable[tuple[int, SimJob]]:
-    """(place, job) by submission; of those at one moment the first in the workload first."""
-    if isinstance(jobs, list | tuple):
-        return sorted(enumerate(jobs), key=lambda entry: entry[1].submit_s)
-    return enumerate(jobs)
-
-
 #: Each is a thing that the head knows by name: ten times what decisions are measured on is as far as it goes.
 MAX_DEVICES = 100_000
 
@@ -96,7 +37,7 @@ class Scenario:
     """Everything outside the head."""
 
     nodes: Sequence[Node]  #: owned ones, that are there from the start
-    jobs: Collection[SimJob]  #: by submission, unless all are in memory anyway
+    jobs: Sequence[SimJob]
     cost: ChangeCost
     timings: GangTimings = field(default_factory=GangTimings)
     others: Sequence[AnyEvent] = ()
@@ -130,41 +71,53 @@ def simulate(
 ) -> SimOutcome:
     """Run to the end. The same head and scenario lead to the same outcome, its timings apart.
 
-    Jobs enter as time comes to them; of one that has ended, its outcome is kept.
-
     A job that could not even have its smallest gang if all devices of its kind were its own, with every node
     that is ever lent, is refused at the door, as the platform refuses it at submission.
 
     Args:
         core: a fresh one, which is used up.
-        progress: called now and then with the number of jobs that have ended.
+        progress: called at each end of a job with the number of jobs that have ended.
         listen: called after each turn of the head.
         with_offers: also work out which deadlines those who were refused could have been promised.
         log: a fresh one, to keep with each outcome what the job's gangs did (`JobOutcome.segments`).
+
+    Raises:
+        ValueError: two jobs have one id.
     """
-    pool = scenario.pool
-    ledger = JobLedger(scenario.jobs, scenario.most_devices, log)
-    num_told = 0
-    kept = KeptDevices()
+    pool, kept = scenario.pool, KeptDevices()
+    jobs, outcomes = {job.id: job for job in scenario.jobs}, dict[str, JobOutcome]()
+    if len(jobs) < len(scenario.jobs):
+        ((job_id, _),) = Counter(job.id for job in scenario.jobs).most_common(1)
+        raise ValueError(f"job {job_id!r} is in the workload twice; ids are unique")
+    coming, num_ended = list[SimJob](), 0
+    most_devices = cache(scenario.most_devices)
+    for job in sorted(jobs.values(), key=lambda job: job.submit_s):
+        if job.smallest_devices > (most := most_devices(job.kinds)):
+            outcomes[job.id] = too_large(job, most)
+        else:
+            coming.append(job)
+
+    def note(view: JobView) -> None:
+        segments = () if log is None else log.take(view.id, world.now_s)
+        outcomes[view.id] = outcome_of(jobs[view.id], view, world.now_s, segments)
 
     def note_end(view: JobView) -> None:
-        ledger.end(view, world.now_s)
+        nonlocal num_ended
+        num_ended += 1
+        note(view)
         world.forget(view.id)
+        progress(num_ended)
 
     def end_turn(now_s: float) -> None:
-        nonlocal num_told
         recorder.end_turn(now_s, world.all_gangs.tally, world.all_gangs.version)
         if pool is not None:
             kept.note(now_s, world.num_kept)
         listen(core)
-        if ledger.num_ended != num_told:
-            num_told = ledger.num_ended
-            progress(num_told)
 
     recorder = TurnRecorder(core, note_end, with_offers)
     world = SimulatedWorld(
         scenario.nodes,
-        ledger.arrivals(),
+        coming,
         scenario.cost,
         scenario.timings,
         [*scenario.others, *(pool.changes() if pool else ())],
@@ -176,8 +129,10 @@ def simulate(
     begun_s = time.process_time()
     loop.run(world, recorder, core)
     cpu_s = time.process_time() - begun_s
+    for view in core.views():
+        note(view)
     return SimOutcome(
-        jobs=ledger.close(core.views(), world.now_s),
+        jobs=[outcomes[job_id] for job_id in jobs],
         usage=recorder.usage(),
         num_devices=sum(len(node.devices) for node in scenario.nodes),
         end_s=world.now_s,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
 from swell.model.command import (
@@ -48,7 +48,7 @@ class SimulatedWorld:
 
     Args:
         nodes: that are there from the start.
-        jobs: by submission. Each is taken when time has come to it, and kept until somebody says `forget`.
+        jobs: by submission.
         others: what else happens, each at its time: nodes that fail and join, and what the head is told.
         end_turn: called after each turn, with its time.
         faults: which trial runs and changes of gangs fail, and which changes lose a worker.
@@ -77,8 +77,6 @@ class SimulatedWorld:
         self._told: list[AnyEvent] = []
         self.all_gangs = SimGangs(cost, self._timings, self._agenda, self._told.append, self._faults, log)
         self._jobs: dict[str, SimJob] = {}
-        self._coming: Iterator[SimJob] = iter(())
-        self._next_job: SimJob | None = None
         self._trials: dict[str, ProfileJob] = {}  #: by job
         self._devices: frozenset[str] = frozenset(device for node in nodes for device in node.devices)
         self._nodes = {node.name: node for node in nodes}
@@ -96,11 +94,14 @@ class SimulatedWorld:
         return sum(len(gang.occupied.difference(self._devices)) for gang in gangs)
 
     def _open(self, nodes: Sequence[Node], jobs: Iterable[SimJob], others: Iterable[AnyEvent]) -> None:
-        self._agenda.put_first(0.0, partial(self._tell, Opened(at_s=0.0)))
-        for node in nodes:
-            self._agenda.put_first(0.0, partial(self._tell, NodeJoined(at_s=0.0, node=node)))
-        self._coming = iter(jobs)
-        self._next_job = next(self._coming, None)
+        self._jobs = {job.id: job for job in jobs}
+        told: list[AnyEvent] = [Opened(at_s=0.0), *(NodeJoined(at_s=0.0, node=node) for node in nodes)]
+        for job in self._jobs.values():
+            told.append(JobSubmitted(at_s=job.submit_s, job_id=job.id, spec=job.spec))
+            if job.cancel_s is not None:
+                told.append(CancelRequested(at_s=job.cancel_s, job_id=job.id))
+        for event in told:
+            self._agenda.put(event.at_s, partial(self._tell, event))
         for event in others:
             self.expect(event)
 
@@ -118,21 +119,6 @@ class SimulatedWorld:
                 happening = partial(self._tell, event)
         self._agenda.put(event.at_s, happening)
 
-    def _take_in_jobs(self) -> None:
-        """All that are submitted before anything else happens, or at the same moment."""
-        while (job := self._next_job) is not None and job.submit_s <= min(self._agenda.next_s, self._wake_s):
-            self._jobs[job.id] = job
-            put = self._agenda.put_first
-            submitted = JobSubmitted(at_s=job.submit_s, job_id=job.id, spec=job.spec)
-            put(job.submit_s, partial(self._tell, submitted))
-            if job.cancel_s is not None:
-                put(job.cancel_s, partial(self._tell, CancelRequested(at_s=job.cancel_s, job_id=job.id)))
-            self._next_job = next(self._coming, None)
-            if self._next_job is not None and self._next_job.submit_s < job.submit_s:
-                raise ValueError(
-                    f"job {self._next_job.id!r} comes after a later one; sort jobs by submission"
-                )
-
     def forget(self, job_id: str) -> None:
         """The job has ended; nothing will ask for it."""
         self._jobs.pop(job_id, None)
@@ -146,7 +132,6 @@ class SimulatedWorld:
         self._end_turn(self.now_s)
         while not self._told:
             self.all_gangs.settle(self.now_s)
-            self._take_in_jobs()
             due_s = min(self._agenda.next_s, self._wake_s)
             if math.isinf(due_s) or self._is_over():
                 return ()
@@ -162,7 +147,7 @@ class SimulatedWorld:
 
     def _is_over(self) -> bool:
         """Nothing is to come but that the head wakes, and it has had its chances to do something then."""
-        if self._agenda or self.all_gangs.training or self._next_job is not None:
+        if self._agenda or self.all_gangs.training:
             self._num_idle_wakes = 0
         else:
             self._num_idle_wakes += 1
