@@ -5,10 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from swell.sim.traces.entry import Skipped, Trace, TraceError, TraceJob, order, since
-from swell.sim.traces.formats.plain import PLAIN
 from swell.sim.traces.formats.registry import by_name, detect
-from swell.sim.traces.formats.swf import SWF
-from swell.sim.traces.record import Format, Head, LineRemarks, cut
+from swell.sim.traces.record import Head, LineRemarks, cut
 from swell.sim.traces.source import Source
 
 
@@ -46,15 +44,8 @@ def read(path: Path, format_name: str | None = None, is_strict: bool = False) ->
         jobs=tuple(since(job, start_s) for job in ordered),
         format=known.name,
         source=str(path),
-        epoch_s=start_s + _base_s(known, head),
+        epoch_s=start_s + known.epoch_s(head),
         skipped=tuple(skipped),
         notes=known.notes + remarks.lines(),
         warnings=tuple(remarks.warnings),
     )
-
-
-def _base_s(known: Format, head: Head) -> float:
-    """Return the time since 1970 at which the clock of the file is 0; 0 where it is not known."""
-    if known is SWF:
-        return SWF.epoch_s(head.text)
-    return PLAIN.epoch_s(head.text) if known is PLAIN else 0.0

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol, TypeVar
+from typing import Any, TypeVar
 
+from swell.sim.traces.cells import number
 from swell.sim.traces.entry import Malformed, Outside, Skipped, TraceJob
 from swell.sim.traces.source import LONGEST_LINE, Source
 
@@ -143,22 +145,39 @@ class Head:
         return split_header(self.lines[0], delimiter) if self.lines else ()
 
 
-class Format(Protocol):
-    """A reader of one kind of file. Stateless."""
+@dataclass(frozen=True, kw_only=True)
+class Format:
+    """A reader of one kind of file: of one that has a job in each line or item.
 
-    @property
-    def name(self) -> str:
-        """Name of the format, as `--format` takes it."""
+    Args:
+        name: as `--format` takes it.
+        title: what it is, for people.
+        notes: how files of this format are understood where they leave it open.
+        looks_so: whether a file with this beginning is of this format.
+        build: makes a job of an item, which is a line unless `items` says otherwise; may raise Malformed or
+            Outside.
+        items: of a file, numbered; may raise TraceError. None: its lines.
+        comment: a line that begins so is none of them; empty: there are no comments.
+        epoch: finds in the beginning of a file the time since 1970 at which its clock is 0.
+    """
 
-    @property
-    def title(self) -> str:
-        """What it is, for people."""
+    name: str
+    title: str
+    notes: tuple[str, ...] = ()
+    looks_so: Callable[[Head], bool] = lambda head: False
+    build: Callable[[int, Any], TraceJob] | None = None
+    items: Callable[[Source], Iterable[tuple[int, Any]]] | None = None
+    comment: str = ""
+    epoch: re.Pattern[str] | None = None
 
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """How files of this format are understood where they leave it open."""
+    def is_like(self, head: Head) -> bool:
+        """Whether a file that begins so is of this format."""
+        return self.looks_so(head)
 
-    def is_like(self, head: Head) -> bool: ...
+    def lines(self, source: Source) -> Iterator[tuple[int, str]]:
+        """Lines without comments."""
+        comment = self.comment
+        return (entry for entry in source.lines() if not (comment and entry[1].startswith(comment)))
 
     def records(self, source: Source, remarks: LineRemarks) -> Records:
         """(line, job or why there is none), in the order of the file and on its clock.
@@ -166,6 +185,16 @@ class Format(Protocol):
         Raises:
             TraceError: this cannot be such a file.
         """
+        if self.build is not None:
+            yield from records((self.items or self.lines)(source), self.build, remarks)
+
+    def epoch_s(self, head: Head) -> float:
+        """Seconds since 1970 when the clock of the file stood at 0; 0 if it does not say."""
+        match = self.epoch.search(head.text) if self.epoch else None
+        try:
+            return number(match[1]) if match else 0.0
+        except ValueError:
+            return 0.0
 
 
 def split_header(line: str, delimiter: str) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from swell.sim.traces.cells import is_blank, text
 from swell.sim.traces.entry import Malformed, Outside, TraceError, TraceJob
-from swell.sim.traces.record import Head, LineRemarks, Records, records, split, split_header
+from swell.sim.traces.record import Format, Head, LineRemarks, Records, records, split, split_header
 from swell.sim.traces.source import Source
 
 #: What a line says: field -> value, None where its cell is blank or its column is not there.
@@ -63,12 +63,12 @@ class Ignored:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TableFormat:
-    """Implements `Format`.
+class TableFormat(Format):
+    """A table.
 
     Args:
         columns: by field of a job; of a name that begins with `_` the column is known and not read.
-        build: makes a job of a row whose submission is known; may raise Malformed or Outside.
+        job_of: makes a job of a row whose submission is known; may raise Malformed or Outside.
         unnamed: words in the column of a job's state by which a file without a line of names is known; empty:
             there always is one.
         delimiters: the first that splits the header into the columns needed counts.
@@ -76,13 +76,10 @@ class TableFormat:
         note_ignored: is told the columns of the file that no field is read from; may raise TraceError.
     """
 
-    name: str
-    title: str
     columns: dict[str, TraceColumn]
-    build: Callable[[Row, LineRemarks], TraceJob] = lambda row, remarks: TraceJob(**row)
+    job_of: Callable[[Row, LineRemarks], TraceJob] = lambda row, remarks: TraceJob(**row)
     unnamed: frozenset[str] = frozenset()
     delimiters: str = ","
-    notes: tuple[str, ...] = ()
     never: tuple[str, ...] = ()
     note_ignored: Callable[[Source, Ignored, LineRemarks], None] | None = None
 
@@ -104,13 +101,13 @@ class TableFormat:
         return [column.names[0] for column in needed if not any(name in header for name in column.names)]
 
     def records(self, source: Source, remarks: LineRemarks) -> Records:
-        lines = source.lines()
+        lines = self.lines(source)
         _, header_line = next(lines, (0, ""))
         delimiter = max(self.delimiters, key=header_line.count)
         first = split_header(header_line, delimiter)
         header = self._header(first)
         if header != first:
-            lines = source.lines()
+            lines = self.lines(source)
         if missing := self._missing(header):
             raise TraceError(
                 f"{source.path} is no {self.name} trace: it has no column {', '.join(missing)}; "
@@ -128,7 +125,7 @@ class TableFormat:
                 if self.unnamed and row["status"] is None:
                     raise Outside("never ran")  # it waits still
                 raise Malformed(f"{self.columns['submit_s'].names[0]} is missing")
-            return self.build(row, remarks)
+            return self.job_of(row, remarks)
 
         yield from records(lines, build, remarks)
 

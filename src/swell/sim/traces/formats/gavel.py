@@ -6,12 +6,11 @@ The number of fields tells the layout. A job's type is `ResNet-18 (batch size 32
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from functools import partial
 
 from swell.sim.traces.cells import is_number, number
 from swell.sim.traces.entry import Malformed, TraceJob
-from swell.sim.traces.record import Head, LineRemarks, Records, records
-from swell.sim.traces.source import Source
+from swell.sim.traces.record import Format, Head
 
 _COMMON = ("type", "command", "steps_arg", "needs_data")
 _SLO = ("steps", "devices", "weight", "slo", "submit")
@@ -28,7 +27,7 @@ BATCH = re.compile(r"(.+?) \(batch size (\d+)\)")
 NUMBERS = frozenset({"steps", "devices", "slo", "duration", "submit"})
 
 
-def build(line: int, row_text: str, layouts: dict[int, tuple[str, ...]]) -> TraceJob:
+def build(layouts: dict[int, tuple[str, ...]], line: int, row_text: str) -> TraceJob:
     cells = row_text.split("\t")
     layout = layouts.get(len(cells))
     if layout is None:
@@ -59,41 +58,24 @@ def _number(name: str, cell: str) -> float:
         raise Malformed(f"{name} {error}") from error
 
 
-@dataclass(frozen=True)
-class GavelTable:
-    """Implements `Format`."""
-
-    name: str
-    title: str
-    layouts: dict[int, tuple[str, ...]]
-    notes: tuple[str, ...]
-
-    def is_like(self, head: Head) -> bool:
-        if not head.lines:
-            return False
-        layout = self.layouts.get(head.lines[0].count("\t") + 1)
-        if layout is None:
-            return False
-        row = dict(zip(layout, head.lines[0].split("\t"), strict=True))
-        return is_number(row["steps"]) and is_number(row["submit"])
-
-    def records(self, source: Source, remarks: LineRemarks) -> Records:
-        def read(line: int, row_text: str) -> TraceJob:
-            return build(line, row_text, self.layouts)
-
-        yield from records(source.lines(), read, remarks)
+def _looks_so(layouts: dict[int, tuple[str, ...]], head: Head) -> bool:
+    cells = head.lines[0].split("\t") if head.lines else []
+    row = dict(zip(layouts.get(len(cells), ()), cells, strict=False))
+    return bool(row) and is_number(row["steps"]) and is_number(row["submit"])
 
 
 BATCHES = "batch sizes are those of a device: a job's global batch is that times its devices"
-GAVEL = GavelTable(
+GAVEL = Format(
     name="gavel",
     title="Gavel",
-    layouts=GAVEL_LAYOUTS,
     notes=(BATCHES, "a service level without a duration gives no deadline"),
+    looks_so=partial(_looks_so, GAVEL_LAYOUTS),
+    build=partial(build, GAVEL_LAYOUTS),
 )
-SHOCKWAVE = GavelTable(
+SHOCKWAVE = Format(
     name="shockwave",
     title="Shockwave",
-    layouts=SHOCKWAVE_LAYOUTS,
     notes=(BATCHES, "batch sizes that change while a job runs are left out"),
+    looks_so=partial(_looks_so, SHOCKWAVE_LAYOUTS),
+    build=partial(build, SHOCKWAVE_LAYOUTS),
 )

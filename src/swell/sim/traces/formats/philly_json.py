@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+from collections.abc import Iterator
 from typing import Any
 
 from swell.sim.traces.cells import is_blank, moment, status
 from swell.sim.traces.entry import Malformed, Outside, TraceError, TraceJob
-from swell.sim.traces.record import Head, LineRemarks, Records, records
+from swell.sim.traces.record import Format
 from swell.sim.traces.source import Source
 
 #: The beginning of a job in such a file.
@@ -70,29 +70,24 @@ def _num_gpus(attempt: dict[str, Any]) -> int:
         raise Malformed("detail is no list of machines with gpus") from None
 
 
-@dataclass(frozen=True)
-class PhillyJson:
-    """Implements `Format`."""
+def _jobs(source: Source) -> Iterator[tuple[int, Any]]:
+    """Raises TraceError."""
+    with source.open() as text:
+        try:
+            found = json.load(text)
+        except (ValueError, RecursionError) as error:
+            raise TraceError(f"{source.path} is no JSON list of jobs ({error}); fetch it again") from error
+    yield from enumerate(found if isinstance(found, list) else [found], 1)
 
-    name: str = "philly-json"
-    title: str = "Philly, cluster_job_log"
-    notes: tuple[str, ...] = (
+
+PHILLY_JSON = Format(
+    name="philly-json",
+    title="Philly, cluster_job_log",
+    notes=(
         "times name no zone: read as UTC",
         "a job's duration is that of its attempts together, its devices those of its largest",
-    )
-
-    def is_like(self, head: Head) -> bool:
-        return head.text.lstrip()[:1] in ("[", "{") and KEYS.search(head.text) is not None
-
-    def records(self, source: Source, remarks: LineRemarks) -> Records:
-        with source.open() as text:
-            try:
-                found = json.load(text)
-            except (ValueError, RecursionError) as error:
-                raise TraceError(
-                    f"{source.path} is no JSON list of jobs ({error}); fetch it again"
-                ) from error
-        yield from records(enumerate(found if isinstance(found, list) else [found], 1), build, remarks)
-
-
-PHILLY_JSON = PhillyJson()
+    ),
+    looks_so=lambda head: head.text.lstrip()[:1] in ("[", "{") and KEYS.search(head.text) is not None,
+    build=build,
+    items=_jobs,
+)

@@ -11,8 +11,7 @@ Names that stand in many logs are taken as well: `job_id`, `num_gpus`, `batch_si
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import Any
 
@@ -29,7 +28,7 @@ from swell.sim.traces.cells import (
     weight,
 )
 from swell.sim.traces.entry import TraceError, TraceJob
-from swell.sim.traces.record import Head, LineRemarks, Records
+from swell.sim.traces.record import LineRemarks
 from swell.sim.traces.source import Source
 from swell.sim.traces.table import Ignored, TableFormat, TraceColumn, column, needed_column
 
@@ -52,9 +51,6 @@ def _words(name: str) -> frozenset[str]:
     words = name.replace("-", "_").replace(" ", "_").split("_")
     told = frozenset(word.removesuffix("s") for word in words if word and word not in PLAIN_WORDS)
     return told or frozenset(words)
-
-
-EPOCH = re.compile(r"#\s*epoch_s\s*=\s*(\S+)")
 
 
 #: In the order in which they are written; `submit_s` first, so that no line begins with a `#`.
@@ -98,45 +94,17 @@ def note_ignored(source: Source, ignored: Ignored, remarks: LineRemarks) -> None
         remarks.warnings.append(f"ignored, for no field of a job is in it: column {', '.join(ignored.names)}")
 
 
-TABLE = TableFormat(name="plain", title="plain CSV", columns=COLUMNS, note_ignored=note_ignored)
-
-
-@dataclass(frozen=True)
-class PlainTable:
-    """A table that may say on a line of its own when its clock began. Implements `Format`."""
-
-    name: str = TABLE.name
-    title: str = TABLE.title
-    notes: tuple[str, ...] = ()
-
-    def is_like(self, head: Head) -> bool:
-        return TABLE.is_like(head)
-
-    def records(self, source: Source, remarks: LineRemarks) -> Records:
-        return TABLE.records(Uncommented(source), remarks)
-
-    def epoch_s(self, head_text: str) -> float:
-        """What the file says of its own clock's zero; 0 if nothing, or nothing that is a number."""
-        match = EPOCH.search(head_text)
-        try:
-            return number(match[1]) if match else 0.0
-        except ValueError:
-            return 0.0
-
-
-class Uncommented(Source):
-    """The same without lines that begin with a `#`."""
-
-    def __init__(self, source: Source) -> None:
-        super().__init__(source.path)
-
-    def lines(self) -> Iterator[tuple[int, str]]:
-        return (entry for entry in super().lines() if not entry[1].startswith("#"))
+#: It may say on a line of its own when its clock began.
+PLAIN = TableFormat(
+    name="plain",
+    title="plain CSV",
+    columns=COLUMNS,
+    note_ignored=note_ignored,
+    comment="#",
+    epoch=re.compile(r"#\s*epoch_s\s*=\s*(\S+)"),
+)
 
 
 def cells(job: TraceJob) -> list[Any]:
     """Return the values of a job's row, in the order of `COLUMNS`."""
     return [getattr(job, field) for field in COLUMNS]
-
-
-PLAIN = PlainTable()

@@ -68,7 +68,7 @@ SACCT = TableFormat(
         "nodes": column("nnodes", "allocnodes", parse=count),
         "cores": column("ncpus", "alloccpus", "reqcpus", parse=count),
     },
-    build=build,
+    job_of=build,
     delimiters="|,",
     notes=("times without a zone are read as UTC",),
 )

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
 
 from swell.sim.traces.cells import is_number, number
 from swell.sim.traces.entry import Malformed, Outside, Status, TraceJob
-from swell.sim.traces.record import Head, LineRemarks, Records, records
-from swell.sim.traces.source import Source
+from swell.sim.traces.record import Format, Head
 
 NUM_FIELDS = 18
 STATUSES: dict[int, Status] = {0: "failed", 1: "completed", 5: "killed"}
 #: Status of lines that tell of one part of a job which stands on a line of its own as well.
 PARTS = (2, 3, 4)
-UNIX_START = re.compile(r";\s*UnixStartTime\s*:\s*(\d+)")
 
 
 def build(line: int, row_text: str) -> TraceJob:
@@ -43,30 +39,17 @@ def build(line: int, row_text: str) -> TraceJob:
     )
 
 
-@dataclass(frozen=True)
-class Swf:
-    """Implements `Format`."""
-
-    name: str = "swf"
-    title: str = "Standard Workload Format"
-    notes: tuple[str, ...] = ("a processor counts as a device",)
-
-    def is_like(self, head: Head) -> bool:
-        if not head.lines:
-            return False
-        words = head.lines[0].split()
-        return len(words) == NUM_FIELDS and all(is_number(word) for word in words)
-
-    def records(self, source: Source, remarks: LineRemarks) -> Records:
-        yield from records(self._lines(source), build, remarks)
-
-    def _lines(self, source: Source) -> Iterator[tuple[int, str]]:
-        return (entry for entry in source.lines() if not entry[1].startswith(";"))
-
-    def epoch_s(self, head_text: str) -> float:
-        """Seconds since 1970 when the clock of the log stood at 0; 0 if it does not say."""
-        match = UNIX_START.search(head_text)
-        return float(match[1]) if match else 0.0
+def _looks_so(head: Head) -> bool:
+    words = head.lines[0].split() if head.lines else []
+    return len(words) == NUM_FIELDS and all(is_number(word) for word in words)
 
 
-SWF = Swf()
+SWF = Format(
+    name="swf",
+    title="Standard Workload Format",
+    notes=("a processor counts as a device",),
+    looks_so=_looks_so,
+    build=build,
+    comment=";",
+    epoch=re.compile(r";\s*UnixStartTime\s*:\s*(\d+)"),
+)

@@ -126,7 +126,7 @@ CHRONUS = TableFormat(
         "is_best_effort": column("best_effort", parse=flag),
         "kind": column("job_type", parse=text),
     },
-    build=_chronus_job,
+    job_of=_chronus_job,
     notes=("times are read as minutes", "of several expected times the first is the deadline"),
 )
 #: ElasticFlow's columns without deadlines, in milliseconds.
@@ -171,7 +171,7 @@ PHILLY = TableFormat(
         "status": column("status", parse=status),
         "word": needed_column("status", parse=text),
     },
-    build=_philly_job,
+    job_of=_philly_job,
 )
 PHILLY_ATTEMPTS = TableFormat(
     name="philly-attempts",
@@ -182,7 +182,7 @@ PHILLY_ATTEMPTS = TableFormat(
         "submit_s": needed_column("submit_time", parse=number),
         "num_devices": needed_column("gpu_num", parse=count),
     },
-    build=_philly_attempt,
+    job_of=_philly_attempt,
     notes=("an attempt counts as a job",),
 )
 PHILLY_STAMPED = TableFormat(
@@ -212,7 +212,7 @@ HELIOS = TableFormat(
     name="helios",
     title="Helios",
     columns=_HELIOS_COLUMNS | {"tenant": needed_column("vc", parse=text)},
-    build=_interval_job,
+    job_of=_interval_job,
     notes=(NO_ZONE,),
 )
 #: Shanghai AI Lab's clusters, Seren and Kalos: Helios' table with a type of work instead of a tenant.
@@ -220,7 +220,7 @@ ACME = TableFormat(
     name="acme",
     title="Acme",
     columns=_HELIOS_COLUMNS | {"_type": needed_column("type", parse=text)},
-    build=_interval_job,
+    job_of=_interval_job,
 )
 #: The flat list of jobs that is often made of Alibaba's table of tasks.
 PAI = TableFormat(
@@ -249,7 +249,7 @@ PAI_TASKS = TableFormat(
         "plan_gpu": needed_column("plan_gpu", parse=number),
         "_gpu_type": needed_column("gpu_type", parse=text),
     },
-    build=_pai_task,
+    job_of=_pai_task,
     unnamed=frozenset({"terminated", "failed", "running", "waiting"}),
     notes=(
         "a task counts as a job",
