@@ -52,7 +52,7 @@ def planned(
     kept = np.flatnonzero((plans.grade != BROKEN) & (levels != takers.held))
     is_paid = free.pay(takers, plans, others, kept, levels[kept])
     until_s = np.full(3, 7.5)
-    is_free = free.take_what_is_free(np.array([1, 2, 30]), until_s)
+    is_free = free.take_what_is_free(np.array([1, 2, 30]), until_s, np.arange(3))
     least = free.least_with(make(num_devices // 2, 0))
     return plans, listed([*plans, *others, *free.columns, *least.columns, is_paid, is_free])
 

@@ -77,7 +77,7 @@ def check(view: Snapshot) -> Promises:
     planner, kept, refusals, _ = admit(view, useful_levels(view))
     tasks = tasks_of(planner, kept.rows.tolist())
     plans = kept.plans._replace(**{name: getattr(kept.plans, name)[kept.rows] for name in kept.plans._fields})
-    check_sound(kept.profile.everything, tasks, plans, view.num_owned, is_late_served=True)
+    check_sound(kept.profile, tasks, plans, view.num_owned, is_late_served=True)
     strict_ones = (view.is_promised | view.is_undecided) & ~np.isin(np.arange(view.num_jobs), list(refusals))
     assert sorted(kept.rows.tolist()) == np.flatnonzero(strict_ones).tolist()
     assert (kept.grade[kept.rows] >= MARGIN).all() and (kept.grade[~strict_ones] == -1).all()

@@ -14,7 +14,6 @@ from tests.solvers.takers import Taker, columns, fill_all, free_at, free_for, so
 from swell.arrays import IntArray
 from swell.solvers import filling
 from swell.solvers.filling import FreeProfile, no_plans
-from swell.solvers.grouped import GroupedProfile
 from swell.solvers.profile.plans import AS_PLANNED, EARLY, LATE, NO_GROUP, Plans
 
 ways = st.sampled_from([AS_PLANNED, LATE, EARLY])
@@ -31,9 +30,9 @@ def filled(tasks: list[Taker], group: IntArray, quotas: list[int], num_devices: 
     return plans
 
 
-def grouped(group: IntArray, quotas: list[int], num_devices: int, num_takers: int) -> GroupedProfile:
+def grouped(group: IntArray, quotas: list[int], num_devices: int, num_takers: int) -> FreeProfile:
     of_group = [FreeProfile(quota, num_takers) for quota in quotas]
-    return GroupedProfile(FreeProfile(num_devices, num_takers), group, of_group)
+    return FreeProfile(num_devices, num_takers, group, of_group)
 
 
 groups = st.lists(st.integers(NO_GROUP, 1), min_size=12, max_size=12)
@@ -96,4 +95,4 @@ def test_who_is_exempt_is_counted_all_the_same() -> None:
     exempt = np.array([True, False])
     free.fill(columns([task, task]), plans, np.arange(2), LATE, exempt=exempt)
     assert plans.top.tolist() == [3, 0]
-    assert free_at(free.everything, 9.5) == 4
+    assert free_at(free, 9.5) == 4

@@ -303,7 +303,7 @@ def test_only_what_is_free_all_the_while_is_taken(
     for num, until_s in wishes:
         before = free.copy()
         times_s = [at_s for at_s in steps_of(before)[0].tolist() if at_s < until_s]
-        is_free = free.take_what_is_free(np.array([num]), np.array([until_s]))
+        is_free = free.take_what_is_free(np.array([num]), np.array([until_s]), np.arange(1))
         assert is_free.tolist() == [min(free_at(before, at_s) for at_s in times_s) >= num]
         for at_s in moments(steps_of(before)[0].tolist(), steps_of(free)[0].tolist()):
             assert free_at(free, at_s) == free_at(before, at_s) - (

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 
 from swell.arrays import BoolArray, FloatArray, IntArray
-from swell.solvers.profile.courses import PlanRows, rows_of
+from swell.solvers.profile.courses import PlanRows, TakerRows, rows_of
 from swell.solvers.profile.fill import GroupRows, fill_in_order, pay_in_order, take_beyond
 from swell.solvers.profile.plans import (
+    GROUP_ROOM,
     MOST_SEGMENTS,
+    NO_GROUP,
     PAY_ROOM,
     STRETCH_ROOM,
     TAKE_ROOM,
@@ -25,31 +28,47 @@ WIDTH = 32  #: segments a block has at most
 
 #: Takers for which there is a block from the start: a block has the changes of about twice as many.
 BLOCK_TAKERS = 8
-#: No grade is too bad.
-ANY: IntArray = np.zeros(0, dtype=np.int64)
+EMPTY: IntArray = np.zeros(0, dtype=np.int64)
+NONE_EXEMPT: BoolArray = np.zeros(0, dtype=bool)
 
 
 class FreeProfile:
-    """Free devices over [0, inf), and what takers have of them.
+    """Free devices over [0, inf), what takers have of them, and how much groups of takers may have together.
 
-    Complexity: a taker's search visits each block of segments once a level.
+    What a group may have is a profile of its own. Who is in one takes of both: free for it is the least of
+    both at each time.
+
+    Complexity: a taker's search visits each block of segments once a level. A taker in a group takes one pass
+        over the segments of both profiles more.
     References: ElasticFlow, section 4.1, Algorithm 1.
     """
 
-    def __init__(self, num_devices: int, num_takers: int) -> None:
-        """`num_takers`: about how many there will be."""
+    def __init__(
+        self, num_devices: int, num_takers: int, group: IntArray = EMPTY, of_group: Iterable[FreeProfile] = ()
+    ) -> None:
+        """So many devices are free for ever.
+
+        Args:
+            num_takers: about how many there will be.
+            group: (J,) where the profile of each taker's group is in `of_group`, or NO_GROUP; empty: no taker
+                is in any.
+        """
         self.columns = columns = no_segments(4 + PAY_ROOM + num_takers // BLOCK_TAKERS)
         columns.num_blocks[0] = columns.used[0] = 1  # one segment, from now on
         columns.free[0, 0] = columns.least[0] = columns.most[0] = num_devices
+        self._of_group = list(of_group)
+        self._group = group if self._of_group else EMPTY
 
     def copy(self) -> FreeProfile:
         """The same capacity, to try something on."""
         twin = object.__new__(FreeProfile)
         twin.columns = FreeSegments._make(map(np.ndarray.copy, self.columns))
+        twin._of_group = [profile.copy() for profile in self._of_group]
+        twin._group = self._group
         return twin
 
     def raised(self, num_devices: int) -> FreeProfile:
-        """A copy with so many more devices at all times."""
+        """A copy with so many more devices at all times, but none more for a group."""
         twin = self.copy()
         columns = twin.columns
         blocks = columns.order[: columns.num_blocks[0]]
@@ -61,10 +80,10 @@ class FreeProfile:
     def least_with(self, other: FreeProfile) -> FreeProfile:
         """What is free in both, to plan for a few takers."""
         num_segments = self._num_segments + other._num_segments
-        twin = object.__new__(FreeProfile)
-        twin.columns = no_segments(num_segments // (WIDTH // 2) + 8 * MOST_SEGMENTS)
-        write_least(Blocks(self.columns), Blocks(other.columns), Blocks(twin.columns))
-        return twin
+        least = FreeProfile(0, 0)
+        least.columns = no_segments(num_segments // (WIDTH // 2) + 8 * MOST_SEGMENTS)
+        write_least(Blocks(self.columns), Blocks(other.columns), Blocks(least.columns))
+        return least
 
     @property
     def _num_segments(self) -> int:
@@ -89,8 +108,22 @@ class FreeProfile:
         ends_s = np.minimum([*starts_s[1:], np.inf], until_s)
         return float((free * np.maximum(ends_s - starts_s, 0.0)).sum())
 
+    def free_device_s_of_group(self, taker: int, until_s: float) -> float:
+        """Device-seconds of the taker's group that are free from now until then; inf if it is in none."""
+        group = int(self._groups_of(np.array([taker]))[0])
+        return math.inf if group == NO_GROUP else self._of_group[group].free_device_s(until_s)
+
+    def in_groups(self, rows: IntArray) -> BoolArray:
+        """(n,) who is in a group."""
+        is_in: BoolArray = self._groups_of(rows) != NO_GROUP
+        return is_in
+
+    def _groups_of(self, rows: IntArray) -> IntArray:
+        """(n,) the group of each, or NO_GROUP."""
+        return self._group[rows] if self._of_group else np.full(len(rows), NO_GROUP)
+
     def take_now(self, num_devices: IntArray, until_s: FloatArray) -> None:
-        """So many (n,) are not free from now until (n,) then."""
+        """So many (n,) are not free from now until (n,) then; what groups may have stays as it is."""
         serve(
             len(until_s),
             lambda rest: take_now(Blocks(self.columns), num_devices[rest], until_s[rest]),
@@ -98,8 +131,25 @@ class FreeProfile:
             STRETCH_ROOM,
         )
 
-    def take_what_is_free(self, num_devices: IntArray, until_s: FloatArray) -> BoolArray:
-        """(n,) whether so many (n,) are free from now until (n,) then; if so, they are taken."""
+    def take_of_groups(self, num_devices: IntArray, until_s: FloatArray, rows: IntArray) -> None:
+        """So many (n,) of what their groups may have are not free from now until (n,) then."""
+        groups = self._groups_of(rows)
+        for group, profile in enumerate(self._of_group):
+            profile.take_now(num_devices[groups == group], until_s[groups == group])
+
+    def take_what_is_free(self, num_devices: IntArray, until_s: FloatArray, rows: IntArray) -> BoolArray:
+        """(n,) whether so many (n,) are free for each from now until (n,) then; if so, they are taken."""
+        is_free = np.zeros(len(rows), dtype=bool)
+        for run, own in self._runs(rows):
+            profile = self if own is None else self.least_with(own)
+            is_free[run] = profile._take_free(num_devices[run], until_s[run])
+            if own is not None and is_free[run].all():
+                self.take_now(num_devices[run], until_s[run])
+                own.take_now(num_devices[run], until_s[run])
+        return is_free
+
+    def _take_free(self, num_devices: IntArray, until_s: FloatArray) -> BoolArray:
+        """The same without regard to groups."""
         is_free = np.zeros(len(num_devices), dtype=bool)
         serve(
             len(is_free),
@@ -118,38 +168,78 @@ class FreeProfile:
         rows: IntArray,
         how: IntArray | int,
         is_late_served: bool = False,
-        worst: IntArray | None = None,
+        worst: IntArray = EMPTY,
+        exempt: BoolArray = NONE_EXEMPT,
     ) -> int:
         """Each taker in order takes what its plan needs; see `fill_in_order`.
 
         Args:
             how: one for all, or (n,) one for each of `rows`.
-            worst: (J,) grades; None: none is too bad.
+            worst: (J,) grades; empty: none is too bad.
+            exempt: (J,) takers that may have more than is free for their group; empty: none.
 
         Returns: how many of `rows` were served: fewer than all only if the next one's grade is too bad.
         """
-        return fill([self], lambda: NO_GROUPS, takers, plans, rows, how, is_late_served, worst, TAKE_ROOM)
+        told, profiles = (rows_of(takers), PlanRows(plans)), [self, *self._of_group]
+        ways = np.empty(len(rows), dtype=np.int64)
+        ways[:] = how
+
+        def fill_more(rest: slice) -> int:
+            least, own = NO_SEGMENTS, [profile.columns for profile in self._of_group]
+            if own:
+                most = max(len(columns.order) for columns in own)
+                least = no_segments(2 * (len(self.columns.order) + most) + GROUP_ROOM)
+            groups = GroupRows(GroupedSegments(own, self._group, exempt, least))
+            free = Blocks(self.columns)
+            return fill_in_order(free, groups, *told, rows[rest], ways[rest], worst, is_late_served)
+
+        return serve(len(rows), fill_more, profiles, GROUP_ROOM if self._of_group else TAKE_ROOM)
 
     def pay(self, takers: Takers, plans: Plans, others: Plans, rows: IntArray, levels: IntArray) -> BoolArray:
         """(n,) who of `rows` could go to these (n,) levels, if need be by `others`; see `pay_in_order`."""
         is_paid, told = np.zeros(len(rows), dtype=bool), (rows_of(takers), PlanRows(plans), PlanRows(others))
-        serve(
-            len(rows),
-            lambda rest: pay_in_order(Blocks(self.columns), *told, rows[rest], levels[rest], is_paid[rest]),
-            [self],
-            PAY_ROOM,
-        )
+        for run, own in self._runs(rows):
+            profile = self if own is None else self.least_with(own)
+            profile._pay(*told, rows[run], levels[run], is_paid[run])
+            for one in () if own is None else (self, own):
+                one._take_beyond(*told, rows[run])
         return is_paid
 
-    def take_beyond(self, takers: Takers, others: Plans, plans: Plans, rows: IntArray) -> None:
+    def _pay(
+        self,
+        takers: TakerRows,
+        plans: PlanRows,
+        others: PlanRows,
+        rows: IntArray,
+        levels: IntArray,
+        is_paid: BoolArray,
+    ) -> None:
+        """Write the answers, without regard to groups."""
+
+        def pay(rest: slice) -> int:
+            free = Blocks(self.columns)
+            return pay_in_order(free, takers, plans, others, rows[rest], levels[rest], is_paid[rest])
+
+        serve(len(rows), pay, [self], PAY_ROOM)
+
+    def _take_beyond(self, takers: TakerRows, plans: PlanRows, others: PlanRows, rows: IntArray) -> None:
         """Each takes what its other plan needs beyond its own; see `pay`."""
-        told = rows_of(takers), PlanRows(others), PlanRows(plans)
         serve(
             len(rows),
-            lambda rest: take_beyond(Blocks(self.columns), *told, rows[rest]),
+            lambda rest: take_beyond(Blocks(self.columns), takers, others, plans, rows[rest]),
             [self],
             PAY_ROOM,
         )
+
+    def _runs(self, rows: IntArray) -> Iterator[tuple[slice, FreeProfile | None]]:
+        """Neighbours that are in no group, together; others one by one, with the profile of the group."""
+        groups, first = self._groups_of(rows).tolist(), 0
+        while first < len(rows):
+            end = first + 1
+            while groups[first] == NO_GROUP and end < len(rows) and groups[end] == NO_GROUP:
+                end += 1
+            yield slice(first, end), None if groups[first] == NO_GROUP else self._of_group[groups[first]]
+            first = end
 
     def has_room(self, num_more: int) -> bool:
         """Whether there is room for `num_more` blocks more."""
@@ -193,34 +283,6 @@ def serve(num: int, run: Callable[[slice], int], profiles: Sequence[FreeProfile]
     return num_served
 
 
-def fill(
-    profiles: Sequence[FreeProfile],
-    groups: Callable[[], GroupedSegments],
-    takers: Takers,
-    plans: Plans,
-    rows: IntArray,
-    how: IntArray | int,
-    is_late_served: bool,
-    worst: IntArray | None,
-    room: int,
-) -> int:
-    """`fill_in_order` of the first profile, with more room in all of them as often as one lacks it.
-
-    Args:
-        groups: of the others, as they are then.
-        room: see `serve`.
-    """
-    bad, told = ANY if worst is None else worst, (rows_of(takers), PlanRows(plans))
-    ways = np.empty(len(rows), dtype=np.int64)
-    ways[:] = how
-
-    def fill_more(rest: slice) -> int:
-        free, of_groups = Blocks(profiles[0].columns), GroupRows(groups())
-        return fill_in_order(free, of_groups, *told, rows[rest], ways[rest], bad, is_late_served)
-
-    return serve(len(rows), fill_more, profiles, room)
-
-
 def no_segments(num_blocks: int) -> FreeSegments:
     """Empty blocks."""
     return FreeSegments(
@@ -234,7 +296,7 @@ def no_segments(num_blocks: int) -> FreeSegments:
     )
 
 
-NO_GROUPS = GroupedSegments((), ANY, np.zeros(0, dtype=bool), no_segments(0))
+NO_SEGMENTS = no_segments(0)
 
 
 def no_plans(num_takers: int) -> Plans:

@@ -13,8 +13,7 @@ from swell.model.options import NO_FASTER_SHARE
 from swell.model.snapshot import Snapshot
 from swell.policies.elasticflow.standing import StandingPlans
 from swell.policies.levels import Levels
-from swell.solvers.filling import FreeProfile, copy_of
-from swell.solvers.grouped import GroupedProfile
+from swell.solvers.filling import EMPTY, FreeProfile, copy_of
 from swell.solvers.marginal import ENDLESS
 from swell.solvers.profile.plans import (
     AS_BELIEVED,
@@ -43,7 +42,7 @@ class EarliestPlans(NamedTuple):
 
     num: int  #: of the promises
     plans: Plans
-    profile: GroupedProfile  #: what they leave
+    profile: FreeProfile  #: what they leave
     is_whole: bool  #: none of them is weaker than it was; else the one behind them would be
 
 
@@ -53,7 +52,7 @@ class Promises:
 
     rows: IntArray  #: in order of deadline
     plans: Plans  #: (J,) columns; a grade is -1 for all other jobs
-    profile: GroupedProfile  #: what they leave
+    profile: FreeProfile  #: what they leave
     exempt: BoolArray  #: (J,) promises that would be broken within their tenant's quota
     #: by the way of planning: plans made again of so many of the earliest, and what these leave
     earliest: dict[int, list[EarliestPlans]] = field(default_factory=dict)
@@ -101,27 +100,28 @@ def _work(snapshot: Snapshot) -> FloatArray:
     return np.stack([steps + 1.0, steps], axis=1)
 
 
-def all_free(snapshot: Snapshot) -> GroupedProfile:
+def all_free(snapshot: Snapshot) -> FreeProfile:
     """Devices that plans may stand on: all while they are there, but for those that no gang can leave yet.
 
     A group is a tenant with a quota. The quota counts borrowed devices, too, on which no plan stands: what a
     gang has of those is not taken from plans.
     """
     num_planned = int(np.isfinite(snapshot.deadline_s).sum())
-    profile = GroupedProfile(owned_profile(snapshot, num_planned), *_groups(snapshot))
+    profile = owned_profile(snapshot, num_planned, *_groups(snapshot))
     rows = _is_bound(snapshot).nonzero()[0]
     if len(rows):
         num_devices = snapshot.held_workers[rows] * snapshot.devices_per_worker[rows]
         num_owned = np.maximum(num_devices - snapshot.held_borrowed[rows], 0)
-        profile.take_now(num_owned, num_devices, snapshot.idle_s[rows], rows)
+        profile.take_now(num_owned, snapshot.idle_s[rows])
+        profile.take_of_groups(num_devices, snapshot.idle_s[rows], rows)
     return profile
 
 
-def with_borrowed(free: GroupedProfile, snapshot: Snapshot) -> GroupedProfile:
+def with_borrowed(free: FreeProfile, snapshot: Snapshot) -> FreeProfile:
     """A copy with the borrowed devices that a gang can have now, for plans that are no promises."""
     whole = free.raised(snapshot.num_borrowed)
     rows = (_is_bound(snapshot) & (snapshot.held_borrowed > 0)).nonzero()[0]
-    whole.everything.take_now(snapshot.held_borrowed[rows], snapshot.idle_s[rows])
+    whole.take_now(snapshot.held_borrowed[rows], snapshot.idle_s[rows])
     return whole
 
 
@@ -131,16 +131,21 @@ def _is_bound(snapshot: Snapshot) -> BoolArray:
     return is_bound
 
 
-def owned_profile(snapshot: Snapshot, num_takers: int) -> FreeProfile:
-    """Devices that promises may stand on, each until the known end of its node."""
-    profile = FreeProfile(snapshot.num_owned, num_takers)
+def owned_profile(
+    snapshot: Snapshot, num_takers: int, group: IntArray = EMPTY, of_group: Iterable[FreeProfile] = ()
+) -> FreeProfile:
+    """Devices that promises may stand on, each until the known end of its node.
+
+    Groups are those of a `FreeProfile`.
+    """
+    profile = FreeProfile(snapshot.num_owned, num_takers, group, of_group)
     _take_from_ends_on(profile, snapshot, 1)
     return profile
 
 
-def give_back_ended(free: GroupedProfile, snapshot: Snapshot) -> None:
+def give_back_ended(free: FreeProfile, snapshot: Snapshot) -> None:
     """Have devices stay beyond the known end of their node, for plans that are no promises."""
-    _take_from_ends_on(free.everything, snapshot, -1)
+    _take_from_ends_on(free, snapshot, -1)
 
 
 def _take_from_ends_on(profile: FreeProfile, snapshot: Snapshot, times: int) -> None:
@@ -152,14 +157,14 @@ def _take_from_ends_on(profile: FreeProfile, snapshot: Snapshot, times: int) -> 
         profile.take_now(-num_devices, np.maximum(at_s - snapshot.now_s, 0.0))
 
 
-def _groups(snapshot: Snapshot) -> tuple[IntArray | None, list[FreeProfile]]:
+def _groups(snapshot: Snapshot) -> tuple[IntArray, list[FreeProfile]]:
     """(J,) the group of each job whose tenant has a quota; and what each of these may have.
 
     A tenant without a deadline needs none: what its jobs get is counted where they get it (`shares`).
     """
     quota = snapshot.quota_devices
     if quota is None:
-        return None, []
+        return EMPTY, []
     is_limited = quota[snapshot.tenant] < snapshot.num_devices
     is_planned = is_limited & np.isfinite(snapshot.deadline_s)
     tenants, num_jobs = np.unique(snapshot.tenant[is_planned], return_counts=True)
@@ -175,7 +180,7 @@ class PromisePlanner:
 
     snapshot: Snapshot
     takers: Takers
-    free: GroupedProfile  #: all devices
+    free: FreeProfile  #: all devices
 
     def keep(self, standing: StandingPlans, rows: IntArray) -> Promises:
         """Plans for promises that were made before: the standing ones, as far as these still hold.

@@ -13,8 +13,7 @@ from swell.model.snapshot import Snapshot
 from swell.policies.elasticflow.promises import PromisePlanner, Promises, with_borrowed
 from swell.policies.elasticflow.standing import NONE
 from swell.policies.levels import Levels
-from swell.solvers.filling import no_plans
-from swell.solvers.grouped import GroupedProfile
+from swell.solvers.filling import FreeProfile, no_plans
 from swell.solvers.marginal import SeparatePart, TakerGroups, boost, raise_within
 from swell.solvers.profile.plans import BROKEN, Plans
 
@@ -55,7 +54,7 @@ class Shares:
     level: IntArray  #: (J,) level given
     #: (J,) of promised jobs that go to another level than their plan says, where that would not hold then
     after_change: Plans
-    left: GroupedProfile  #: what is free beyond those plans and these
+    left: FreeProfile  #: what is free beyond those plans and these
 
 
 def share(
@@ -91,7 +90,7 @@ def share(
         num_levels[unpaid] = np.where(is_growth, np.maximum(held, now), now)
 
 
-def _stay(levels: Levels, planner: PromisePlanner, promises: Promises, least: IntArray) -> GroupedProfile:
+def _stay(levels: Levels, planner: PromisePlanner, promises: Promises, least: IntArray) -> FreeProfile:
     """A job that would be stopped, and started again sooner than a start takes, keeps what it has until then.
 
     If that is free. Writes these levels to `least`; returns what is free beyond them and all promises.
