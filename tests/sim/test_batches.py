@@ -19,6 +19,7 @@ from swell.model.target import Configuration, Target
 from swell.sim.agenda import Agenda
 from swell.sim.change_cost import change_cost
 from swell.sim.faults import FaultRates, InjectedFaults
+from swell.sim.gang import Training
 from swell.sim.gangs import GangTimings, SimGangs
 from swell.sim.job import SimJob
 from swell.sim.jobs import jobs_of
@@ -26,6 +27,7 @@ from swell.sim.outcome import SimOutcome
 from swell.sim.pool import IdleInterval, Pool
 from swell.sim.profiles.load import load
 from swell.sim.profiles.profile_set import ProfileSet
+from swell.sim.profiles.saxena import saxena
 from swell.sim.simulate import Scenario, cluster, simulate
 from swell.sim.traces.entry import Trace, TraceJob
 from swell.sim.traces.fill import fill
@@ -241,3 +243,17 @@ def test_a_gang_that_is_told_an_impossible_batch_is_lost() -> None:
     started, ended = told
     assert isinstance(started, GangStarted) and isinstance(ended, GangEnded)
     assert (ended.outcome, ended.message) == (Outcome.LOST, "1 worker cannot have a batch of 256")
+
+
+def test_a_kind_that_is_twice_as_fast_is_so_at_every_batch() -> None:
+    """As its trial run says there: a step of 64 samples takes half of the time."""
+    trace = Trace(jobs=(TraceJob(id="a", submit_s=0.0, model="resnet50"),), format="plain", source="t")
+    workload = fill(trace, saxena(), RULES)
+    (only,) = jobs_of(workload, saxena(), "", kind_speeds={"old": 1.0, "new": 2.0})
+    rates = {}
+    for kind in ("old", "new"):
+        gang = Training(only.on(kind), 1, ("d0", "d1"), configuration=Configuration(global_batch=64))
+        assert gang.job.profile.batches is not None
+        assert gang.true_rate_per_s == pytest.approx(2.0 / gang.job.profile.batches.step_s[64][2])
+        rates[kind] = gang.true_rate_per_s
+    assert rates["new"] == pytest.approx(2.0 * rates["old"])

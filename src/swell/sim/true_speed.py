@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import msgspec
@@ -110,29 +110,14 @@ class KindTruth:
     batches: TrueBatches | None = None
 
     def times(self, factor: float, kind: str) -> KindTruth:
-        """The same job on a kind whose devices are so much faster, the network included."""
+        """The same job on a kind whose devices are so much faster, the network included.
+
+        Its rates at other batches are those of its own times `TrueSpeed.factor`.
+        """
         profile = msgspec.structs.replace(self.profile, device_kind=kind)
         if factor == 1.0:
-            return KindTruth(profile=profile, speed=self.speed, batches=self.batches)
-        batches = None if self.batches is None else FasterBatches(self.batches, factor)
-        return KindTruth(profile=_faster(profile, factor), speed=self.speed.times(factor), batches=batches)
-
-
-@dataclass(frozen=True, slots=True)
-class FasterBatches:
-    """Implements `TrueBatches` for devices that are `factor` times as fast."""
-
-    slower: TrueBatches
-    factor: float
-
-    def rate_per_s(self, workers: int, global_batch: int, steps: float) -> float:
-        return self.factor * self.slower.rate_per_s(workers, global_batch, steps)
-
-    def noise_scale(self, global_batch: int, steps: float) -> float:
-        return self.slower.noise_scale(global_batch, steps)
-
-    def epoch_end(self, steps: float) -> float:
-        return self.slower.epoch_end(steps)
+            return replace(self, profile=profile)
+        return replace(self, profile=_faster(profile, factor), speed=self.speed.times(factor))
 
 
 def _faster(profile: Profile, factor: float) -> Profile:
