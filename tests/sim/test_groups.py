@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
 
 import msgspec
 import pytest
@@ -12,7 +11,7 @@ from hypothesis import strategies as st
 from tests.sim.worlds import job, run
 
 from swell.model.job import JobClass, Phase
-from swell.sim.groups import LEAST_DEADLINES, Fairness, GroupMetrics, Groups
+from swell.sim.groups import LEAST_DEADLINES, by_size, by_tenant, fairness
 from swell.sim.job import SimJob
 from swell.sim.metrics import metrics_of
 from swell.sim.outcome import JobOutcome
@@ -44,25 +43,6 @@ def outcome(tenant: str, is_kept: bool | None = True, requested_devices: int = 1
 
 def met(tenant: str, num_met: int, num: int = LEAST_DEADLINES) -> list[JobOutcome]:
     return [outcome(tenant, number < num_met) for number in range(num)]
-
-
-def _groups(jobs: Iterable[JobOutcome]) -> Groups:
-    groups = Groups()
-    for one in jobs:
-        groups.add(one)
-    return groups
-
-
-def by_tenant(jobs: Iterable[JobOutcome]) -> tuple[GroupMetrics, ...]:
-    return _groups(jobs).by_tenant()
-
-
-def by_size(jobs: Iterable[JobOutcome]) -> tuple[GroupMetrics, ...]:
-    return _groups(jobs).by_size()
-
-
-def fairness(jobs: Iterable[JobOutcome]) -> Fairness | None:
-    return _groups(jobs).fairness()
 
 
 outcomes = st.lists(

@@ -239,19 +239,16 @@ def generate(
 def _write(trace: Trace, out: Path, profiles: str | None = None, rules: FillRules | None = None) -> None:
     """Write the trace as it is, or filled from `profiles`, and print what was done."""
     from swell.sim.profiles.load import load
-    from swell.sim.traces.fill import Filling
+    from swell.sim.traces.fill import fill
     from swell.sim.traces.write import write_plain
 
-    filling = None if profiles is None else Filling(trace.jobs, load(profiles), rules or FillRules())
-    jobs = trace.jobs if filling is None else (job.as_trace_job() for job in filling)
+    filled = None if profiles is None else fill(trace, load(profiles), rules)
+    jobs = trace.jobs if filled is None else tuple(job.as_trace_job() for job in filled.jobs)
     write_plain(out, jobs, trace.epoch_s)
-    if filling is not None:
-        for line in filling.applied.lines():
+    if filled is not None:
+        for line in (*filled.filled, *(f"left out: {why}" for why in filled.left_out())):
             print(f"  {line}")
-        for line in filling.dropped.lines():
-            print(f"  left out: {line}")
-    num_left_out = 0 if filling is None else len(filling.dropped)
-    print(f"{out}: {plural(len(trace.jobs) - num_left_out, 'job')}")
+    print(f"{out}: {plural(len(jobs), 'job')}")
 
 
 def _arrivals(law: str, per_hour: float, phase: str) -> Arrivals:

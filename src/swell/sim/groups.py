@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
 
 import msgspec
 
-from swell.model.job import Phase
 from swell.sim.outcome import JobOutcome
 
 #: Tenants beyond so many, those with the fewest jobs, are not told.
 MOST_TENANTS = 50
 #: Who has fewer deadlines says nothing about fairness: one job more or less would change all.
 LEAST_DEADLINES = 10
+
+KeyT = TypeVar("KeyT", str, int)
 
 
 class GroupMetrics(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,80 +40,60 @@ class Fairness(msgspec.Struct, frozen=True, kw_only=True):
     worst_satisfaction: float
 
 
-class GroupSums:
-    """Over the jobs of one group."""
-
-    def __init__(self) -> None:
-        self.num_jobs = self.num_deadlines = self.num_admitted = self.num_kept = 0
-        self.promised_s = self.used_s = 0.0
-
-    def add(self, job: JobOutcome) -> None:
-        self.num_jobs += 1
-        self.used_s += job.device_s
-        self.promised_s += job.device_s if job.is_promised else 0.0
-        if job.deadline_s is not None:
-            self.num_deadlines += 1
-            self.num_kept += bool(job.is_kept)
-            self.num_admitted += job.phase is not Phase.REJECTED and not job.is_unpromised
-
-    @property
-    def satisfaction(self) -> float | None:
-        return self.num_kept / self.num_deadlines if self.num_deadlines else None
-
-    def named(self, name: str) -> GroupMetrics:
-        return GroupMetrics(
-            name=name,
-            jobs=self.num_jobs,
-            deadlines=self.num_deadlines,
-            admitted=self.num_admitted,
-            deadline_satisfaction=self.satisfaction,
-            promised_device_h=self.promised_s / 3600.0,
-            used_device_h=self.used_s / 3600.0,
-        )
+def by_tenant(jobs: Iterable[JobOutcome]) -> tuple[GroupMetrics, ...]:
+    """The tenant with the most jobs first; empty where there are not two."""
+    groups = _grouped(jobs, lambda job: job.tenant)
+    if len(groups) < 2:
+        return ()
+    ranked = sorted(groups.items(), key=lambda item: (-len(item[1]), item[0]))
+    return tuple(_metrics(name, own) for name, own in ranked[:MOST_TENANTS])
 
 
-class Groups:
-    """Every job is looked at once."""
+def by_size(jobs: Iterable[JobOutcome]) -> tuple[GroupMetrics, ...]:
+    """Figures of the jobs by the number of devices that users asked for, in ranges of powers of two.
 
-    def __init__(self) -> None:
-        self._tenants: defaultdict[str, GroupSums] = defaultdict(GroupSums)
-        self._sizes: defaultdict[int, GroupSums] = defaultdict(GroupSums)
+    Empty where that number is unknown.
+    """
+    asked = (job for job in jobs if job.requested_devices)
+    # The least power of two, as an exponent, that is no smaller.
+    groups = _grouped(asked, lambda job: ((job.requested_devices or 1) - 1).bit_length())
+    return tuple(_metrics(_range(power), groups[power]) for power in sorted(groups))
 
-    def add(self, job: JobOutcome) -> None:
-        self._tenants[job.tenant].add(job)
-        if job.requested_devices:  # the least power of two, as an exponent, that is no smaller
-            self._sizes[(job.requested_devices - 1).bit_length()].add(job)
 
-    def by_tenant(self) -> tuple[GroupMetrics, ...]:
-        """The one with the most jobs first; empty where there are not two."""
-        if len(self._tenants) < 2:
-            return ()
-        ranked = sorted(self._tenants.items(), key=lambda item: (-item[1].num_jobs, item[0]))
-        return tuple(sums.named(name) for name, sums in ranked[:MOST_TENANTS])
+def fairness(jobs: Iterable[JobOutcome]) -> Fairness | None:
+    """None where there are not two tenants to compare."""
+    groups = _grouped(jobs, lambda job: job.tenant)
+    told = [_metrics(name, groups[name]) for name in sorted(groups)]
+    shares = {one.name: one.deadline_satisfaction or 0.0 for one in told if one.deadlines >= LEAST_DEADLINES}
+    if len(shares) < 2:
+        return None
+    worst = min(shares, key=shares.__getitem__)
+    return Fairness(
+        tenants=len(shares),
+        jain_index=_jain_index(list(shares.values())),
+        worst_tenant=worst,
+        worst_satisfaction=shares[worst],
+    )
 
-    def by_size(self) -> tuple[GroupMetrics, ...]:
-        """Figures of the jobs by the number of devices that users asked for, in ranges of powers of two.
 
-        Empty where that number is unknown.
-        """
-        return tuple(self._sizes[power].named(_range(power)) for power in sorted(self._sizes))
+def _grouped(jobs: Iterable[JobOutcome], key: Callable[[JobOutcome], KeyT]) -> dict[KeyT, list[JobOutcome]]:
+    groups: dict[KeyT, list[JobOutcome]] = {}
+    for job in jobs:
+        groups.setdefault(key(job), []).append(job)
+    return groups
 
-    def fairness(self) -> Fairness | None:
-        """None where there are not two tenants to compare."""
-        shares = {
-            name: sums.satisfaction or 0.0
-            for name, sums in sorted(self._tenants.items())
-            if sums.num_deadlines >= LEAST_DEADLINES
-        }
-        if len(shares) < 2:
-            return None
-        worst = min(shares, key=shares.__getitem__)
-        return Fairness(
-            tenants=len(shares),
-            jain_index=_jain_index(list(shares.values())),
-            worst_tenant=worst,
-            worst_satisfaction=shares[worst],
-        )
+
+def _metrics(name: str, jobs: Sequence[JobOutcome]) -> GroupMetrics:
+    facing = [job for job in jobs if job.deadline_s is not None]
+    return GroupMetrics(
+        name=name,
+        jobs=len(jobs),
+        deadlines=len(facing),
+        admitted=sum(job.is_admitted for job in facing),
+        deadline_satisfaction=sum(bool(job.is_kept) for job in facing) / len(facing) if facing else None,
+        promised_device_h=sum(job.device_s for job in jobs if job.is_promised) / 3600.0,
+        used_device_h=sum(job.device_s for job in jobs) / 3600.0,
+    )
 
 
 def _jain_index(shares: Sequence[float]) -> float | None:

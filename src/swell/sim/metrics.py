@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from array import array
 from collections import Counter
 from collections.abc import Sequence
 
@@ -11,7 +9,7 @@ import msgspec
 import numpy as np
 
 from swell.model.job import Phase
-from swell.sim.groups import Fairness, GroupMetrics, Groups
+from swell.sim.groups import Fairness, GroupMetrics, by_size, by_tenant, fairness
 from swell.sim.outcome import JobOutcome, SimOutcome
 from swell.sim.pool import HOUR_S
 
@@ -53,90 +51,53 @@ class Metrics(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def metrics_of(outcome: SimOutcome) -> Metrics:
-    sums = MetricSums()
-    for job in outcome.jobs:
-        sums.add(job)
-    num_jobs, num_rejected = len(outcome.jobs), sums.phases[Phase.REJECTED]
-    first_s = sums.first_s if num_jobs else 0.0
-    makespan_s = max(sums.last_s, first_s) - first_s
-    usage, pool = outcome.usage, outcome.pool
-    num_unfinished = sum(number for phase, number in sums.phases.items() if not phase.is_end)
+    jobs, usage, pool = outcome.jobs, outcome.usage, outcome.pool
+    phases = Counter(job.phase for job in jobs)
+    facing = [job for job in jobs if job.deadline_s is not None]
+    kept, unpromised = [job for job in facing if job.is_kept], [job for job in facing if job.is_unpromised]
+    admitted = [job for job in facing if job.is_admitted]
+    device_s, single_device_s = sum(job.device_s for job in jobs), sum(job.single_device_s for job in jobs)
+    jcts_s = [job.jct_s for job in jobs if job.jct_s is not None]
+    num_jobs, num_rejected = len(jobs), phases[Phase.REJECTED]
+    first_s = min((job.submit_s for job in jobs), default=0.0)
+    last_s = max((job.end_s for job in jobs if job.end_s is not None), default=first_s)
+    makespan_s = max(last_s, first_s) - first_s
+    num_unfinished = sum(number for phase, number in phases.items() if not phase.is_end)
     until_s = first_s + makespan_s
     if pool is not None and num_unfinished:
         until_s = max(until_s, min(outcome.end_s, pool.last_s))  # so long jobs used it that did not end
     num_devices = outcome.mean_devices(first_s, until_s)
-    used_s = sums.device_s - outcome.waste.unnoticed_device_s
+    used_s = device_s - outcome.waste.unnoticed_device_s
     return Metrics(
         jobs=num_jobs,
-        deadline_satisfaction=_ratio(sums.num_kept, sums.num_with_deadline),
-        met_device_h=sums.met_device_s / HOUR_S,
-        admitted=sums.num_admitted,
+        deadline_satisfaction=_ratio(len(kept), len(facing)),
+        met_device_h=sum(job.single_device_s for job in kept) / HOUR_S,
+        admitted=len(admitted),
         rejected=num_rejected,
-        admitted_late=sums.num_late,
-        completed=sums.phases[Phase.SUCCEEDED],
-        failed=sums.phases[Phase.FAILED],
-        cancelled=sums.phases[Phase.CANCELLED],
+        admitted_late=sum(map(_is_late, admitted)),
+        completed=phases[Phase.SUCCEEDED],
+        failed=phases[Phase.FAILED],
+        cancelled=phases[Phase.CANCELLED],
         unfinished=num_unfinished,
         drop_ratio=_ratio(num_rejected, num_jobs) or 0.0,
         cluster_efficiency=_ratio(usage.mean(usage.efficiency, until_s), num_devices) or 0.0,
         device_utilization=_ratio(used_s, num_devices * (until_s - first_s)) or 0.0,
-        sjs_efficiency=_ratio(sums.single_device_s, sums.device_s),
-        avg_jct_s=_mean(sums.jcts_s),
-        p99_jct_s=float(np.percentile(sums.jcts_s, 99)) if sums.jcts_s else None,
+        sjs_efficiency=_ratio(single_device_s, device_s),
+        avg_jct_s=_mean(jcts_s),
+        p99_jct_s=float(np.percentile(jcts_s, 99)) if jcts_s else None,
         makespan_s=makespan_s,
-        avg_queue_s=_mean(sums.queues_s),
-        resizes=sums.num_resizes,
+        avg_queue_s=_mean([job.start_s - job.submit_s for job in jobs if job.start_s is not None]),
+        resizes=sum(job.num_resizes for job in jobs),
         events=outcome.num_events,
-        fairness=sums.groups.fairness(),
-        by_tenant=sums.groups.by_tenant(),
-        by_size=sums.groups.by_size(),
+        fairness=fairness(jobs),
+        by_tenant=by_tenant(jobs),
+        by_size=by_size(jobs),
         resource_integral_node_h=pool.node_s(first_s, until_s) / HOUR_S if pool else None,
         equivalent_nodes=pool.equivalent_nodes(first_s, until_s) if pool else None,
         kept_device_s=outcome.kept_device_s if pool else None,
-        unpromised=sums.num_unpromised,
-        met_unpromised=sums.num_met_unpromised,
+        unpromised=len(unpromised),
+        met_unpromised=sum(bool(job.is_kept) for job in unpromised),
     )
-
-
-class MetricSums:
-    """Over the jobs of a run, each of which is looked at once."""
-
-    def __init__(self) -> None:
-        self.phases: Counter[Phase] = Counter()
-        self.num_with_deadline = self.num_kept = self.num_admitted = self.num_late = self.num_resizes = 0
-        self.num_unpromised = self.num_met_unpromised = 0
-        self.device_s = self.single_device_s = self.met_device_s = 0.0
-        self.first_s, self.last_s = math.inf, -math.inf
-        self.jcts_s, self.queues_s = array("d"), array("d")
-        self.groups = Groups()
-
-    def add(self, job: JobOutcome) -> None:
-        self.phases[job.phase] += 1
-        self.num_resizes += job.num_resizes
-        self.device_s += job.device_s
-        self.groups.add(job)
-        self.single_device_s += job.single_device_s
-        self.first_s = min(self.first_s, job.submit_s)
-        if job.end_s is not None:
-            self.last_s = max(self.last_s, job.end_s)
-        if job.jct_s is not None:
-            self.jcts_s.append(job.jct_s)
-        if job.start_s is not None:
-            self.queues_s.append(job.start_s - job.submit_s)
-        if job.deadline_s is not None:
-            self._add_deadline(job)
-
-    def _add_deadline(self, job: JobOutcome) -> None:
-        self.num_with_deadline += 1
-        if job.is_kept:
-            self.num_kept += 1
-            self.met_device_s += job.single_device_s
-        if job.is_unpromised:
-            self.num_unpromised += 1
-            self.num_met_unpromised += bool(job.is_kept)
-        elif job.phase is not Phase.REJECTED:
-            self.num_admitted += 1
-            self.num_late += _is_late(job)
 
 
 def _is_late(job: JobOutcome) -> bool:

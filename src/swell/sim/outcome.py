@@ -48,6 +48,11 @@ class JobOutcome(msgspec.Struct, frozen=True, kw_only=True):
     cores_per_worker: float = 1.0  #: that each worker uses if it gets them
 
     @property
+    def is_admitted(self) -> bool:
+        """Whether it was not refused a promise, of a job with a deadline."""
+        return self.phase is not Phase.REJECTED and not self.is_unpromised
+
+    @property
     def jct_s(self) -> float | None:
         """Completion time: end - submission, of a job that succeeded."""
         has_ended = self.phase is Phase.SUCCEEDED and self.end_s is not None

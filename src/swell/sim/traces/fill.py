@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
 from functools import cache
-from itertools import islice
 
 import msgspec
 import numpy as np
@@ -18,9 +16,6 @@ from swell.sim.traces.entry import Trace, TraceJob
 from swell.sim.traces.record import LineRemarks
 from swell.sim.traces.rules import FillRules
 from swell.sim.traces.workload import Dropped, Workload, WorkloadJob
-
-#: Jobs that are drawn for at once; it makes no difference to what is drawn.
-NUM_AT_ONCE = 4096
 
 
 class JobDraw(msgspec.Struct, frozen=True):
@@ -45,10 +40,19 @@ def fill(trace: Trace, profiles: ProfileSet, rules: FillRules | None = None) -> 
     Raises:
         UnknownProfile: a job's model or global batch is not among the profiles, and the rules refuse that.
     """
-    filling = Filling(trace.jobs, profiles, rules or FillRules())
-    jobs = tuple(filling)
+    rules = rules or FillRules()
+    filling, jobs = _Filling(profiles, rules), list[WorkloadJob]()
+    draws = np.random.default_rng(rules.seed).random((len(trace.jobs), len(JobDraw.__struct_fields__)))
+    for job, numbers in zip(trace.jobs, draws.tolist(), strict=True):
+        try:
+            jobs.append(filling.complete(job, JobDraw(*numbers)))
+        except Undecidable as error:
+            filling.dropped.add(job.id, str(error))
+            filling.applied.settle(has_job=False)
+        else:
+            filling.applied.settle(has_job=True)
     return Workload(
-        jobs=jobs,
+        jobs=tuple(jobs),
         dropped=filling.dropped,
         filled=filling.applied.lines(),
         profiles=profiles.name,
@@ -58,35 +62,20 @@ def fill(trace: Trace, profiles: ProfileSet, rules: FillRules | None = None) -> 
     )
 
 
-class Filling:
-    """Jobs of a trace being filled, once; `dropped` and `applied` are complete when it is over."""
+class _Filling:
+    """What jobs of a trace are filled from, what was left out, and which rules were applied."""
 
-    def __init__(self, jobs: Sequence[TraceJob], profiles: ProfileSet, rules: FillRules) -> None:
+    def __init__(self, profiles: ProfileSet, rules: FillRules) -> None:
         self.dropped = Dropped()
         self.applied = LineRemarks()
-        self._jobs = jobs
         self._profiles = profiles
         self._rules = rules
         self._pairs = pairs(profiles)
         self._curve = cache(profiles.curve)
         self._covering = cache(self._find_covering)
 
-    def __iter__(self) -> Iterator[WorkloadJob]:
-        generator = np.random.default_rng(self._rules.seed)
-        jobs = iter(self._jobs)
-        while some := tuple(islice(jobs, NUM_AT_ONCE)):
-            draws = generator.random((len(some), len(JobDraw.__struct_fields__))).tolist()
-            for job, numbers in zip(some, draws, strict=True):
-                try:
-                    filled = self._complete(job, JobDraw(*numbers))
-                except Undecidable as error:
-                    self.dropped.add(job.id, str(error))
-                    self.applied.settle(has_job=False)
-                else:
-                    self.applied.settle(has_job=True)
-                    yield filled
-
-    def _complete(self, job: TraceJob, draw: JobDraw) -> WorkloadJob:
+    def complete(self, job: TraceJob, draw: JobDraw) -> WorkloadJob:
+        """Raises Undecidable."""
         curve, is_drawn = self._curve_of(job, draw)
         requested = self._requested(job, curve)
         num_steps, duration_s = self._work(self._without_steps(job) if is_drawn else job, curve, requested)
