@@ -15,7 +15,7 @@ from swell.model.command import AnyCommand
 from swell.model.event import AnyEvent, GangFound, JobSubmitted, NodeCleared, NodeJoined, NodeLost, NodeWarned
 from swell.model.job import JobFinding, JobSpec
 from swell.model.node import Node
-from swell.sim.change_cost import AsMeasured
+from swell.sim.change_cost import MeasuredCost
 from swell.sim.faults import NO_FAULTS, FaultRates, InjectedFaults
 from swell.sim.gang import Training
 from swell.sim.gangs import GangTimings
@@ -26,7 +26,7 @@ from swell.sim.world import SimulatedWorld
 
 #: No worker trains for so long at a resize, and the gang says so.
 PAUSE_S = 0.1
-COST = AsMeasured(pause_s=PAUSE_S, state_bytes_per_s=math.inf, restart_s=0.5)
+COST = MeasuredCost(pause_s=PAUSE_S, state_bytes_per_s=math.inf, restart_s=0.5)
 TIMINGS = GangTimings(profiling_s=0.6, save_s=0.5, report_s=0.5)
 ALL_FAULTS = FaultRates(trial=0.2, launch=0.2, resize=0.2, suspend=0.2, loss=0.2, warning=0.1)
 #: The entry of a script that fails in its trial run.

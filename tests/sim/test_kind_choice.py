@@ -18,14 +18,14 @@ from swell.core.platform_core import PlatformCore
 from swell.model.command import LaunchGang
 from swell.model.kind import ANY
 from swell.model.node import Node
-from swell.sim.change_cost import Constant
+from swell.sim.change_cost import constant
 from swell.sim.job import SimJob
 from swell.sim.outcome import JobOutcome
 from swell.sim.simulate import Scenario, simulate
 from swell.sim.true_speed import KindTruth
 from swell.sim.world import SimulatedWorld
 
-FREE = Constant(0.0)
+FREE = constant(0.0)
 
 
 def naming(one: SimJob, *kinds: str, speeds: Mapping[str, float] | None = None) -> SimJob:

@@ -20,7 +20,7 @@ from swell.model.node import Node
 from swell.policies.registry import POLICIES
 from swell.scheduler import new_core
 from swell.settings import Settings
-from swell.sim.change_cost import Constant
+from swell.sim.change_cost import constant
 from swell.sim.job import SimJob
 from swell.sim.outcome import JobOutcome
 from swell.sim.segments import SegmentLog
@@ -28,7 +28,7 @@ from swell.sim.simulate import Scenario, simulate
 from swell.sim.world import SimulatedWorld
 
 KINDS = ("cpu", "a100", "h100")
-COST = Constant(2.0)
+COST = constant(2.0)
 
 
 def node(name: str, kind: str, num_devices: int, is_borrowed: bool = False) -> Node:
@@ -165,5 +165,5 @@ def test_a_promise_stands_on_the_owned_devices_of_its_kind(policy: str) -> None:
     """With those of all kinds it could be kept; not with the one of its own kind."""
     there = [node("n0", "a100", 1), node("n1", "cpu", 8), node("n2", "a100", 8, is_borrowed=True)]
     urgent = asking("a100", job("urgent", steps=100, deadline_s=60.0))
-    (outcome,) = simulate(head(policy), Scenario(nodes=there, jobs=[urgent], cost=Constant(0.0))).jobs
+    (outcome,) = simulate(head(policy), Scenario(nodes=there, jobs=[urgent], cost=constant(0.0))).jobs
     assert outcome.is_promised is False

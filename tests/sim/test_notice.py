@@ -12,7 +12,7 @@ from tests.examples import fewer_if_quick
 from tests.sim.worlds import head, job
 
 from swell.model.event import AnyEvent, NodeLost, StepsReported, WorkersLost
-from swell.sim.change_cost import Constant
+from swell.sim.change_cost import constant
 from swell.sim.gangs import GangTimings
 from swell.sim.pool import IdleInterval, Pool
 from swell.sim.world import SimulatedWorld
@@ -24,7 +24,7 @@ STEPS = 100
 def told(pool: Pool, timings: GangTimings, rates: dict[int, float] = RATES) -> list[AnyEvent]:
     """All that a head hears that has one job, which is submitted at once."""
     world = SimulatedWorld(
-        [], [job("only", steps=STEPS, rates=rates)], Constant(0.0), timings, others=pool.changes()
+        [], [job("only", steps=STEPS, rates=rates)], constant(0.0), timings, others=pool.changes()
     )
     core = head("equal_share", min_hold_s=0.0)
     events: list[AnyEvent] = []

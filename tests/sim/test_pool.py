@@ -17,7 +17,7 @@ from swell.model.command import AnyCommand
 from swell.model.errors import InvalidInput
 from swell.model.event import NodeJoined, NodeLost, NodeWarned
 from swell.model.job import Phase
-from swell.sim.change_cost import Constant
+from swell.sim.change_cost import constant
 from swell.sim.gangs import GangTimings
 from swell.sim.job import SimJob
 from swell.sim.metrics import metrics_of
@@ -38,12 +38,12 @@ def pool_of(*intervals: tuple[str, float, float, int]) -> Pool:
 def run(pool: Pool, jobs: Sequence[SimJob], policy: str = "equal_share", num_owned: int = 0) -> SimOutcome:
     """With `num_owned` nodes of one device each beside the pool."""
     nodes = cluster(num_owned, 1, "gpu")
-    return simulate(head(policy), Scenario(nodes=nodes, jobs=jobs, cost=Constant(1.0), pool=pool))
+    return simulate(head(policy), Scenario(nodes=nodes, jobs=jobs, cost=constant(1.0), pool=pool))
 
 
 def told(pool: Pool, jobs: Sequence[SimJob], policy: str) -> list[tuple[float, AnyCommand]]:
     """What the head commands, and when; no gang is ever on a node that has left."""
-    world = SimulatedWorld([], jobs, Constant(5.0), others=pool.changes())
+    world = SimulatedWorld([], jobs, constant(5.0), others=pool.changes())
     core, commands = head(policy), []
     while batch := world.next_events():
         for command in core.handle(batch):
@@ -87,7 +87,7 @@ def test_changes_of_one_moment_are_one_batch_whatever_the_order_of_rows() -> Non
     intervals = [("a", 0.0, 10.0, 1), ("b", 10.0, 20.0, 2), ("a", 10.0, 30.0, 1), ("c", 0.0, 10.0, 1)]
     batches = []
     for rows in (intervals, intervals[::-1]):
-        world = SimulatedWorld([], [], Constant(0.0), others=pool_of(*rows).changes())
+        world = SimulatedWorld([], [], constant(0.0), others=pool_of(*rows).changes())
         world.next_events()
         batches.append(list(world.next_events()))
     assert batches[0] == batches[1]
@@ -159,7 +159,7 @@ def test_no_more_is_used_than_was_lent_however_late_a_loss_is_noticed(
         intervals.append((name, start_s, ends_s[name], 2))
     jobs = [job("long", steps=100_000, rates=RATES), job("other", steps=100_000, rates=RATES)]
     timings = GangTimings(notice_s=notice_s)
-    scenario = Scenario(nodes=(), jobs=jobs, cost=Constant(1.0), pool=pool_of(*intervals), timings=timings)
+    scenario = Scenario(nodes=(), jobs=jobs, cost=constant(1.0), pool=pool_of(*intervals), timings=timings)
     assert metrics_of(simulate(head("equal_share"), scenario)).device_utilization <= 1.0 + 1e-9
 
 
@@ -170,7 +170,7 @@ def test_a_gang_that_never_formed_on_a_node_that_is_gone_used_none_of_it(submit_
     scenario = Scenario(
         nodes=(),
         jobs=[job("only", steps=100_000, rates=RATES, submit_s=submit_s)],
-        cost=Constant(1.0),
+        cost=constant(1.0),
         pool=pool,
         timings=GangTimings(notice_s=35.0),
     )

@@ -215,8 +215,8 @@ def test_a_job_that_leaves_takes_its_last_step_with_it() -> None:
 def test_a_delayed_growth_trains_on_at_its_old_size() -> None:
     """Hu et al., section 5.5: for 15 s on the current nodes, and a shrink takes no time."""
     delayed = change_cost("delay:15", 8)
-    assert delayed.of(change(0, 4)) == Cost(15.0, 0.0) == delayed.of(change(2, 4))
-    assert delayed.of(change(4, 2)) == Cost(0.0, 0.0)
+    assert delayed(change(0, 4)) == Cost(15.0, 0.0) == delayed(change(2, 4))
+    assert delayed(change(4, 2)) == Cost(0.0, 0.0)
     with pytest.raises(ValueError, match="delay:SECONDS or a number"):
         change_cost("delay:soon", 8)
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from swell.arrays import FloatArray
 from swell.model.job import EndCondition, JobSpec, Phase
-from swell.sim.change_cost import Constant, Cost, GangChange
+from swell.sim.change_cost import ChangeCost, Cost, GangChange, constant
 from swell.sim.gangs import GangTimings
 from swell.sim.job import SimJob
 from swell.sim.outcome import JobOutcome
@@ -36,17 +36,15 @@ OPTIMISER, HEURISTIC = "bftrainer", "bftrainer_equal_share"
 FORWARD_S = 120.0
 
 
-@dataclass(frozen=True, slots=True)
-class UpAndDown:
+def up_and_down(growth_s: float, shrink_s: float) -> ChangeCost:
     """One amount for starts and growths, another for shrinks and for survivors that go on by themselves."""
 
-    growth_s: float
-    shrink_s: float
-
-    def of(self, change: GangChange) -> Cost:
+    def cost(change: GangChange) -> Cost:
         if change.before == 0:
-            return Cost(self.growth_s, 0.0)
-        return Cost(0.0, self.growth_s if change.after > change.before else self.shrink_s)
+            return Cost(growth_s, 0.0)
+        return Cost(0.0, growth_s if change.after > change.before else shrink_s)
+
+    return cost
 
 
 @dataclass(frozen=True)
@@ -71,7 +69,7 @@ def simulated(
     scenario = Scenario(
         nodes=(),
         jobs=[_job(trainer) for trainer in trainers if trainer.submit_s < pool.last_s],
-        cost=Constant(0.0),
+        cost=constant(0.0),
         timings=GangTimings(checkpoint_interval_s=checkpoint_interval_s, report_s=math.inf),
         pool=replace(pool, kind=KIND),
     )
@@ -108,7 +106,7 @@ def _job(trainer: Trainer) -> SimJob:
         speed=TrueSpeed(curve.sizes, curve.rate_per_s),
         num_steps=num_steps,
         model=trainer.model,
-        cost=UpAndDown(trainer.up_cost_s, trainer.down_cost_s),
+        cost=up_and_down(trainer.up_cost_s, trainer.down_cost_s),
     )
 
 

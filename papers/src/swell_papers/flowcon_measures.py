@@ -12,7 +12,7 @@ from swell.arrays import FloatArray
 from swell.model.errors import InvalidInput
 from swell.model.job import Profile
 from swell.model.share_mode import ShareMode
-from swell.sim.change_cost import AsMeasured
+from swell.sim.change_cost import MeasuredCost
 from swell.sim.gangs import GangTimings
 from swell.sim.job import SimJob
 from swell.sim.loss_curves import JobLoss, MeasuredCurve
@@ -187,7 +187,7 @@ class SharedRun:
         return rerun(
             self.run,
             [_sim_job(job, self.courses[job.part.name].step_cpu_s / used_cores) for job in self.run.jobs],
-            AsMeasured(unprofiled_start_s=float(np.mean([one.at_s[0] for one in self.courses.values()]))),
+            MeasuredCost(unprofiled_start_s=float(np.mean([one.at_s[0] for one in self.courses.values()]))),
             GangTimings(report_s=REPORT_S, grain_steps=1.0),
             cpu_shares=ShareMode(self._limits),
         )

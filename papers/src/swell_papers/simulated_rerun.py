@@ -20,7 +20,7 @@ from swell.model.share_mode import ShareMode
 from swell.model.view import JobView
 from swell.scheduler import new_core
 from swell.settings import make_settings
-from swell.sim.change_cost import AsMeasured
+from swell.sim.change_cost import MeasuredCost
 from swell.sim.gangs import GangTimings
 from swell.sim.job import SimJob
 from swell.sim.platform_state import PlatformState, sim_job
@@ -85,7 +85,7 @@ def completion_s(view: JobView) -> float | None:
 def rerun(
     run: LiveRun,
     jobs: Sequence[SimJob],
-    cost: AsMeasured,
+    cost: MeasuredCost,
     timings: GangTimings,
     nodes: Sequence[AnyEvent] = (),
     cpu_shares: ShareMode = ShareMode.WEIGHT,
@@ -135,7 +135,7 @@ def measured_jobs(run: LiveRun) -> list[SimJob]:
     return jobs
 
 
-def measured_cost(run: LiveRun) -> AsMeasured:
+def measured_cost(run: LiveRun) -> MeasuredCost:
     """What starts and pauses took in a live run: order and crowding by least squares, the mean of pauses."""
     starts = [start for job in run.jobs for start in _launches(job)]
     order_s, crowding_share = 0.0, 0.0
@@ -144,7 +144,7 @@ def measured_cost(run: LiveRun) -> AsMeasured:
         fitted, _ = nnls(np.array(beside_s), np.array([took_s - alone_s for _, took_s, alone_s in starts]))
         order_s, crowding_share = fitted.tolist()
     resizes = (resize for job in run.jobs for resize in job.view.resize_history)
-    return AsMeasured(
+    return MeasuredCost(
         pause_s=_mean(resize.cost_s for resize in resizes),
         order_s=order_s,
         crowding_share=crowding_share,

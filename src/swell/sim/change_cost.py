@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 LARGE_CLUSTER_DEVICES = 256
 SMALL_BASE_S, LARGE_BASE_S = 2.0, 7.0
@@ -38,26 +37,38 @@ class Cost:
     pause_s: float  #: from then on nothing is trained
 
 
-class ChangeCost(Protocol):
-    def of(self, change: GangChange) -> Cost:
-        """Paid by the gang that changes."""
+#: What the gang that changes pays.
+ChangeCost = Callable[[GangChange], Cost]
 
 
-@dataclass(frozen=True, slots=True)
-class ToWhoChanges:
-    """The published amounts, paid by gangs that change."""
+def published(num_devices: int) -> ChangeCost:
+    """The published amounts, in a cluster of so many devices, paid by gangs that change."""
+    base_s = LARGE_BASE_S if num_devices >= LARGE_CLUSTER_DEVICES else SMALL_BASE_S
 
-    num_devices: int  #: in the cluster
-
-    def of(self, change: GangChange) -> Cost:
-        base_s = LARGE_BASE_S if self.num_devices >= LARGE_CLUSTER_DEVICES else SMALL_BASE_S
+    def cost(change: GangChange) -> Cost:
         new_set_s = 0.0 if change.is_known_set else 2.0 * (math.log2(max(change.after, 1)) + 1.0)
         pause_s = base_s + new_set_s
         return Cost(pause_s, 0.0) if change.before == 0 else Cost(0.0, pause_s)
 
+    return cost
+
+
+def constant(pause_s: float) -> ChangeCost:
+    """The same for every change; 0: changes are free."""
+    return lambda change: Cost(pause_s, 0.0) if change.before == 0 else Cost(0.0, pause_s)
+
+
+def delayed_growth(delay_s: float) -> ChangeCost:
+    """A start or a growth takes place after a delay, until which the job goes on as it is; no job pauses.
+
+    References: Hu et al., section 5.5: "it will stay on its current nodes for 15 seconds before executing the
+        new decision".
+    """
+    return lambda change: Cost(delay_s if change.after > change.before else 0.0, 0.0)
+
 
 @dataclass(frozen=True, slots=True)
-class AsMeasured:
+class MeasuredCost:
     """What an installation measured: joiners start while the others train, then all pause shortly."""
 
     pause_s: float = 0.05  #: of a resize, beyond copying the state
@@ -67,7 +78,7 @@ class AsMeasured:
     unprofiled_start_s: float = 0.0  #: of a gang of which no profile says
     restart_s: float = 5.0  #: of a resize where every process stops and starts
 
-    def of(self, change: GangChange) -> Cost:
+    def __call__(self, change: GangChange) -> Cost:
         num_joiners = max(change.after - change.before, 0)
         start_s = self._start_s(change.start_s, num_joiners) if num_joiners else 0.0
         if change.before == 0:
@@ -83,40 +94,16 @@ class AsMeasured:
         return self.order_s + alone_s * (1.0 + self.crowding_share * (num_joiners - 1))
 
 
-@dataclass(frozen=True, slots=True)
-class Constant:
-    """The same for every change; 0: changes are free."""
-
-    pause_s: float
-
-    def of(self, change: GangChange) -> Cost:
-        return Cost(self.pause_s, 0.0) if change.before == 0 else Cost(0.0, self.pause_s)
-
-
-@dataclass(frozen=True, slots=True)
-class DelayedGrowth:
-    """A start or a growth takes place after a delay, until which the job goes on as it is; no job pauses.
-
-    References: Hu et al., section 5.5: "it will stay on its current nodes for 15 seconds before executing the
-        new decision".
-    """
-
-    delay_s: float
-
-    def of(self, change: GangChange) -> Cost:
-        return Cost(self.delay_s if change.after > change.before else 0.0, 0.0)
-
-
 def change_cost(text: str, num_devices: int) -> ChangeCost:
     """`changed`, `profile`, `none`, `delay:SECONDS` or a number of seconds. Raises ValueError."""
     named: dict[str, Callable[[], ChangeCost]] = {
-        "changed": lambda: ToWhoChanges(num_devices),
-        "profile": AsMeasured,
-        "none": lambda: Constant(0.0),
+        "changed": lambda: published(num_devices),
+        "profile": MeasuredCost,
+        "none": lambda: constant(0.0),
     }
     if text in named:
         return named[text]()
-    make = DelayedGrowth if text.startswith(DELAY) else Constant
+    make = delayed_growth if text.startswith(DELAY) else constant
     try:
         time_s = float(text.removeprefix(DELAY))
     except ValueError:

@@ -268,7 +268,7 @@ class SimGangs:
             start_s=profile.start_s,
             is_restart=training.job.spec.elasticity is Elasticity.RESTART,
         )
-        cost = (training.job.cost or self._cost).of(change)
+        cost = (training.job.cost or self._cost)(change)
         training.change = Upcoming(training.generation, target, cost.pause_s)
         return cost.delay_s
 

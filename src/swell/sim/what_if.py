@@ -19,7 +19,7 @@ from swell.model.job import Phase
 from swell.model.node import Node
 from swell.model.share_mode import ShareMode
 from swell.model.view import JobView
-from swell.sim.change_cost import AsMeasured, ChangeCost
+from swell.sim.change_cost import ChangeCost, MeasuredCost
 from swell.sim.gangs import GangTimings
 from swell.sim.job import SimJob
 from swell.sim.platform_state import PlatformState, asked_s
@@ -137,10 +137,10 @@ def _timings(nodes: Sequence[Node]) -> GangTimings:
     return GangTimings(report_s=REPORT_S) if shares_cores else GangTimings()
 
 
-def as_learnt(costs: CostTable) -> AsMeasured:
+def as_learnt(costs: CostTable) -> MeasuredCost:
     """Changes cost what the head has learnt that those of small jobs cost."""
     small = cell_of(2)
-    return AsMeasured(
+    return MeasuredCost(
         pause_s=costs.medians_s(TRIED_FAMILY, "growth")[small],
         state_bytes_per_s=1.0 / costs.state_s_per_byte,
         crowding_share=CROWDING_SHARE,
