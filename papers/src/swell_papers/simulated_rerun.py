@@ -105,7 +105,7 @@ def rerun(
     recorder = TurnRecorder(core)
 
     def end_turn(now_s: float) -> None:
-        recorder.end_turn(now_s, world.all_gangs.tally, world.all_gangs.version)
+        recorder.end_turn(now_s, world.all_gangs)
         listen(core)
 
     submissions: list[AnyEvent] = [

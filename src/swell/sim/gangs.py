@@ -39,34 +39,6 @@ from swell.sim.job import SimJob
 from swell.sim.segments import SegmentLog
 from swell.sim.shared_cores import SharedCores
 
-
-class UsageTally:
-    """Sums over the gangs, in the order in which they were launched: so their rounding comes out again."""
-
-    def __init__(self) -> None:
-        self._devices: dict[str, int] = {}
-        self._speedups: dict[str, float] = {}
-
-    def note(self, training: Training) -> None:
-        """The gang is new, or its devices or its rate have changed."""
-        job = training.job
-        self._devices[job.id] = len(training.devices)
-        self._speedups[job.id] = training.rate_per_s / job.speed.one_device_rate_per_s
-
-    def drop(self, job_id: str) -> None:
-        """The gang is no more."""
-        del self._devices[job_id], self._speedups[job_id]
-
-    @property
-    def num_devices(self) -> int:
-        return sum(self._devices.values())
-
-    @property
-    def speedup(self) -> float:
-        """Sum over jobs of rate / rate on one device (ElasticFlow, Eq. 8, times M)."""
-        return sum(self._speedups.values())
-
-
 #: What a live gang says each second is news at first, and less and less so: a simulated one reports after so
 #: long at a size, and then whenever that time has doubled.
 FIRST_REPORT_S = 2.0
@@ -110,7 +82,6 @@ class SimGangs:
         self.waste = WastedTime()
         self._cores: SharedCores | None = None  #: None: no node has any, each device has its own
         self.training: dict[str, Training] = {}
-        self.tally = UsageTally()
         self.version = 0  #: changes whenever who trains on what does
         self._cost = cost
         self._timings = timings
@@ -121,6 +92,17 @@ class SimGangs:
         self._node_of: dict[str, str] = {}  #: of a device, of all nodes that there have been
         self._left: dict[str, Training] = {}  #: job id -> its latest gang, if that is no more
 
+    def usage(self) -> tuple[int, float]:
+        """Devices of all gangs, and the sum over jobs of rate / rate on one device.
+
+        Sums are in the order in which gangs were launched, so that their rounding comes out again.
+
+        References: ElasticFlow, Eq. 8, times M.
+        """
+        gangs = self.training.values()
+        speedups = (gang.rate_per_s / gang.job.speed.one_device_rate_per_s for gang in gangs)
+        return sum(len(gang.devices) for gang in gangs), sum(speedups)
+
     # ------------------------------------------------------------ from elsewhere
     def adopt(self, training: Training, now_s: float) -> None:
         """A gang that is there already; one without a rate stands still until it is told to change or end."""
@@ -128,7 +110,6 @@ class SimGangs:
         if training.formed_s is not None:
             self._save_each(training, None, now_s)
         self.training[training.job.id] = training
-        self.tally.note(training)
         self._note(training, now_s)
         self.version += 1
         if training.rate_per_s > 0.0:
@@ -159,7 +140,6 @@ class SimGangs:
             training.known_sets = before.known_sets
             training.mark = before.end_mark  # what was expected of that gang is not expected of this one
         self.training[job.id] = training
-        self.tally.note(training)
         self.version += 1
         if gone:
             self._end(training, Outcome.LOST, now_s, "a device of it is gone")
@@ -193,7 +173,6 @@ class SimGangs:
         training.advance(boundary_s)
         self._boundary_s(training, boundary_s)  # whole steps, to the last digit
         training.halt(boundary_s)
-        self.tally.note(training)
         self._note(training, boundary_s)
         self._may_lose_worker(training, boundary_s + self._timings.save_s / 2)
         self._agenda.put(
@@ -342,7 +321,6 @@ class SimGangs:
             self._reply(training, SuspendFailed(**_facts(training, now_s), message=MESSAGE))
             return
         del self.training[job_id]
-        self.tally.drop(job_id)
         self._note_end(training, now_s, "suspended")
         self.version += 1
         training.saved_steps = math.floor(training.steps)
@@ -372,7 +350,6 @@ class SimGangs:
         training.steps = max(training.steps, turn)
         training.mark += 1
         training.rate_per_s = training.true_rate_per_s
-        self.tally.note(training)
         self._note(training, now_s)
         self.version += 1
         self._report(training, now_s)
@@ -399,7 +376,6 @@ class SimGangs:
             if training.is_done_by(now_s):
                 continue  # it is on its way out
             training.go_at(pace, now_s)
-            self.tally.note(training)
             if self._log is not None:
                 self._log.note(training, now_s)
             self.version += 1
@@ -481,7 +457,6 @@ class SimGangs:
         training.halt(now_s)
         training.drop_step(self._timings.grain_steps)
         training.devices, training.is_unheard = left, True
-        self.tally.note(training)
         self._note(training, now_s)
         self.version += 1
         self._reply(training, WorkersLost(**_facts(training, now_s), devices=lost, message=cause))
@@ -515,7 +490,6 @@ class SimGangs:
             batch, workers = training.global_batch or "its own", told_workers(training.num_workers)
             self._end(training, Outcome.LOST, now_s, f"{workers} cannot have a batch of {batch}")
             return
-        self.tally.note(training)
         self._note(training, now_s)
         self.version += 1
         self._expect_end(training, now_s)
@@ -590,7 +564,6 @@ class SimGangs:
         """Its processes are gone, at once."""
         self._count_unnoticed(training, self._silent.keys(), now_s)
         del self.training[training.job.id]
-        self.tally.drop(training.job.id)
         self.version += 1
         self._left[training.job.id] = training
         training.halt(now_s)

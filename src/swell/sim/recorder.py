@@ -11,7 +11,7 @@ import numpy as np
 from swell.core.platform_core import PlatformCore
 from swell.model.event import AnyEvent
 from swell.model.view import JobView, Story
-from swell.sim.gangs import UsageTally
+from swell.sim.gangs import SimGangs
 from swell.sim.outcome import Usage
 
 
@@ -44,16 +44,15 @@ class TurnRecorder:
         return ()
 
     # ------------------------------------------------------------ as an observer
-    def end_turn(self, now_s: float, tally: UsageTally, version: int) -> None:
-        """`version` changes whenever who trains on what does."""
+    def end_turn(self, now_s: float, gangs: SimGangs) -> None:
         if self._begun_s is not None:
             self.decision_s.append(time.process_time() - self._begun_s)
             self._begun_s = None
         for view in self._core.ended_views(self._with_offers):
             self._keep(view)
-        if version != self._version:
-            self._version = version
-            self._usage.extend((now_s, tally.num_devices, tally.speedup))
+        if gangs.version != self._version:
+            self._version = gangs.version
+            self._usage.extend((now_s, *gangs.usage()))
 
     def _remember(self, view: JobView) -> None:
         self.ended.setdefault(view.id, view)

@@ -109,7 +109,7 @@ def simulate(
         progress(num_ended)
 
     def end_turn(now_s: float) -> None:
-        recorder.end_turn(now_s, world.all_gangs.tally, world.all_gangs.version)
+        recorder.end_turn(now_s, world.all_gangs)
         if pool is not None:
             kept.note(now_s, world.num_kept)
         listen(core)

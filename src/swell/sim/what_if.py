@@ -115,7 +115,7 @@ def go_on(core: PlatformCore, standing: PlatformState, change: PlatformChange) -
     recorder = TurnRecorder(core)
 
     def end_turn(now_s: float) -> None:
-        recorder.end_turn(now_s, world.all_gangs.tally, world.all_gangs.version)
+        recorder.end_turn(now_s, world.all_gangs)
 
     world = ResumedWorld(
         standing,
