@@ -30,7 +30,7 @@ class AfterSizes:
     def __init__(self, pauses_s: dict[int, float]) -> None:
         self.pauses_s = pauses_s
 
-    def of(self, change: GangChange) -> Cost:
+    def __call__(self, change: GangChange) -> Cost:
         return Cost(STARTED_S, 0.0) if change.before == 0 else Cost(0.0, self.pauses_s[change.after])
 
 
