@@ -31,7 +31,7 @@ class Pass:
     step: int
     epoch: int
     first: int  #: place of the first sample among those of the step
-    #: Samples to compute, never empty: see `cut_step`. Of a stream: places in the step.
+    #: Samples to compute, never empty: see `SampleSchedule.share`. Of a stream: places in the step.
     indices: list[int]
     num_local: int  #: samples that count; 0 when the one in `indices` is borrowed
     num_global: int  #: samples of this step on all workers
@@ -255,29 +255,46 @@ class SampleSchedule:
             drawn = order.places(start, num_global, self.global_batch)
             start, num_global = drawn.start, len(drawn)
 
-        def part(places: range, computed: range) -> Pass:
+        def part(places: range) -> Pass:
+            computed = places
+            if not places:  # borrowed from another worker
+                begin = max(0, min(places.start, num_global - self.least_samples))
+                computed = range(begin, min(begin + self.least_samples, num_global))
             first = start + computed.start
             indices = list(computed if order is None else order[first : start + computed.stop])
             drawn_from = first if is_drawn or order is None else None
             return Pass(step, epoch, places.start, indices, len(places), num_global, drawn_from=drawn_from)
 
-        places, shards, num_shards = cut_step(
-            num_global,
-            rank,
-            num_workers,
-            max_local_batch,
-            self.global_batch,
-            self.num_shards,
-            self.has_even_passes,
-            self.least_samples,
-        )
-        share = Share(tuple([part(*each) for each in places]), shards, num_shards)
-        if isinstance(order, EpochOrder):
-            return replace(share, order=order.digest)
+        parts, shards, num_shards = self._cut(num_global, rank, num_workers, max_local_batch)
+        digest = order.digest if isinstance(order, EpochOrder) else 0
+        unit = 0
         if order is None:
-            unit = self.global_batch if self.drops_last else 1
-            return replace(share, order=mix(epoch, start, num_global), unit=unit)
-        return share
+            digest, unit = mix(epoch, start, num_global), self.global_batch if self.drops_last else 1
+        return Share(tuple(map(part, parts)), shards, num_shards, order=digest, unit=unit)
+
+    def _cut(
+        self, num_global: int, rank: int, num_workers: int, max_local_batch: int | None
+    ) -> tuple[list[range], range, int]:
+        """The parts of a step of so many samples that a worker computes, one a pass.
+
+        Counts of the workers differ by at most one, or one shard. A worker with nothing to do has an empty
+        part: it computes borrowed samples that count for nothing, so that its all-reduce takes part.
+
+        Returns:
+            For each pass its places among the step's samples; the worker's shards; and how many the step has.
+        """
+        most_parts = max(1, num_global // self.least_samples)
+        if self.num_shards is None:
+            num_parts = min(num_workers, most_parts)
+            own = cut(num_parts, num_workers, rank)  # one part, or none
+            places = cut(num_global, num_parts, own.start)[: None if own else 0]
+            most = -(-num_global // num_parts) if self.has_even_passes else len(places)
+            return slices(places, most, max_local_batch), range(0), 0
+        self.check_passes(max_local_batch)
+        num_shards = min(_shards_in(num_global, self.num_shards, self.global_batch), most_parts)
+        shards = cut(num_shards, num_workers, rank)
+        parts = [cut(num_global, num_shards, shard) for shard in shards]
+        return parts or [cut(num_global, num_shards, shards.start)[:0]], shards, num_shards
 
     def check_passes(self, max_local_batch: int | None) -> None:
         """Raises ValueError if a shard has more samples than a pass may have, of whatever batch it is."""
@@ -377,52 +394,6 @@ class SampleSchedule:
         if self.sampler is not None:
             return self.sampler.order(epoch, self.place.order if epoch == self.place.epoch else None)
         return _shuffled(self.num_samples, self.seed, epoch) if self.is_shuffled else range(self.num_samples)
-
-
-@lru_cache(maxsize=4)  # nearly all steps of a run are cut alike
-def cut_step(
-    num_global: int,
-    rank: int,
-    num_workers: int,
-    max_local_batch: int | None,
-    own_batch: int,
-    shards_of_own: int | None,
-    has_even_passes: bool,
-    least_samples: int,
-) -> tuple[list[tuple[range, range]], range, int]:
-    """What a worker computes of a step of so many samples; `shards_of_own`: of a step of the own batch.
-
-    Counts of the workers differ by at most one, or one shard. A worker with nothing to do computes borrowed
-    samples that count for nothing, so that its model runs and its all-reduce takes part.
-
-    Returns:
-        For each pass its places among the step's samples, and those that are computed; the worker's shards;
-        and how many the step has.
-    """
-    most_parts = max(1, num_global // least_samples)
-    if shards_of_own is None:
-        num_parts = min(num_workers, most_parts)
-        own = cut(num_parts, num_workers, rank)  # one part, or none
-        places = cut(num_global, num_parts, own.start)[: None if own else 0]
-        most = -(-num_global // num_parts) if has_even_passes else len(places)
-        shards, num_shards = range(0), 0
-        parts = slices(places, most, max_local_batch)
-    else:
-        check_shards(own_batch, shards_of_own, max_local_batch)
-        num_shards = min(_shards_in(num_global, shards_of_own, own_batch), most_parts)
-        shards = cut(num_shards, num_workers, rank)
-        parts = [cut(num_global, num_shards, shard) for shard in shards]
-        if not parts:
-            first = cut(num_global, num_shards, shards.start).start
-            parts = [range(first, first)]
-    pairs = [(each, each or borrowed(each.start, least_samples, num_global)) for each in parts]
-    return pairs, shards, num_shards
-
-
-def borrowed(start: int, num: int, num_global: int) -> range:
-    """Return places of samples that another worker computes as well."""
-    first = max(0, min(start, num_global - num))
-    return range(first, min(first + num, num_global))
 
 
 def _shards_in(num_samples: int, num_shards: int, own_batch: int) -> int:
