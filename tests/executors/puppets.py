@@ -12,12 +12,23 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from swell.executors.gang.effects import Effect, Kill, Report, Send, Spawn
 from swell.executors.gang.gang_controller import GangController
 from swell.executors.gang.gang_record import GangRecord
 from swell.executors.gang.job_context import DeviceBinding, JobContext, MeetingPoint
 from swell.executors.gang.member import State
+from swell.executors.gang.runtime import GangRuntime
 from swell.executors.gang.timeouts import Timeouts
+from swell.executors.gang.worker_messages import (
+    Effect,
+    OfWorker,
+    SignalWorker,
+    StartWorker,
+    TellWorker,
+    WorkerExited,
+    WorkerForked,
+    WorkerHalted,
+    WorkerSaid,
+)
 from swell.model.command import LaunchGang, Reconfigure
 from swell.model.event import (
     AnyEvent,
@@ -61,6 +72,26 @@ def devices(*numbers: int) -> tuple[str, ...]:
 def target(*numbers: int) -> Target:
     """Of these devices."""
     return Target(devices=devices(*numbers))
+
+
+def hear(
+    director: GangRuntime, kind: type[OfWorker], worker: int, now_s: float, **fields: object
+) -> list[Effect]:
+    """What a host says of one of its workers, and what follows."""
+    return director.hear(kind(run=director.run, worker=worker, **fields), now_s)  # type: ignore[arg-type]
+
+
+def hear_said(director: GangRuntime, worker: int, message: m.FromWorker, now_s: float) -> list[Effect]:
+    return hear(director, WorkerSaid, worker, now_s, message=message)
+
+
+def hear_exited(director: GangRuntime, worker: int, status: int, tail: str, now_s: float) -> list[Effect]:
+    return hear(director, WorkerExited, worker, now_s, status=status, log_tail=tail)
+
+
+def signals(number: int, *workers: int, run: str = JOB) -> list[SignalWorker]:
+    """What sends this signal to these workers."""
+    return [SignalWorker(run=run, worker=worker, signal=number) for worker in workers]
 
 
 @dataclass
@@ -151,7 +182,16 @@ class PuppetWorld:
         if puppet.outbox:
             puppet.outbox.append(puppet.beat(self.now_s))
         else:
-            self._apply(self.gang.said(puppet.number, puppet.beat(self.now_s), self.now_s))
+            self._apply(self.said(puppet.number, puppet.beat(self.now_s)))
+
+    def said(self, number: int, message: m.FromWorker) -> list[Effect]:
+        return hear_said(self.gang, number, message, self.now_s)
+
+    def halted(self, number: int, is_stopped: bool) -> None:
+        hear(self.gang, WorkerHalted, number, self.now_s, is_stopped=is_stopped)
+
+    def exited(self, number: int, status: int, log_tail: str = "") -> list[Effect]:
+        return hear_exited(self.gang, number, status, log_tail, self.now_s)
 
     def kill(self, number: int, status: int = -signal.SIGKILL) -> None:
         puppet = self.puppets[number]
@@ -192,11 +232,11 @@ class PuppetWorld:
         if puppet.outbox:
             message = puppet.outbox.popleft()
             self.is_clean &= not isinstance(message, m.Broken | m.JoinFailed)
-            self._apply(self.gang.said(number, message, self.now_s))
+            self._apply(self.said(number, message))
         elif puppet.status is not None:
             self.is_clean &= self.gang.members[number].state in (State.LEAVING, State.LEFT)
             del self.puppets[number]
-            self._apply(self.gang.exited(number, puppet.status, "last line", self.now_s))
+            self._apply(self.exited(number, puppet.status, "last line"))
 
     def advance(self, number: int) -> None:
         """The worker does its next thing."""
@@ -428,21 +468,21 @@ class PuppetWorld:
 
     def _do(self, effect: Effect) -> None:
         match effect:
-            case Spawn(worker, slot):
+            case StartWorker(worker=worker, devices=slot):
                 assert worker not in self.puppets
                 self.puppets[worker] = Puppet(worker, slot)
-                self._apply(self.gang.forked(worker, worker + 1000, self.now_s))
-            case Send(worker, message):
+                self._apply(hear(self.gang, WorkerForked, worker, self.now_s, pid=worker + 1000))
+            case TellWorker(worker=worker, message=message):
                 self._check_order(message)
                 self._check_abort(message)
                 puppet = self.puppets.get(worker)
                 if puppet is not None and puppet.status is None:
                     puppet.inbox.append(message)
-            case Kill(worker, number):
+            case SignalWorker(worker=worker, signal=number):
                 puppet = self.puppets.get(worker)
                 if puppet is not None and puppet.status is None:
                     puppet.status, puppet.phase = -number, "dead"
-            case Report(event):
+            case event:
                 self.events.append(event)
                 self._check_report(event)
 

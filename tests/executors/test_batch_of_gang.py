@@ -9,6 +9,7 @@ from swell.executors.gang.gang_controller import GangController
 from swell.executors.gang.gang_record import GangRecord, Restarts
 from swell.executors.gang.job_context import check_configuration
 from swell.executors.gang.restarts import RestartController
+from swell.executors.gang.worker_messages import WorkerForked
 from swell.model.command import LaunchGang, Reconfigure
 from swell.model.event import (
     AnyEvent,
@@ -125,11 +126,11 @@ def test_a_job_whose_script_is_stopped_and_started_is_told_to_use_the_library() 
     stage = make_stage(elasticity=Elasticity.RESTART, max_batch=512)
     gang = RestartController(stage, GangRecord(restarts=Restarts()))
     gang.command(launch(None, 0), 0.0)
-    gang.forked(0, 1000, 0.0)
+    gang.hear(WorkerForked(run=JOB, worker=0, pid=1000), 0.0)
     [report] = gang.command(change(2, 128, 0), 1.0)
-    assert isinstance(report.event, ResizeFailed) and gang.devices == devices(0)  # type: ignore[union-attr]
+    assert isinstance(report, ResizeFailed) and gang.devices == devices(0)
     [said_again] = gang.command(change(2, 128, 0), 2.0)
-    assert isinstance(said_again.event, ResizeFailed)  # type: ignore[union-attr]
+    assert isinstance(said_again, ResizeFailed)
 
 
 @pytest.mark.parametrize("told", [None, 32, 96])

@@ -6,13 +6,13 @@ import dataclasses
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.executors.puppets import JOB, make_stage, target
+from tests.executors.puppets import JOB, hear_said, make_stage, target
 
-from swell.executors.gang.effects import Report, Send, Spawn
 from swell.executors.gang.gang_controller import GangController
 from swell.executors.gang.gang_record import GangRecord, Restarts
 from swell.executors.gang.job_context import JobContext, local_ranks
 from swell.executors.gang.restarts import RestartController
+from swell.executors.gang.worker_messages import StartWorker, TellWorker
 from swell.model.command import LaunchGang
 from swell.model.event import GangEnded, Outcome
 from swell.model.job import Elasticity
@@ -46,11 +46,13 @@ def test_members_of_a_group_are_told_their_ranks_on_their_own_host() -> None:
     stage = two_hosts()
     gang, orders = GangController(stage, GangRecord()), []
     for effect in gang.command(launch(stage, 0, 1, 4), 0.0):
-        assert isinstance(effect, Spawn)
-        gang.said(effect.worker, m.Hello(token="t", worker=effect.worker, pid=effect.worker + 1000), 0.0)
+        assert isinstance(effect, StartWorker)
+        hear_said(
+            gang, effect.worker, m.Hello(token="t", worker=effect.worker, pid=effect.worker + 1000), 0.0
+        )
     for worker in range(3):
-        told = gang.said(worker, m.Ready(), 0.0)
-        orders += [e.message for e in told if isinstance(e, Send)]
+        told = hear_said(gang, worker, m.Ready(), 0.0)
+        orders += [e.message for e in told if isinstance(e, TellWorker)]
     regroups = [o for o in orders if isinstance(o, m.Regroup)]
     ranks = [(o.rank, o.local_rank, o.local_world_size, o.group_rank) for o in regroups]
     assert ranks == [(0, 0, 2, 0), (1, 1, 2, 0), (2, 0, 1, 1)]
@@ -64,5 +66,5 @@ def test_a_gang_whose_host_goes_before_it_starts_there_is_lost() -> None:
     stage = dataclasses.replace(two_hosts(elasticity=Elasticity.RESTART), meeting_points={})
     gang = RestartController(stage, GangRecord(restarts=Restarts()))
     (report,) = gang.command(launch(stage, 0), 0.0)
-    assert isinstance(report, Report) and isinstance(report.event, GangEnded)
-    assert (report.event.outcome, report.event.message) == (Outcome.LOST, "its host is gone")
+    assert isinstance(report, GangEnded)
+    assert (report.outcome, report.message) == (Outcome.LOST, "its host is gone")

@@ -9,14 +9,24 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.executors.puppets import JOB, PuppetWorld, devices, launched, make_spec, make_stage, resize
+from tests.executors.puppets import (
+    JOB,
+    PuppetWorld,
+    devices,
+    hear_exited,
+    launched,
+    make_spec,
+    make_stage,
+    resize,
+    signals,
+)
 
 from swell.executors.exit_status import OVER_MEMORY
-from swell.executors.gang.effects import Effect, Kill, Report, Send
 from swell.executors.gang.gang_controller import GangController
 from swell.executors.gang.gang_record import GangRecord, SettledGang
 from swell.executors.gang.member import cut_slots
 from swell.executors.gang.worker_facts import WorkerFacts
+from swell.executors.gang.worker_messages import Effect, SignalWorker, TellWorker, WorkerOrder
 from swell.model.coding import decoder, encode
 from swell.model.command import LaunchGang, StopGang, SuspendGang
 from swell.model.event import (
@@ -56,7 +66,7 @@ def ranks(made: PuppetWorld) -> list[int]:
 
 
 def orders(effects: Iterable[Effect]) -> list[m.Regroup]:
-    sent = [effect.message for effect in effects if isinstance(effect, Send)]
+    sent = [effect.message for effect in effects if isinstance(effect, TellWorker)]
     return [message for message in sent if isinstance(message, m.Regroup)]
 
 
@@ -82,7 +92,7 @@ def test_a_script_that_leaves_its_loop_early_succeeds_and_its_owner_is_told(
     finished: m.Finished, end: EndCondition, told: str
 ) -> None:
     made = running(1, end=end)
-    made.gang.said(0, finished, made.now_s)
+    made.said(0, finished)
     made.kill(0, status=0)
     made.hear(0)
     ended = last(made)
@@ -128,7 +138,7 @@ def test_a_clean_shrink_sends_no_state_and_frees_devices_only_when_their_workers
 def test_what_a_shrink_took_is_told_before_its_end_makes_that_stale() -> None:
     made = running(3)
     first = m.Progress(generation=1, steps=50, num_workers=3, step_s=0.1)
-    made._apply(made.gang.said(0, first, made.now_s))
+    made._apply(made.said(0, first))
     made.events.clear()
     made.command(resize(2, 0, 1))
     while not any(isinstance(event, GangResized) for event in made.events):
@@ -155,7 +165,7 @@ def test_after_a_loss_the_rest_forms_again_from_the_most_advanced_without_a_word
     for number, steps in ((1, 40), (2, 41)):
         assert not regroups, "somebody has yet to notice"
         broken = m.Broken(generation=1, steps=steps, message="peer gone")
-        effects = made.gang.said(number, broken, made.now_s)
+        effects = made.said(number, broken)
         regroups = orders(effects)
         made._apply(effects)
     assert [(order.rank, order.source, order.has_news) for order in regroups] == [
@@ -314,9 +324,9 @@ def test_the_group_that_trains_goes_on_when_a_member_cannot_connect_to_a_joiner(
     first_orders(made)
     steps = made.puppets[1].steps
     told = m.JoinFailed(generation=2, steps=steps, message="no route to host")
-    effects = made.gang.said(1, told, made.now_s)
-    assert [effect.worker for effect in effects if isinstance(effect, Kill)] == [2]
-    assert {effect.message for effect in effects if isinstance(effect, Send)} == {m.Abort(generation=2)}
+    effects = made.said(1, told)
+    assert [effect.worker for effect in effects if isinstance(effect, SignalWorker)] == [2]
+    assert {effect.message for effect in effects if isinstance(effect, TellWorker)} == {m.Abort(generation=2)}
     made._apply(effects)
     made.settle()
     failed = last(made)
@@ -348,7 +358,7 @@ def test_a_group_that_never_forms_fails() -> None:
         for number in (0, 1):
             if number in made.puppets:
                 failed = m.JoinFailed(generation=attempt, steps=0, message="no route")
-                made._apply(made.gang.said(number, failed, made.now_s))
+                made._apply(made.said(number, failed))
     for number in (0, 1):
         made.kill(number, 143)
         made.puppets[number].outbox.clear()
@@ -362,22 +372,22 @@ def test_a_group_that_never_forms_fails() -> None:
 def test_a_worker_that_says_nothing_for_too_long_is_killed() -> None:
     made = running(2)
     made.now_s += 59.0
-    made._apply(made.gang.said(0, m.Alive(), made.now_s))
+    made._apply(made.said(0, m.Alive()))
     assert made.gang.tick(made.now_s) == []
     made.now_s += 2.0
-    assert list(made.gang.tick(made.now_s)) == [Kill(1, signal.SIGKILL)]
+    assert list(made.gang.tick(made.now_s)) == signals(signal.SIGKILL, 1)
     assert_lost(made, 1, "no sign of life for 60 s")
 
 
 def test_a_worker_whose_process_was_stopped_is_killed_within_seconds() -> None:
     made = running(2)
     for worker in made.puppets:
-        made.gang.halted(worker, True)
+        made.halted(worker, True)
     made.now_s += 2.9
-    made._apply(made.gang.said(0, m.Alive(), made.now_s))  # stopped just now
+    made._apply(made.said(0, m.Alive()))  # stopped just now
     assert made.gang.tick(made.now_s) == []
     made.now_s += 0.2
-    assert list(made.gang.tick(made.now_s)) == [Kill(1, signal.SIGKILL)]
+    assert list(made.gang.tick(made.now_s)) == signals(signal.SIGKILL, 1)
     assert_lost(made, 1, "worker 1 was stopped by a signal")
 
 
@@ -395,8 +405,8 @@ def test_a_script_that_never_calls_elastic_fails_its_launch() -> None:
     made = launched(1)
     made.now_s = 61.0
     effects = made.gang.tick(61.0)
-    assert list(effects) == [Kill(0, signal.SIGKILL)]
-    ended = [e.event for e in made.gang.exited(0, -9, "", 61.1) if isinstance(e, Report)][-1]
+    assert list(effects) == signals(signal.SIGKILL, 0)
+    ended = [e for e in hear_exited(made.gang, 0, -9, "", 61.1) if not isinstance(e, WorkerOrder)][-1]
     assert isinstance(ended, GangEnded)
     assert ended.outcome is Outcome.FAILED
     assert "did not call swell.train.elastic within 60 s" in ended.message
@@ -420,7 +430,7 @@ def test_a_save_behind_training_that_fails_meanwhile_does_not_take_a_suspend_bac
     made = running(2)
     made.command(SuspendGang(job_id=JOB, generation=1))
     failed = m.SaveFailed(steps=5, message="no checkpoint at step 5: the disk is full", is_behind=True)
-    made._apply(made.gang.said(0, failed, made.now_s))
+    made._apply(made.said(0, failed))
     made.settle()
     assert not [event for event in made.events if isinstance(event, SuspendFailed)]
     suspended = last(made)
@@ -431,7 +441,7 @@ def test_a_save_behind_training_that_fails_meanwhile_does_not_take_a_suspend_bac
 def test_a_periodic_checkpoint_that_fails_is_a_warning() -> None:
     made = running(1)
     failed = m.SaveFailed(steps=5, message="No space left on device")
-    made._apply(made.gang.said(0, failed, made.now_s))
+    made._apply(made.said(0, failed))
     warned = last(made)
     assert isinstance(warned, JobWarned)
     assert (warned.about, warned.message) == ("checkpoint", failed.message)
@@ -450,7 +460,7 @@ def test_a_warning_about_checkpoints_ends_with_the_next_one_that_leaves_room() -
         m.CheckpointSaved(steps=9, path="/checkpoints/c", num_bytes=3_000_000),
     ):
         before = len(made.events)
-        made._apply(made.gang.said(0, said, made.now_s))
+        made._apply(made.said(0, said))
         told += [event.message for event in made.events[before:] if isinstance(event, JobWarned)]
     assert told[0] == "no checkpoint since step 4: No space left on device"
     assert told[1].startswith("its next checkpoint (3.0 MB) does not fit on the disk")
@@ -461,7 +471,7 @@ def progress(made: PuppetWorld, steps: int, loss: Number, odd_since: int | None,
     said = m.Progress(
         generation=1, steps=steps, num_workers=1, loss=loss, odd_since=odd_since, metrics=metrics
     )
-    made._apply(made.gang.said(0, said, made.now_s))
+    made._apply(made.said(0, said))
     made.tick(1.0)
 
 
@@ -486,7 +496,7 @@ def test_what_is_measured_between_two_steps_is_told_without_a_word_about_speed()
     made = running(1)
     made.events.clear()
     progress(made, 10, 0.5, None)
-    made._apply(made.gang.said(0, m.Reported(values={"accuracy": 0.9, "scale": "nan"}), made.now_s))
+    made._apply(made.said(0, m.Reported(values={"accuracy": 0.9, "scale": "nan"})))
     made.tick(1.0)
     reports = [event for event in made.events if isinstance(event, StepsReported)]
     assert [report.brings_steps for report in reports] == [True, False]
@@ -498,9 +508,9 @@ def test_what_is_measured_between_two_steps_is_told_without_a_word_about_speed()
 
 def test_checkpoints_that_were_damaged_are_a_standing_warning_and_no_longer_counted_on() -> None:
     made = running(2)
-    made._apply(made.gang.said(0, m.CheckpointSaved(steps=80, path="/checkpoints/x"), made.now_s))
+    made._apply(made.said(0, m.CheckpointSaved(steps=80, path="/checkpoints/x")))
     told = m.CheckpointDamaged(message="of step 80 is damaged", sound_steps=40)
-    made._apply(made.gang.said(0, told, made.now_s))
+    made._apply(made.said(0, told))
     warned = last(made)
     assert isinstance(warned, JobWarned)
     assert (warned.about, warned.message) == ("damaged checkpoint", "of step 80 is damaged")
@@ -512,7 +522,7 @@ def test_what_a_worker_has_found_of_its_script_is_a_standing_warning() -> None:
     made.events.clear()
     for worker in (0, 1):  # each finds the same
         found = ScriptFinding(name="module-hooks", text="hooks are others", place="train.py:3", holds=False)
-        made._apply(made.gang.said(worker, m.ScriptFound(finding=found), made.now_s))
+        made._apply(made.said(worker, m.ScriptFound(finding=found)))
     [warned] = [event for event in made.events if isinstance(event, JobWarned)]
     assert (warned.about, warned.message) == ("module-hooks", "hooks are others (train.py:3)")
 
@@ -522,7 +532,7 @@ def test_replicas_that_differ_are_a_standing_warning() -> None:
     made.events.clear()
     for step, num, is_healed in ((5, 1, False), (8, 4, True)):
         said = m.Drifted(step=step, num=num, message="lr", is_healed=is_healed)
-        made._apply(made.gang.said(0, said, made.now_s))
+        made._apply(made.said(0, said))
     warned = [event for event in made.events if isinstance(event, JobWarned)]
     assert {event.about for event in warned} == {"drift"}
     assert [event.message for event in warned] == [
@@ -552,8 +562,8 @@ def test_at_the_end_nobody_waits_for_a_group_that_will_not_form_though_its_devic
             made.hear(number)
     assert ranks(made) == [0, 2]
     # Worker 0 makes its last step before it has read the order of round 3.
-    effects = made.gang.said(0, m.Finished(steps=1000), made.now_s)
-    assert [effect.worker for effect in effects if isinstance(effect, Kill)] == [2]
+    effects = made.said(0, m.Finished(steps=1000))
+    assert [effect.worker for effect in effects if isinstance(effect, SignalWorker)] == [2]
 
 
 def test_at_the_end_a_group_that_formed_is_left_to_finish() -> None:
@@ -563,13 +573,13 @@ def test_at_the_end_a_group_that_formed_is_left_to_finish() -> None:
             made.advance(number)
             made.hear(number)
     for message in (m.Joined(generation=1, steps=0), m.Finished(steps=1000)):  # worker 1 is heard later
-        effects = made.gang.said(0, message, made.now_s)
-    assert not [effect for effect in effects if isinstance(effect, Kill)]
+        effects = made.said(0, message)
+    assert not [effect for effect in effects if isinstance(effect, SignalWorker)]
 
 
 def test_a_command_said_again_while_the_gang_ends_is_answered_by_the_end() -> None:
     made = running(2)
-    made.gang.said(0, m.Finished(steps=1000), made.now_s)
+    made.said(0, m.Finished(steps=1000))
     made.kill(0, status=0)
     made.hear(0)
     made.events.clear()
@@ -584,24 +594,24 @@ def test_a_command_said_again_while_the_gang_ends_is_answered_by_the_end() -> No
 
 def test_a_member_whose_last_step_broke_after_others_had_finished_it_is_not_waited_for() -> None:
     made = running(2)
-    made.gang.said(0, m.Finished(steps=1000), made.now_s)
+    made.said(0, m.Finished(steps=1000))
     broken = m.Broken(generation=1, steps=999, message="peer gone")
-    killed = [effect.worker for effect in made.gang.said(1, broken, made.now_s) if isinstance(effect, Kill)]
+    killed = [effect.worker for effect in made.said(1, broken) if isinstance(effect, SignalWorker)]
     assert killed == [1]
-    made.gang.exited(1, -signal.SIGKILL, "", made.now_s)
-    made.gang.exited(0, 0, "", made.now_s)
+    made.exited(1, -signal.SIGKILL)
+    made.exited(0, 0)
     assert made.gang.is_over
 
 
 def test_last_lines_have_minutes_and_if_they_are_cut_off_that_is_told() -> None:
     made = running(2)
     for number in (0, 1):
-        made.gang.said(number, m.Finished(steps=1000), made.now_s)
+        made.said(number, m.Finished(steps=1000))
     made.kill(1, status=0)
     made.hear(1)
     begun_s = made.now_s
     for passed_s in (45.0, 599.0):
-        assert not [e for e in made.gang.tick(begun_s + passed_s) if isinstance(e, Kill)]
+        assert not [e for e in made.gang.tick(begun_s + passed_s) if isinstance(e, SignalWorker)]
     made.now_s = begun_s + 600.0
     made._apply(made.gang.tick(made.now_s))
     made._apply(made.gang.tick(made.now_s))
@@ -615,9 +625,9 @@ def test_last_lines_have_minutes_and_if_they_are_cut_off_that_is_told() -> None:
 def test_stop_is_sigterm_and_then_sigkill() -> None:
     made = running(2)
     effects = made.gang.command(StopGang(job_id=JOB, generation=1), made.now_s)
-    assert list(effects) == [Kill(0, signal.SIGTERM), Kill(1, signal.SIGTERM)]
-    assert not [effect for effect in made.gang.tick(made.now_s + 2.9) if isinstance(effect, Kill)]
-    assert list(made.gang.tick(made.now_s + 3.1)) == [Kill(0, signal.SIGKILL), Kill(1, signal.SIGKILL)]
+    assert list(effects) == signals(signal.SIGTERM, 0, 1)
+    assert not [effect for effect in made.gang.tick(made.now_s + 2.9) if isinstance(effect, SignalWorker)]
+    assert list(made.gang.tick(made.now_s + 3.1)) == signals(signal.SIGKILL, 0, 1)
 
 
 @pytest.mark.parametrize("num_workers", [1, 3])
@@ -629,7 +639,7 @@ def test_a_script_that_ends_on_all_workers_has_ended_early_and_says_when(
     made = running(num_workers)
     for number in range(num_workers):
         if has_said:
-            made.gang.said(number, m.Finished(steps=5, is_early=True), made.now_s)
+            made.said(number, m.Finished(steps=5, is_early=True))
         made.kill(number, status=0)
         made.hear(number)
     made.settle()
@@ -653,7 +663,7 @@ def test_a_worker_that_leaves_alone_fails_the_job(number: int, is_heard_first: b
     ]
     for worker, message in [*said, *broken] if is_heard_first else [*broken, *said]:
         made.puppets[worker].phase = "broken"
-        made._apply(made.gang.said(worker, message, made.now_s))
+        made._apply(made.said(worker, message))
     made.kill(number, status=0)
     for worker in (number, *others):
         made.hear(worker)
@@ -671,8 +681,8 @@ def test_a_worker_that_leaves_alone_fails_the_job(number: int, is_heard_first: b
 def test_who_leaves_after_a_step_in_which_the_others_broke_is_lost_to_them() -> None:
     made = running(2)
     made.puppets[0].phase = "broken"
-    made._apply(made.gang.said(0, m.Broken(generation=1, steps=5, message="a peer is gone"), made.now_s))
-    made._apply(made.gang.said(1, m.Finished(steps=6, is_early=True), made.now_s))
+    made._apply(made.said(0, m.Broken(generation=1, steps=5, message="a peer is gone")))
+    made._apply(made.said(1, m.Finished(steps=6, is_early=True)))
     made.settle()
     (lost,) = [event for event in made.events if isinstance(event, WorkersLost)]
     assert lost.devices == devices(1) and "had ended before the others" in lost.message
@@ -698,8 +708,8 @@ def test_who_left_alone_is_known_to_the_next_controller() -> None:
     left = m.Finished(steps=5, is_early=True)
     broken = m.Broken(generation=1, steps=5, message="a peer is gone")
     next_one, _ = taken_over(running(2), facts_of(0, broken), facts_of(1, left))
-    effects = [*next_one.exited(0, -15, "", 10.0), *next_one.exited(1, 0, "", 10.0)]
-    ended = next(e.event for e in effects if isinstance(e, Report) and isinstance(e.event, GangEnded))
+    effects = [*hear_exited(next_one, 0, -15, "", 10.0), *hear_exited(next_one, 1, 0, "", 10.0)]
+    ended = next(e for e in effects if isinstance(e, GangEnded))
     assert ended.outcome is Outcome.FAILED and "left its training loop after 5 steps" in ended.message
 
 
@@ -717,7 +727,7 @@ def test_what_a_host_keeps_of_a_worker_is_bounded_and_comes_back_as_it_was() -> 
 def test_all_that_leave_run_epochs_together_have_succeeded() -> None:
     made = running(3)
     for number in range(3):
-        made._apply(made.gang.said(number, m.Finished(steps=5), made.now_s))
+        made._apply(made.said(number, m.Finished(steps=5)))
     for number in range(3):
         made.kill(number, status=0)
         made.hear(number)
@@ -788,7 +798,7 @@ def losses(first_step: int, last_step: int) -> dict[str, Tally]:
 def say_losses(made: PuppetWorld, first_step: int, last_step: int) -> None:
     steps, curves = last_step, losses(first_step, last_step)
     said = m.Progress(generation=1, steps=steps, num_workers=2, loss=0.5, step_s=0.1, curves=curves)
-    made._apply(made.gang.said(0, said, made.now_s))
+    made._apply(made.said(0, said))
 
 
 def reports_of(made: PuppetWorld) -> list[StepsReported]:
@@ -812,7 +822,7 @@ def test_who_leads_after_a_loss_is_told_from_which_step_on_losses_are_untold() -
     made.kill(0)
     made.hear(0)
     for number in (1, 2):
-        effects = made.gang.said(number, m.Broken(generation=1, steps=19, message="peer gone"), made.now_s)
+        effects = made.said(number, m.Broken(generation=1, steps=19, message="peer gone"))
         regroups = orders(effects)
         made._apply(effects)
     assert [order.told_steps for order in regroups] == [17, 17]
@@ -823,7 +833,7 @@ def test_values_of_several_workers_become_one() -> None:
     made.events.clear()
     for worker, value in enumerate((3.0, 5.0)):
         shares = {"right": m.WorkerValues(reduction="sum", values=[(4, value)])}
-        made._apply(made.gang.said(worker, m.Reported(values={}, shares=shares, steps=4), made.now_s))
+        made._apply(made.said(worker, m.Reported(values={}, shares=shares, steps=4)))
     made.tick(1.0)
     (told,) = reports_of(made)
     tally = told.curves["right"]
@@ -834,10 +844,10 @@ def test_values_of_several_workers_become_one() -> None:
 def test_values_of_several_workers_do_not_replace_the_curve_of_the_loss() -> None:
     made = running(2)
     made.events.clear()
-    made._apply(made.gang.said(0, m.Reported(values={}, curves=losses(1, 8)), made.now_s))
+    made._apply(made.said(0, m.Reported(values={}, curves=losses(1, 8))))
     for worker in (0, 1):
         shares = {"loss": m.WorkerValues(reduction="mean", values=[(4, 0.5)])}
-        made._apply(made.gang.said(worker, m.Reported(values={}, shares=shares, steps=4), made.now_s))
+        made._apply(made.said(worker, m.Reported(values={}, shares=shares, steps=4)))
     made.tick(1.0)
     assert [tally for one in reports_of(made) for tally in one.curves.values()] == [*losses(1, 8).values()]
     assert reports_of(made)[-1].metrics["loss"] == 0.5
@@ -856,9 +866,9 @@ def test_what_no_script_can_have_reported_is_left_out_and_names_are_bounded() ->
         msgspec.structs.replace(sound, count=0),
     ]
     curves = {f"m{number}": tally for number, tally in enumerate([*odd, sound])} | {"x" * 10_000: sound}
-    made._apply(made.gang.said(0, m.Reported(values={}, curves=curves), made.now_s))
+    made._apply(made.said(0, m.Reported(values={}, curves=curves)))
     many: dict[str, Number] = {f"n{number}": 1.0 for number in range(100_000)}
-    made._apply(made.gang.said(0, m.Reported(values=many), made.now_s))
+    made._apply(made.said(0, m.Reported(values=many)))
     made.tick(1.0)
     assert [name for one in reports_of(made) for name in one.curves] == ["m6"]
     assert sum(len(one.metrics) for one in reports_of(made)) <= 200

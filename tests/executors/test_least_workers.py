@@ -7,28 +7,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.executors.puppets import make_spec, make_stage
+from tests.executors.puppets import hear_exited, hear_said, make_spec, make_stage
 from tests.executors.test_profile_cache import snapshot
 
 from swell.executors.controller.profile_cache import ProfileCache
 from swell.executors.exit_status import OUT_OF_MEMORY, OVER_MEMORY
 from swell.executors.gang.allreduce import GroupTimes
-from swell.executors.gang.effects import Effect, Report, Send
 from swell.executors.gang.gang_settings import GangSettings
 from swell.executors.gang.trial_controller import Trial
 from swell.executors.gang.trial_plan import ALONE
+from swell.executors.gang.worker_messages import Effect, TellWorker, WorkerOrder
 from swell.model.command import ProfileJob
 from swell.model.event import JobProfiled, Outcome, ProfilingFailed
 from swell.model.job import Profile
-from swell.wire.messages import (
-    Failed,
-    FromWorker,
-    Hello,
-    OutOfMemory,
-    Profiled,
-    Ready,
-    Welcome,
-)
+from swell.wire.messages import Failed, FromWorker, Hello, OutOfMemory, Profiled, Ready, Welcome
 
 TIMES = GroupTimes(allreduce_s={size: {1000: 0.1} for size in (2, 4, 8)})
 LACK = Failed(message="torch.OutOfMemoryError: tried to allocate", is_out_of_memory=True)
@@ -49,20 +41,20 @@ class Tries:
         """The next worker says hello, and what it trains."""
         self.worker += 1
         (effect,) = self.say(Hello(token="", worker=self.worker, pid=1))
-        assert isinstance(effect, Send) and isinstance(effect.message, Welcome)
+        assert isinstance(effect, TellWorker) and isinstance(effect.message, Welcome)
         self.welcome = effect.message
         self.say(Ready(num_holders=self.holders))
 
     def say(self, message: FromWorker) -> list[Effect]:
         self.now_s += 1.0
-        return self.trial.said(self.worker, message, self.now_s)
+        return hear_said(self.trial, self.worker, message, self.now_s)
 
     def end(self, message: FromWorker | None, status: int) -> None:
         """The worker ends; another begins if the trial goes on."""
         if message is not None:
             self.say(message)
-        effects = self.trial.exited(self.worker, status, "", self.now_s)
-        self.told = [effect.event for effect in effects if isinstance(effect, Report)]
+        effects = hear_exited(self.trial, self.worker, status, "", self.now_s)
+        self.told = [effect for effect in effects if not isinstance(effect, WorkerOrder)]
         if not self.trial.is_over:
             self.begin()
 

@@ -11,7 +11,7 @@ from tests.executors.contract import JOB
 from tests.executors.puppets import target
 from tests.executors.test_restarts import Processes, launch
 
-from swell.executors.gang.effects import Report, Spawn
+from swell.executors.gang.worker_messages import StartWorker
 from swell.model.command import LaunchGang, Reconfigure, StopGang, SuspendGang
 from swell.model.event import GangEnded, GangResized, GangStarted, GangSuspended, ResizeFailed
 from swell.model.target import Configuration, Target
@@ -40,13 +40,13 @@ class Life(Processes):
 
     def do(self, effects: object) -> None:
         for effect in effects:  # type: ignore[attr-defined]
-            if isinstance(effect, Spawn):
+            if isinstance(effect, StartWorker):
                 assert all(number in self.unforked for number in self.alive), "a set of before lives"
                 self.alive[effect.worker] = effect.environ
                 self.unforked.append(effect.worker)
             else:
-                if isinstance(effect, Report) and isinstance(effect.event, Told):
-                    self.hear(effect.event)
+                if isinstance(effect, Told):
+                    self.hear(effect)
                 super().do([effect])
 
     def hear(self, event: Told) -> None:

@@ -13,13 +13,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.executors.contract import JOB, is_alive
 from tests.executors.listening import Listener
-from tests.executors.puppets import make_spec, make_stage, target
+from tests.executors.puppets import hear, hear_said, make_spec, make_stage, target
 
 from swell.executors.exit_status import OVER_MEMORY
-from swell.executors.gang.effects import Kill, Report, Send, Spawn, WorkerExit
 from swell.executors.gang.gang_record import GangRecord, Restarts
 from swell.executors.gang.restarts import RestartController
 from swell.executors.gang.worker_facts import WorkerFacts
+from swell.executors.gang.worker_messages import (
+    SignalWorker,
+    StartWorker,
+    TellWorker,
+    WorkerExited,
+    WorkerForked,
+    WorkerHalted,
+    WorkerOrder,
+)
 from swell.executors.local.link import LocalExecutor
 from swell.model.command import LaunchGang, Reconfigure, StopGang, SuspendGang
 from swell.model.event import (
@@ -37,14 +45,7 @@ from swell.model.job import Elasticity, EndCondition
 from swell.tally import Tally, tally_of
 from swell.wire.environ import LOCAL_BATCH, STOP_AT_STEP
 from swell.wire.findings import WHOLE
-from swell.wire.messages import (
-    Distributed,
-    FromAgent,
-    FromWorker,
-    Reported,
-    Stepped,
-    StopVote,
-)
+from swell.wire.messages import Distributed, FromAgent, FromWorker, Reported, Stepped, StopVote
 from swell.wire.metric_names import MOST_METRICS
 
 SPEC = make_spec(elasticity=Elasticity.RESTART, end=EndCondition())
@@ -68,7 +69,7 @@ class Processes:
         self.is_forking_slowly = False  #: a test forks what is to start, by `fork`
         self.signals: list[tuple[int, int]] = []
         self.talk: dict[int, list[FromAgent | FromWorker]] = {}
-        self.exits: dict[int, WorkerExit] = {}
+        self.exits: dict[int, WorkerExited] = {}
         self.events: list[AnyEvent] = []
         self.now_s = 0.0
 
@@ -77,22 +78,22 @@ class Processes:
 
     def do(self, effects: object) -> None:
         for effect in effects:  # type: ignore[attr-defined]
-            if isinstance(effect, Spawn):
+            if isinstance(effect, StartWorker):
                 self.alive[effect.worker] = effect.environ
                 if not self.is_forking_slowly:
                     self.fork(effect.worker)
-            elif isinstance(effect, Kill):
+            elif isinstance(effect, SignalWorker):
                 self.signals.append((effect.worker, effect.signal))
-            elif isinstance(effect, Send):
+            elif isinstance(effect, TellWorker):
                 self.talk.setdefault(effect.worker, []).append(effect.message)
-            elif isinstance(effect, Report):
-                self.events.append(effect.event)
-                if isinstance(effect.event, GangEnded | GangSuspended):
+            elif not isinstance(effect, WorkerOrder):
+                self.events.append(effect)
+                if isinstance(effect, GangEnded | GangSuspended):
                     assert not self.alive
 
     def fork(self, *workers: int) -> None:
         for worker in workers:
-            self.do(self.gang.forked(worker, worker + 100, self.now_s))
+            self.do(hear(self.gang, WorkerForked, worker, self.now_s, pid=worker + 100))
 
     def tick(self, now_s: float) -> None:
         self.now_s = now_s
@@ -103,7 +104,7 @@ class Processes:
         for name, status in exits.items():
             number = int(name.removeprefix("worker_"))
             self.alive.pop(number)
-            self.exits[number] = WorkerExit(number, status, "last words")
+            self.note_exit(number, status, "last words")
         settled = self.gang.gang.settled
         for number in self.alive.keys() - settled.workers.keys():
             del self.alive[number]  # what is none of the settled gang is ended first
@@ -117,15 +118,18 @@ class Processes:
     def vote(self, worker: int, num_steps: int) -> None:
         vote = StopVote(num_steps=num_steps)
         self.talk.setdefault(worker, []).append(vote)
-        self.do(self.gang.said(worker, vote, self.now_s))
+        self.do(hear_said(self.gang, worker, vote, self.now_s))
 
     def say(self, worker: int, message: Stepped | Distributed | Reported) -> None:
-        self.do(self.gang.said(worker, message, self.now_s))
+        self.do(hear_said(self.gang, worker, message, self.now_s))
 
     def end(self, worker: int, status: int, log_tail: str = "last words") -> None:
         del self.alive[worker]
-        self.exits[worker] = WorkerExit(worker, status, log_tail)
-        self.do(self.gang.exited(worker, status, log_tail, self.now_s))
+        self.note_exit(worker, status, log_tail)
+        self.do(self.gang.hear(self.exits[worker], self.now_s))
+
+    def note_exit(self, worker: int, status: int, log_tail: str) -> None:
+        self.exits[worker] = WorkerExited(run=JOB, worker=worker, status=status, log_tail=log_tail)
 
     @property
     def ended(self) -> GangEnded:
@@ -310,7 +314,7 @@ def test_a_worker_that_was_stopped_is_killed_and_the_gang_goes_on_from_its_own_c
     processes.command(launch(0, 1))
     processes.now_s = 10.0
     processes.do(processes.gang.tick(10.0))
-    processes.gang.halted(1, True)
+    hear(processes.gang, WorkerHalted, 1, 0.0, is_stopped=True)
     processes.do(processes.gang.tick(12.9))
     assert processes.signals == []
     processes.do(processes.gang.tick(13.1))

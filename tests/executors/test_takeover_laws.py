@@ -15,9 +15,9 @@ from tests.executors.puppets import JOB, Puppet, PuppetWorld, devices, make_spec
 from tests.executors.test_gang_laws import TIMEOUTS, TOTAL_STEPS, Story, ends_well, moves
 
 from swell.executors.exit_status import OVER_MEMORY
-from swell.executors.gang.effects import Effect, Send, Spawn
 from swell.executors.gang.gang_controller import GangController
 from swell.executors.gang.gang_record import GangRecord
+from swell.executors.gang.worker_messages import Effect, StartWorker, TellWorker
 from swell.executors.hosts import messages as h
 from swell.executors.hosts.kept_runs import KeptRuns
 from swell.model.command import GangCommand, LaunchGang, Reconfigure
@@ -141,12 +141,11 @@ class HandedOn(PuppetWorld):
 
     def _give(self, effect: Effect) -> None:
         """It comes to the host."""
-        if isinstance(effect, Spawn):
-            start = h.StartWorker(run=JOB, worker=effect.worker, devices=effect.devices, environ={})
-            self.kept.note_told(start)
+        if isinstance(effect, StartWorker):
+            self.kept.note_told(effect)
             self.kept.note_answered(h.WorkerForked(run=JOB, worker=effect.worker, pid=effect.worker + 1000))
-        elif isinstance(effect, Send):
-            self.kept.note_told(h.TellWorker(run=JOB, worker=effect.worker, message=effect.message))
+        elif isinstance(effect, TellWorker):
+            self.kept.note_told(effect)
         self._do(effect)
 
     def _check_report(self, event: AnyEvent) -> None:

@@ -14,7 +14,7 @@ from typing import Any, cast
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.executors.puppets import make_spec
+from tests.executors.puppets import hear, hear_exited, hear_said, make_spec
 from tests.executors.test_profile_cache import snapshot
 
 from swell.executors.controller.controller import Inputs
@@ -23,11 +23,18 @@ from swell.executors.controller.known_hosts import KnownHosts
 from swell.executors.controller.openings import Openings
 from swell.executors.controller.trials import Trials
 from swell.executors.exit_status import NOT_STARTED
-from swell.executors.gang.effects import Effect, Kill, Report, Spawn
 from swell.executors.gang.gang_settings import GangSettings
 from swell.executors.gang.job_context import DeviceBinding, JobContext
 from swell.executors.gang.script_conditions import local_batches
 from swell.executors.gang.timeouts import Timeouts
+from swell.executors.gang.worker_messages import (
+    Effect,
+    SignalWorker,
+    StartWorker,
+    WorkerForked,
+    WorkerHalted,
+    WorkerOrder,
+)
 from swell.executors.hosts.messages import DevicesOffered, OpenRun, RunOpened, ToHost
 from swell.model.command import ProfileJob
 from swell.model.event import AnyEvent, GangEnded, JobProfiled, Outcome, ProfilingFailed, StepsReported
@@ -103,15 +110,15 @@ class Machines:
     def do(self, run: DirectedRun, effects: Iterable[Effect]) -> None:
         for effect in effects:
             match effect:
-                case Spawn(worker, devices, _, entry):
+                case StartWorker(worker=worker, devices=devices, entry=entry):
                     pid = next(self.pids)
                     self.processes[pid] = Process(run, worker, devices, entry is not None)
-                    self.do(run, run.director.forked(worker, pid, self.time_s))
-                case Kill(worker, number):
+                    self.do(run, hear(run.director, WorkerForked, worker, self.time_s, pid=pid))
+                case SignalWorker(worker=worker, signal=number):
                     assert number == signal.SIGKILL
                     for process in self.processes.values():
                         process.is_killed |= process.run is run and process.worker == worker
-                case Report(event):
+                case event if not isinstance(event, WorkerOrder):
                     self.events.append(event)
         if run.director.is_over and run in self.runs:
             self.runs.remove(run)
@@ -128,11 +135,11 @@ class Machines:
     def say(self, pid: int, *said: m.FromWorker) -> None:
         process = self.processes[pid]
         for message in said:
-            self.do(process.run, process.run.director.said(process.worker, message, self.time_s))
+            self.do(process.run, hear_said(process.run.director, process.worker, message, self.time_s))
 
     def exit(self, pid: int, status: int = 0) -> None:
         process = self.processes.pop(pid)
-        self.do(process.run, process.run.director.exited(process.worker, status, "", self.time_s))
+        self.do(process.run, hear_exited(process.run.director, process.worker, status, "", self.time_s))
 
     def bury(self) -> None:
         """Those that were killed are gone."""
@@ -311,7 +318,7 @@ def test_a_stopped_trial_is_lost_within_seconds(calibrated: Machines) -> None:
         calibrated.add(f"j{number}")
     (pid,) = calibrated.scripts("j0")
     process = calibrated.processes[pid]
-    process.run.director.halted(process.worker, True)
+    hear(process.run.director, WorkerHalted, process.worker, calibrated.time_s, is_stopped=True)
     calibrated.pass_time(2.0)
     assert not process.is_killed
     calibrated.pass_time(1.5)

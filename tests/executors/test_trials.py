@@ -10,14 +10,14 @@ import msgspec
 import pytest
 from tests.executors.agents import CALL, zygote_of
 from tests.executors.listening import Listener, eventually
-from tests.executors.puppets import make_spec, make_stage
+from tests.executors.puppets import hear_exited, hear_said, make_spec, make_stage, signals
 
 from swell.executors.controller.profile_cache import ProfileCache
 from swell.executors.gang.allreduce import GroupTimes
-from swell.executors.gang.effects import Effect, Kill, Report, Send
 from swell.executors.gang.gang_settings import GangSettings
 from swell.executors.gang.trial_controller import Trial
 from swell.executors.gang.trial_plan import ALONE, LEAST_GROUP_STEPS, MOST_GROUP_STEPS, Part, PartKind
+from swell.executors.gang.worker_messages import Effect, TellWorker
 from swell.executors.local.agent.options import AgentOptions
 from swell.executors.local.devices import parse_devices
 from swell.executors.local.link import LocalExecutor
@@ -27,15 +27,7 @@ from swell.model.job import Elasticity
 from swell.model.target import Target
 from swell.store.code_store import CodeStore
 from swell.wire.findings import ScriptFinding
-from swell.wire.messages import (
-    CALIBRATED_BYTES,
-    Failed,
-    GroupStepped,
-    Hello,
-    NotCompared,
-    Profiled,
-    Welcome,
-)
+from swell.wire.messages import CALIBRATED_BYTES, Failed, GroupStepped, Hello, NotCompared, Profiled, Welcome
 
 MakeProfile = Callable[..., ProfileJob]
 TIMES = GroupTimes(allreduce_s={2: {1000: 0.1}})
@@ -214,11 +206,10 @@ def test_a_trial_that_measured_nothing_that_makes_sense_has_failed(compute_s: di
     trial = Trial(make_stage(), command, 1, GroupTimes(), GangSettings())
     trial.begin(ALONE, ["node0/0"], 0.0)
     said = Profiled(compute_s=compute_s, grad_bytes=4, state_bytes=8, samples_per_epoch=512)
-    trial.said(0, said, 1.0)
-    (told,) = trial.exited(0, 0, "", 2.0)
-    assert isinstance(told, Report)
-    assert isinstance(told.event, ProfilingFailed)
-    assert "left its loop before a step could be measured" in told.event.message
+    hear_said(trial, 0, said, 1.0)
+    (told,) = hear_exited(trial, 0, 0, "", 2.0)
+    assert isinstance(told, ProfilingFailed)
+    assert "left its loop before a step could be measured" in told.message
 
 
 @pytest.mark.parametrize(("accepted", "tried"), [((), (64,)), (("part-of-batch",), (64, 32, 16))])
@@ -229,16 +220,20 @@ def test_a_script_that_fails_with_a_part_of_a_batch_is_measured_with_all_of_it(
     command = ProfileJob(job_id="digits-1", spec=job.spec, sizes=(1, 2, 4), device_kind="cpu")
     trial = Trial(job, command, 1, GroupTimes(), GangSettings())
     trial.begin(ALONE, ["node0/0"], 0.0)
-    assert welcome_of(trial.said(0, Hello(token="", worker=0, pid=1), 1.0)).local_batches == (64, 32, 16)
+    assert welcome_of(hear_said(trial, 0, Hello(token="", worker=0, pid=1), 1.0)).local_batches == (
+        64,
+        32,
+        16,
+    )
     found = ScriptFinding(name="part-of-batch", text="take sizes from the batch")
-    trial.said(0, NotCompared(finding=found), 2.0)
-    trial.exited(0, 143, "", 3.0)
-    again = welcome_of(trial.said(1, Hello(token="", worker=1, pid=2), 4.0))
+    hear_said(trial, 0, NotCompared(finding=found), 2.0)
+    hear_exited(trial, 0, 143, "", 3.0)
+    again = welcome_of(hear_said(trial, 1, Hello(token="", worker=1, pid=2), 4.0))
     assert (again.local_batches, again.compares) == (tried, False)
-    trial.said(1, Failed(message="Expected hidden size 32", steps=0), 5.0)
-    (told,) = trial.exited(1, 1, "", 6.0)
-    assert isinstance(told, Report) and isinstance(told.event, ProfilingFailed)
-    assert told.event.message == "take sizes from the batch\nExpected hidden size 32"
+    hear_said(trial, 1, Failed(message="Expected hidden size 32", steps=0), 5.0)
+    (told,) = hear_exited(trial, 1, 1, "", 6.0)
+    assert isinstance(told, ProfilingFailed)
+    assert told.message == "take sizes from the batch\nExpected hidden size 32"
 
 
 def times_of(*sizes: int) -> GroupTimes:
@@ -259,8 +254,8 @@ def stepping_trial(hold: bool, num_devices: int = 8) -> Trial:
     compute_s = {64: 0.1, 32: 0.05, 16: 0.025, 8: 0.0125}
     said = Profiled(compute_s=compute_s, grad_bytes=4000, state_bytes=8, samples_per_epoch=512)
     trial.begin(ALONE, ["node0/0"], 0.0)
-    trial.said(0, said, 1.0)
-    told = trial.exited(0, 0, "", 2.0)
+    hear_said(trial, 0, said, 1.0)
+    told = hear_exited(trial, 0, 0, "", 2.0)
     assert bool(told) is trial.is_over
     return trial
 
@@ -272,11 +267,11 @@ def step_group(trial: Trial, first: int, step_s: float, at_s: float) -> list[Eff
     size = part.num_workers
     trial.begin(part, [f"node0/{place}" for place in range(size)], at_s)
     assert trial.part == group_of(size)
-    welcome = welcome_of(trial.said(first, Hello(token="", worker=first, pid=1), at_s))
+    welcome = welcome_of(hear_said(trial, first, Hello(token="", worker=first, pid=1), at_s))
     assert (welcome.mode, welcome.local_batches) == ("group", (64 // size,))
     assert LEAST_GROUP_STEPS <= welcome.group_steps <= MOST_GROUP_STEPS
-    trial.said(first, GroupStepped(step_s=step_s), at_s)
-    effects = [trial.exited(first + rank, 0, "", at_s) for rank in range(size)]
+    hear_said(trial, first, GroupStepped(step_s=step_s), at_s)
+    effects = [hear_exited(trial, first + rank, 0, "", at_s) for rank in range(size)]
     return effects[-1]
 
 
@@ -286,8 +281,8 @@ def test_groups_make_steps_until_more_workers_are_no_faster() -> None:
     assert trial.next_part == group_of(2)
     assert step_group(trial, 1, 0.06, 3.0) == [] and trial.next_part == group_of(4)
     [told] = step_group(trial, 3, 0.07, 4.0)
-    assert isinstance(told, Report) and isinstance(told.event, JobProfiled)
-    assert told.event.profile.group_step_s == {2: 0.06, 4: 0.07}, "eight are not tried"
+    assert isinstance(told, JobProfiled)
+    assert told.profile.group_step_s == {2: 0.06, 4: 0.07}, "eight are not tried"
 
 
 def test_groups_make_steps_only_if_the_job_is_to_be_held() -> None:
@@ -299,11 +294,11 @@ def test_a_group_whose_devices_are_wanted_gives_way_and_the_trial_is_answered() 
     step_group(trial, 1, 0.06, 3.0)
     trial.begin(group_of(4), [f"node0/{place}" for place in range(4)], 4.0)
     kills = trial.leave_out(group_of(4), "its devices were wanted", 5.0)
-    assert kills == [Kill(worker, signal.SIGKILL) for worker in range(3, 7)]
-    ends = [trial.exited(worker, -9, "", 5.0) for worker in range(3, 7)]
+    assert kills == signals(signal.SIGKILL, 3, 4, 5, 6, run=trial.run)
+    ends = [hear_exited(trial, worker, -9, "", 5.0) for worker in range(3, 7)]
     [told] = ends[-1]
-    assert isinstance(told, Report) and isinstance(told.event, JobProfiled)
-    assert told.event.profile.group_step_s == {2: 0.06}
+    assert isinstance(told, JobProfiled)
+    assert told.profile.group_step_s == {2: 0.06}
 
 
 def test_sums_of_large_gradients_take_in_proportion_to_their_bytes() -> None:
@@ -314,15 +309,15 @@ def test_sums_of_large_gradients_take_in_proportion_to_their_bytes() -> None:
     trial = Trial(job, command, 2, times, GangSettings())
     said = Profiled(compute_s={64: 0.1}, grad_bytes=300_000_000, state_bytes=8, samples_per_epoch=512)
     trial.begin(ALONE, ["node0/0"], 0.0)
-    trial.said(0, said, 1.0)
-    [told] = trial.exited(0, 0, "", 2.0)
-    assert isinstance(told, Report) and isinstance(told.event, JobProfiled)
-    profile = told.event.profile
+    hear_said(trial, 0, said, 1.0)
+    [told] = hear_exited(trial, 0, 0, "", 2.0)
+    assert isinstance(told, JobProfiled)
+    profile = told.profile
     assert profile.allreduce_s[2] == pytest.approx(0.3) and profile.allreduce_sizes == ()
 
 
 def welcome_of(effects: Sequence[Effect]) -> Welcome:
-    [sent] = [effect.message for effect in effects if isinstance(effect, Send)]
+    [sent] = [effect.message for effect in effects if isinstance(effect, TellWorker)]
     assert isinstance(sent, Welcome)
     return sent
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from tests.executors.puppets import JOB, PuppetWorld, devices, launched, resize
 
-from swell.executors.gang.effects import Kill
 from swell.executors.gang.member import Member
 from swell.executors.gang.timeouts import READING_SHARE, Timeouts, overdue
+from swell.executors.gang.worker_messages import SignalWorker
 from swell.model.command import SuspendGang
 from swell.model.event import (
     GangEnded,
@@ -92,7 +92,7 @@ def test_nobody_is_killed_while_nobody_waits() -> None:
 def test_who_takes_long_over_every_step_is_given_longer() -> None:
     made = running(2)
     slow = m.Progress(generation=1, steps=5, num_workers=2, step_s=100.0)
-    made._apply(made.gang.said(0, slow, made.now_s))
+    made._apply(made.said(0, slow))
     made.stick(0)
     wait(made, 390.0)
     assert not warnings(made)
@@ -193,7 +193,7 @@ def test_who_is_to_leave_and_cannot_is_killed_and_the_others_keep_the_state() ->
 def test_a_suspend_that_waits_is_told_of_and_ends_with_the_last_checkpoint() -> None:
     made = running(1)
     made.stick(0)
-    made._apply(made.gang.said(0, m.CheckpointSaved(steps=3, path="/checkpoints/x"), made.now_s))
+    made._apply(made.said(0, m.CheckpointSaved(steps=3, path="/checkpoints/x")))
     made.command(SuspendGang(job_id=JOB, generation=2))
     wait(made, BOUNDARY_S + 2)
     (warning,) = warnings(made)
@@ -226,12 +226,12 @@ def test_a_joiner_that_was_stopped_on_its_way_is_no_fault_of_the_script(is_conne
     made.settle()
     made.command(resize(2, 0, 1))
     if is_connected:
-        made._apply(made.gang.said(1, m.Hello(token="t", worker=1, pid=1001), made.now_s))
-    made.gang.halted(1, True)
+        made._apply(made.said(1, m.Hello(token="t", worker=1, pid=1001)))
+    made.halted(1, True)
     made.puppets[1].phase = "stopped"
     made.now_s += 3.1
     effects = list(made.gang.tick(made.now_s))
-    assert [effect.worker for effect in effects if isinstance(effect, Kill)] == [1]
+    assert [effect.worker for effect in effects if isinstance(effect, SignalWorker)] == [1]
     made._apply(effects)
     made.hear(1)
     (failed,) = told(made, ResizeFailed)

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.executors.puppets import JOB, make_stage, target
 
-from swell.executors.gang.effects import Send
 from swell.executors.gang.gang_record import GangRecord, Restarts
 from swell.executors.gang.restarts import RestartController
+from swell.executors.gang.worker_messages import TellWorker
 from swell.model.command import LaunchGang
 from swell.model.job import Elasticity
 from swell.train.link.lease import Lease
@@ -37,7 +37,7 @@ class Gang:
 
     def ask(self, worker: int, message: messages.FromWorker) -> messages.FromAgent:
         (answer,) = self._gang.said(worker, message, 0.0)
-        assert isinstance(answer, Send) and answer.worker == worker
+        assert isinstance(answer, TellWorker) and answer.worker == worker
         return answer.message
 
 

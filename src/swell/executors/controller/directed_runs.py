@@ -15,14 +15,22 @@ import msgspec
 
 from swell.executors.controller.known_hosts import KnownHosts
 from swell.executors.controller.outbox import Outbox
-from swell.executors.exit_status import HOST_LOST, NOT_STARTED
-from swell.executors.gang.effects import Effect, Kill, Report, Send, Spawn, WorkerExit
+from swell.executors.exit_status import NOT_STARTED
 from swell.executors.gang.gang_controller import GangController
 from swell.executors.gang.gang_record import GangRecord, SettledGang
 from swell.executors.gang.gang_settings import GangSettings
 from swell.executors.gang.job_context import JobContext
 from swell.executors.gang.restarts import RestartController
 from swell.executors.gang.trial_controller import Trial
+from swell.executors.gang.worker_messages import (
+    Effect,
+    OfWorker,
+    SignalWorker,
+    StartWorker,
+    TellWorker,
+    WorkerExited,
+    WorkerSaid,
+)
 from swell.executors.hosts import messages
 from swell.model.event import AnyEvent, GangFound, GangResized, GangStarted, StepsReported
 from swell.model.job import JobSpec
@@ -37,14 +45,11 @@ MOST_AT_ONCE = 100
 #: Ended gangs that are remembered, to answer a command that was said twice.
 NUM_REMEMBERED = 1000
 
-OfWorker = messages.WorkerForked | messages.WorkerSaid | messages.WorkerHalted | messages.WorkerExited
-
 
 @dataclass(slots=True)
 class DirectedRun:
     """A directed run, gang or trial: its director, the hosts on which it is open, where its workers are."""
 
-    key: str
     director: GangController | Trial
     hosts: set[str] = field(default_factory=set)  #: on which it is open
     coming: set[str] = field(default_factory=set)  #: hosts of a change for which some make ready
@@ -55,6 +60,11 @@ class DirectedRun:
     left_usage: GangUsage = NO_USAGE  #: what it used on hosts that it has left
     reported_s: float | None = None  #: when it told last how far it is; None: it has not started
     finished_s: float | None = None  #: when the first of its workers met the end condition
+
+    @property
+    def key(self) -> str:
+        """What hosts call it."""
+        return self.director.run
 
     @property
     def job(self) -> JobContext:
@@ -176,7 +186,7 @@ class DirectedRuns:
         """
         kind = GangController if gang.restarts is None else RestartController
         controller = kind(job, gang, self._gang_settings.timeouts)
-        run = DirectedRun(job.job_id, controller)
+        run = DirectedRun(controller)
         run.note_opened(opened)
         self._ended.pop(job.job_id, None)
         self.begin_run(run)
@@ -211,20 +221,14 @@ class DirectedRuns:
         run = self.by_key.get(message.run)
         if run is None or run.workers.get(message.worker) != host:
             return
-        worker, now_s = message.worker, self._now_s()
-        match message:
-            case messages.WorkerForked(pid=pid):
-                self.do(run, run.director.forked(worker, pid, now_s))
-            case messages.WorkerSaid(message=said):
-                if isinstance(said, Finished) and run.finished_s is None:
-                    run.finished_s = now_s
-                self.do(run, run.director.said(worker, said, now_s))
-            case messages.WorkerHalted(is_stopped=is_stopped):
-                run.director.halted(worker, is_stopped)
-            case messages.WorkerExited(status=status, log_tail=log_tail):
-                del run.workers[worker]
-                self.do(run, run.director.exited(worker, status, log_tail, now_s))
-                self.release_hosts(run)
+        now_s = self._now_s()
+        if isinstance(message, WorkerExited):
+            del run.workers[message.worker]
+        elif isinstance(message, WorkerSaid) and isinstance(message.message, Finished):
+            run.finished_s = now_s if run.finished_s is None else run.finished_s
+        self.do(run, run.director.hear(message, now_s))
+        if isinstance(message, WorkerExited):
+            self.release_hosts(run)
 
     def hear_alive(self, host: str, runs: Mapping[str, Mapping[int, Alive]]) -> None:
         """These workers of a host live, by run; those that are not of a run that is directed are left out."""
@@ -253,9 +257,9 @@ class DirectedRuns:
         gone = [worker for worker, of in run.workers.items() if of == host]
         for worker in gone:
             del run.workers[worker]
-        exits = [WorkerExit(worker, HOST_LOST, why) for worker in gone]
-        if exits:
-            self.do(run, run.director.exited_together(exits, self._now_s()))
+        if gone:
+            exits = [run.director.lost(worker, why) for worker in gone]
+            self.do(run, run.director.exited(exits, self._now_s()))
 
     def busy(self, host: str) -> list[str]:
         """A device for each process that runs have on it, of runs on this host; some are on others."""
@@ -268,15 +272,17 @@ class DirectedRuns:
 
     def do(self, run: DirectedRun, effects: Sequence[Effect]) -> None:
         """Perform the effects in order."""
-        to_do = [self._as_order(run, e) if isinstance(e, Spawn | Send | Kill) else e for e in effects]
-        is_told = any(not (isinstance(e, Report) and isinstance(e.event, StepsReported)) for e in effects)
+        is_told = any(not isinstance(effect, StepsReported) for effect in effects)
         if is_told:
             self._keep_gang(run)
-        for effect in to_do:
+        for effect in effects:
             match effect:
-                case messages.StartWorker() | messages.TellWorker() | messages.SignalWorker():
-                    self._hosts.tell(run.workers[effect.worker], effect)
-                case Report(event):
+                case StartWorker() if not self._has_host(run, effect):
+                    pass  # its end follows
+                case StartWorker() | TellWorker() | SignalWorker():
+                    if (host := run.workers.get(effect.worker)) is not None:
+                        self._hosts.tell(host, effect)
+                case event:
                     self._shown(run, event)
                     self.report(event)
         if run.director.is_over and self.by_key.get(run.key) is run:
@@ -286,16 +292,6 @@ class DirectedRuns:
         if run.gang is None:
             self._trial_changed(run)
 
-    def _as_order(self, run: DirectedRun, effect: Spawn | Send | Kill) -> messages.WorkerOrder | None:
-        """Return what a host is to be told. None: nothing, for the worker is gone, or cannot be."""
-        if isinstance(effect, Spawn):
-            return self._start(run, effect)
-        if effect.worker not in run.workers:
-            return None
-        if isinstance(effect, Kill):
-            return messages.SignalWorker(run=run.key, worker=effect.worker, signal=effect.signal)
-        return messages.TellWorker(run=run.key, worker=effect.worker, message=effect.message)
-
     def _keep_gang(self, run: DirectedRun) -> None:
         """All hosts of the run are told what its gang is: call it before what follows from that is done."""
         if run.gang is None or not run.gang.gang.workers or run.gang.gang.settled == run.settled:
@@ -304,23 +300,18 @@ class DirectedRuns:
         run.settled = run.gang.gang.settled
         self._hosts.tell_all(run.hosts, messages.KeepGang(run=run.key, gang=run.settled))
 
-    def _start(self, run: DirectedRun, spawn: Spawn) -> messages.StartWorker | None:
-        host, *others = sorted({self._hosts.host_of.get(device, "") for device in spawn.devices})
-        run.workers[spawn.worker] = host
+    def _has_host(self, run: DirectedRun, start: StartWorker) -> bool:
+        """Whether a host can start this worker. Else its end will be heard."""
+        host, *others = sorted({self._hosts.host_of.get(device, "") for device in start.devices})
+        run.workers[start.worker] = host
         if others or host not in run.hosts:
-            why = "its devices are of several hosts" if others else "its host is gone"
-            status = NOT_STARTED if others else HOST_LOST
-            exited = messages.WorkerExited(run=run.key, worker=spawn.worker, status=status, log_tail=why)
+            exited = run.director.lost(start.worker, "its host is gone")
+            if others:
+                why = "its devices are of several hosts"
+                exited = msgspec.structs.replace(exited, status=NOT_STARTED, log_tail=why)
             self._later(partial(self.hear, host, exited))
-            return None
-        return messages.StartWorker(
-            run=run.key,
-            worker=spawn.worker,
-            devices=spawn.devices,
-            environ=spawn.environ,
-            entry=spawn.entry,
-            is_first=len(run.workers) == 1,
-        )
+            return False
+        return True
 
     def release_hosts(self, run: DirectedRun) -> None:
         """Close the run where no worker of the gang is left, and none is to come."""

@@ -12,9 +12,9 @@ from swell.executors.controller.known_hosts import KnownHosts
 from swell.executors.controller.openings import Opening, Openings
 from swell.executors.controller.protocol import ExecutorCommand
 from swell.executors.controller.trials import Trials
-from swell.executors.gang.effects import Report
 from swell.executors.gang.gang_controller import GangController
 from swell.executors.gang.gang_record import GangRecord, Restarts
+from swell.executors.gang.worker_messages import WorkerOrder
 from swell.executors.hosts.messages import CloseRun, OpenRun
 from swell.model.command import GangCommand, LaunchGang, ProfileJob, Reconfigure, StopGang, SuspendGang
 from swell.model.event import GangEnded, Outcome, ResizeFailed
@@ -101,9 +101,7 @@ class GangCommands:
             self._runs.do(run, effects)
             self._runs.release_hosts(run)
         else:  # over: all it has to say is how it ended
-            for effect in effects:
-                if isinstance(effect, Report):
-                    self._runs.report(effect.event)
+            self._runs.report_all(effect for effect in effects if not isinstance(effect, WorkerOrder))
 
     def _call_off(self, preparation: Preparation, command: StopGang | SuspendGang) -> None:
         """The end of a gang waits for no host that makes ready for what it puts an end to."""

@@ -14,8 +14,8 @@ import msgspec
 
 from swell.executors.controller.directed_runs import DirectedRuns
 from swell.executors.controller.known_hosts import NOTHING_OFFERED, KnownHosts
-from swell.executors.gang.effects import KILL
 from swell.executors.gang.gang_record import GangRecord, SettledGang
+from swell.executors.gang.worker_messages import KILL
 from swell.executors.hosts.kept_runs import KeptRun, KeptRuns
 from swell.executors.hosts.messages import (
     CloseRun,

@@ -20,7 +20,8 @@ from swell.executors.controller.trial_devices import Machine
 from swell.executors.gang.gang_settings import GangSettings
 from swell.executors.gang.trial_controller import Trial
 from swell.executors.gang.trial_plan import CROSSING, Part, PartKind
-from swell.executors.hosts.messages import CloseRun, OpenRun, trial_run
+from swell.executors.gang.worker_messages import trial_run
+from swell.executors.hosts.messages import CloseRun, OpenRun
 from swell.model.command import ProfileJob
 from swell.model.event import AnyEvent, GangEnded, JobProfiled, Outcome, ProfilingFailed, StepsReported
 from swell.model.job import BetweenSteps, Elasticity
@@ -258,7 +259,7 @@ class Trials:
         job = self._runner.job_context(command.job_id, command.spec, total_steps)
         nums, times = self._hosts.num_of(kind, command.avoid), self._cache.times(kind)
         trial = Trial(job, command, nums[host], times, self._gang_settings)
-        run = DirectedRun(trial_run(command.job_id), trial)
+        run = DirectedRun(trial)
         self._runs[run.key] = one = TrialRun(waiting, host, devices, trial, run)
         self._ask(one, host)
 

@@ -22,20 +22,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from swell.executors.exit_status import HOST_LOST
-from swell.executors.gang import (
-    departures,
-    late_workers,
-    regrouping,
-    shutdown,
-    training_progress,
-    transition,
-)
-from swell.executors.gang.effects import Effect, Send, WorkerExit
+from swell.executors.gang import departures, late_workers, regrouping, shutdown, training_progress, transition
 from swell.executors.gang.gang_record import Formation
 from swell.executors.gang.member import Member, State, flatten
 from swell.executors.gang.runtime import GangRuntime
 from swell.executors.gang.worker_facts import WorkerFacts
+from swell.executors.gang.worker_messages import Effect, WorkerExited
 from swell.model.command import GangCommand, LaunchGang, Reconfigure, StopGang, SuspendGang
 from swell.model.event import GangResized, GangStarted, JobWarned
 from swell.model.target import Configuration
@@ -109,8 +101,8 @@ class GangController(GangRuntime):
         for number in sorted(facts):
             for said in facts[number].standing:
                 self._hear(said, self.members[number])
-        lost = [WorkerExit(number, HOST_LOST, LOST_TOGETHER) for number in gang.workers.keys() - facts.keys()]
-        return self.exited_together([*lost, *(one.exit for one in facts.values() if one.exit)], now_s)
+        lost = [self.lost(number, LOST_TOGETHER) for number in gang.workers.keys() - facts.keys()]
+        return self.exited([*lost, *(one.exit for one in facts.values() if one.exit)], now_s)
 
     def _revive(self, known: Sequence[WorkerFacts]) -> None:
         """A group that is whole trains on, or changes to another one of the same workers; else it breaks."""
@@ -196,7 +188,7 @@ class GangController(GangRuntime):
         member.pid = message.pid
         bound, num_workers = self.gang.max_local_batch, len(self.gang.wanted_slots)
         welcome = self.job.welcome(member.slot, max_local_batch=bound, num_workers=num_workers)
-        self.effects.append(Send(member.number, welcome))
+        self.send([member.number], welcome)
 
     def _note_joined(self, message: messages.Joined, member: Member) -> None:
         gang = self.gang
@@ -212,8 +204,8 @@ class GangController(GangRuntime):
         self.reductions.begin(message.generation, gang.steps)
 
     # ------------------------------------------------------------ what follows
-    def _note_exit(self, member: Member, status: int, log_tail: str) -> None:
-        departures.note_exit(self, member, status, log_tail)
+    def _note_exit(self, member: Member, ended: WorkerExited) -> None:
+        departures.note_exit(self, member, ended.status, ended.log_tail)
 
     def _watch(self) -> None:
         if self.gang.ending is not None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from swell.executors.gang import shutdown, transition
-from swell.executors.gang.effects import Send
 from swell.executors.gang.gang_record import Formation
 from swell.executors.gang.job_context import LocalRank, local_ranks
 from swell.executors.gang.member import IN_STEP, Member, State, best_source
@@ -168,7 +167,7 @@ def form(live: GangRuntime, group: Sequence[Member], leavers: Sequence[Member] =
     )
     for order, member in zip(_orders(live, group, leavers), [*group, *leavers], strict=True):
         member.state = State.LEAVING if order.rank is None else State.FORMING
-        live.effects.append(Send(member.number, order))
+        live.send([member.number], order)
 
 
 def _orders(live: GangRuntime, group: Sequence[Member], leavers: Sequence[Member]) -> list[messages.Regroup]:

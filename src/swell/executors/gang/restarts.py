@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 
 from swell.executors.exit_status import OVER_MEMORY
 from swell.executors.gang import shutdown, transition
-from swell.executors.gang.effects import Effect, Kill, Send, WorkerExit
 from swell.executors.gang.gang_controller import GangController
 from swell.executors.gang.gang_record import Restarts
 from swell.executors.gang.job_context import local_ranks
@@ -20,6 +19,7 @@ from swell.executors.gang.member import Member, Slot, State, flatten
 from swell.executors.gang.timeouts import describe_exit, is_fault_of_script
 from swell.executors.gang.training_progress import report
 from swell.executors.gang.worker_facts import WorkerFacts
+from swell.executors.gang.worker_messages import Effect, WorkerExited
 from swell.model.counted import told_workers
 from swell.model.event import Outcome, ScriptDistributed
 from swell.tally import tally_of
@@ -54,7 +54,7 @@ class RestartController(GangController):
         elif restarts.leaving_s is None and is_other:
             # SIGTERM is to come in the same step of all, and not while the script writes its checkpoint.
             restarts.leaving_s = self.now_s
-            self.effects += [Kill(number, environ.STOP_AT_STEP) for number in self.members]
+            self.send_signal(self.members.values(), environ.STOP_AT_STEP)
         elif restarts.leaving_s is None and all(m.pid is not None for m in self.members.values()):
             transition.finish_change(self)
 
@@ -98,27 +98,27 @@ class RestartController(GangController):
         if restarts.leaving_s is not None and not self.gang.is_ending:
             if restarts.terminated_s is None and self.now_s >= restarts.leaving_s + limits.step_end_s:
                 restarts.terminated_s = self.now_s
-                self.terminate(self.members.values())
+                self.send_signal(self.members.values())
             elif restarts.terminated_s is not None and self.now_s >= restarts.terminated_s + limits.restart_s:
                 self.kill(self.members.values())
         super()._watch()
 
-    def exited_together(self, exits: Sequence[WorkerExit], now_s: float) -> list[Effect]:
+    def exited(self, exits: Sequence[WorkerExited], now_s: float) -> list[Effect]:
         """Which came first is not known. What others may echo counts: their job's limit, then signals, then
         errors.
         """
 
-        def rank(end: WorkerExit) -> tuple[bool, bool, bool]:
+        def rank(end: WorkerExited) -> tuple[bool, bool, bool]:
             return end.status != OVER_MEMORY, is_fault_of_script(end.status), end.status == 0
 
-        return super().exited_together(sorted(exits, key=rank), now_s)
+        return super().exited(sorted(exits, key=rank), now_s)
 
-    def _note_exit(self, member: Member, status: int, log_tail: str) -> None:
+    def _note_exit(self, member: Member, ended: WorkerExited) -> None:
         """An exit with 0 after SIGTERM is a stop, too: in a set that is to leave all exits are alike."""
         if self.gang.is_ending or self.restarts.leaving_s is not None:
             return
-        if status:
-            why = describe_exit(member, status, log_tail)
+        if status := ended.status:
+            why = describe_exit(member, status, ended.log_tail)
             self.gang.setback.is_over_memory = status == OVER_MEMORY
             shutdown.end(self, Outcome.FAILED if is_fault_of_script(status) else Outcome.LOST, why)
         elif not self.members:
@@ -140,7 +140,7 @@ class RestartController(GangController):
                 votes = self.restarts.votes
                 votes.setdefault(member.number, num_steps)
                 most = max(votes.values()) if votes.keys() >= self.members.keys() else None
-                self.effects.append(Send(member.number, messages.StopVotes(most=most)))
+                self.send([member.number], messages.StopVotes(most=most))
 
     def _note_distributed(self, message: messages.Distributed) -> None:
         spec = self.job.spec

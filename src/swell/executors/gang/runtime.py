@@ -5,24 +5,28 @@ from __future__ import annotations
 import signal
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
-from swell.executors.gang.effects import (
-    KILL,
-    Effect,
-    GangEventFields,
-    Kill,
-    Report,
-    Send,
-    Spawn,
-    WorkerExit,
-)
+from swell.executors.exit_status import HOST_LOST
 from swell.executors.gang.gang_record import GangRecord
 from swell.executors.gang.job_context import JobContext
 from swell.executors.gang.member import Member, Slot, flatten
 from swell.executors.gang.reductions import Reductions
 from swell.executors.gang.timeouts import Timeouts
+from swell.executors.gang.worker_messages import (
+    KILL,
+    Effect,
+    OfWorker,
+    SignalWorker,
+    StartWorker,
+    TellWorker,
+    WorkerExited,
+    WorkerForked,
+    WorkerHalted,
+    WorkerSaid,
+)
 from swell.model.command import GangCommand
 from swell.model.event import AnyEvent, JobWarned, WorkersLost
 from swell.wire.messages import Alive, FromAgent, FromWorker
@@ -43,6 +47,7 @@ class GangRuntime(ABC):
         timeouts: Timeouts | None = None,
     ) -> None:
         """`gang`: a new one, or one that is to be taken over."""
+        self.run = job.job_id  #: what hosts call it
         self.job, self.gang = job, gang
         self.timeouts = timeouts or Timeouts()
         self.effects: list[Effect] = []
@@ -72,23 +77,22 @@ class GangRuntime(ABC):
         """A host that joins has seen all lower numbers: no later worker has one of them."""
         self.gang.next_worker = max(self.gang.next_worker, first_worker)
 
-    def forked(self, worker: int, pid: int, now_s: float) -> list[Effect]:
+    def hear(self, message: OfWorker, now_s: float) -> list[Effect]:
+        """What the host of a worker says of it."""
         self.pass_time(now_s)
-        if (member := self.members.get(worker)) is not None:
-            member.pid, member.since_s = pid, self.now_s  # the zygote may have had to import first
+        if (member := self.members.get(message.worker)) is None:
+            return self.act()
+        match message:
+            case WorkerForked(pid=pid):
+                member.pid, member.since_s = pid, now_s  # the zygote may have had to import first
+            case WorkerSaid(message=said):
+                member.heard_s = now_s
+                self._hear(said, member)
+            case WorkerHalted(is_stopped=is_stopped):
+                member.is_stopped = is_stopped
+            case WorkerExited():
+                return self.exited([message], now_s)
         return self.act()
-
-    def said(self, worker: int, message: FromWorker, now_s: float) -> list[Effect]:
-        self.pass_time(now_s)
-        if (member := self.members.get(worker)) is not None:
-            member.heard_s = self.now_s
-            self._hear(message, member)
-        return self.act()
-
-    def halted(self, worker: int, is_stopped: bool) -> None:
-        """The process of a worker was stopped by a signal, or goes on."""
-        if (member := self.members.get(worker)) is not None:
-            member.is_stopped = is_stopped
 
     def alive(self, pulses: Mapping[int, Alive], now_s: float) -> None:
         self.pass_time(now_s)
@@ -96,15 +100,13 @@ class GangRuntime(ABC):
             if (member := self.members.get(worker)) is not None:
                 member.heard_s, member.heartbeat = self.now_s, heartbeat
 
-    def exited(self, worker: int, status: int, log_tail: str, now_s: float) -> list[Effect]:
-        return self.exited_together([WorkerExit(worker, status, log_tail)], now_s)
-
-    def exited_together(self, exits: Sequence[WorkerExit], now_s: float) -> list[Effect]:
+    def exited(self, exits: Sequence[WorkerExited], now_s: float) -> list[Effect]:
+        """These workers have ended, all at once."""
         self.pass_time(now_s)
         gone = [(self.members.pop(ended.worker, None), ended) for ended in exits]
         for member, ended in gone:
             if member is not None:
-                self._note_exit(member, ended.status, ended.log_tail)
+                self._note_exit(member, ended)
         return self.act()
 
     def tick(self, now_s: float) -> list[Effect]:
@@ -128,7 +130,7 @@ class GangRuntime(ABC):
         """A worker says something."""
 
     @abstractmethod
-    def _note_exit(self, member: Member, status: int, log_tail: str) -> None:
+    def _note_exit(self, member: Member, ended: WorkerExited) -> None:
         """A worker has ended, and is none of the members any more."""
 
     @abstractmethod
@@ -145,15 +147,24 @@ class GangRuntime(ABC):
         gang = self.gang
         number, gang.next_worker = gang.next_worker, gang.next_worker + 1
         self.members[number] = member = Member(number, slot, since_s=self.now_s)
-        self.effects.append(Spawn(number, sees or slot, environ, entry))
+        start = StartWorker(
+            run=self.run,
+            worker=number,
+            devices=sees or slot,
+            environ=environ,
+            entry=entry,
+            is_first=len(self.members) == 1,
+        )
+        self.effects.append(start)
         return member
 
     def send(self, numbers: Iterable[int], message: FromAgent) -> None:
         """Say it to those of these workers that live."""
-        self.effects += [Send(number, message) for number in numbers if number in self.members]
+        known = [number for number in numbers if number in self.members]
+        self.effects += [TellWorker(run=self.run, worker=number, message=message) for number in known]
 
-    def terminate(self, members: Iterable[Member]) -> None:
-        self.effects += [Kill(member.number, signal.SIGTERM) for member in members]
+    def send_signal(self, members: Iterable[Member], number: int = signal.SIGTERM) -> None:
+        self.effects += [SignalWorker(run=self.run, worker=one.number, signal=number) for one in members]
 
     def kill(self, members: Iterable[Member], why: str = "") -> None:
         """Kill the workers with all that they have started."""
@@ -161,7 +172,7 @@ class GangRuntime(ABC):
             if not member.is_killed:
                 member.is_killed = True
                 member.failure = member.failure or why
-                self.effects.append(Kill(member.number, KILL))
+                self.send_signal([member], KILL)
 
     # ------------------------------------------------------------ what the head asks and is told
     def is_news(self, command: GangCommand) -> bool:
@@ -180,7 +191,7 @@ class GangRuntime(ABC):
             return True
         return False
 
-    def facts(self) -> GangEventFields:
+    def facts(self) -> dict[str, Any]:
         """What an answer begins with."""
         kept = self.gang.replies
         return {"job_id": self.job.job_id, "generation": kept.generation, "at_s": self.now_s}
@@ -201,4 +212,8 @@ class GangRuntime(ABC):
         self.report(JobWarned(job_id=self.job.job_id, at_s=self.now_s, message=message, about=about))
 
     def report(self, event: AnyEvent) -> None:
-        self.effects.append(Report(event))
+        self.effects.append(event)
+
+    def lost(self, worker: int, why: str) -> WorkerExited:
+        """The end of a worker that was lost with its host."""
+        return WorkerExited(run=self.run, worker=worker, status=HOST_LOST, log_tail=why)

@@ -15,7 +15,7 @@ from swell.model.lengths import span
 def end(live: GangRuntime, outcome: Outcome, message: str, spared: Member | None = None) -> None:
     """All workers are to go, but the spared one, which goes by itself."""
     _begin(live, outcome, message)
-    live.terminate(member for member in live.members.values() if member is not spared)
+    live.send_signal(member for member in live.members.values() if member is not spared)
 
 
 def finish(live: GangRuntime, member: Member, message: str) -> None:
@@ -38,7 +38,7 @@ def stop(live: GangRuntime) -> None:
         end(live, Outcome.STOPPED, "")
     else:
         ending.kill_at_s = min(ending.kill_at_s, live.now_s + live.timeouts.stop_s)
-        live.terminate(live.members.values())
+        live.send_signal(live.members.values())
 
 
 def _begin(live: GangRuntime, outcome: Outcome, message: str) -> None:

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from swell.executors.exit_status import OUT_OF_MEMORY, OVER_MEMORY, UNFIT
 from swell.executors.gang import regrouping
 from swell.executors.gang.allreduce import GroupTimes
-from swell.executors.gang.effects import Effect, Send
 from swell.executors.gang.gang_record import Formation, GangRecord
 from swell.executors.gang.gang_settings import GangSettings
 from swell.executors.gang.job_context import JobContext
@@ -26,6 +25,7 @@ from swell.executors.gang.timeouts import (
     unresponsive,
 )
 from swell.executors.gang.trial_plan import Part, PartKind, TrialPlan
+from swell.executors.gang.worker_messages import Effect, WorkerExited, trial_run
 from swell.model.command import ProfileJob
 from swell.model.event import JobProfiled, Outcome, ProfilingFailed
 from swell.model.failure import LOG_ENDS
@@ -77,6 +77,7 @@ class Trial(GangRuntime):
             times: of the kind, and shared: they grow by what any trial run of the kind measures.
         """
         super().__init__(job, GangRecord(), settings.timeouts)
+        self.run = trial_run(job.job_id)
         self.plan = TrialPlan(command, num_devices, times)
         self.profile: Profile | None = None
         self.is_over = self.is_called_off = False
@@ -159,7 +160,7 @@ class Trial(GangRuntime):
         assert running is not None  # noqa: S101 - a part runs while it has workers
         match message:
             case messages.Hello():
-                self.effects.append(Send(member.number, self._welcome(running.part, member.slot)))
+                self.send([member.number], self._welcome(running.part, member.slot))
             case messages.Ready():
                 self._note_ready(message, member, running)
             case messages.Bound():
@@ -250,8 +251,8 @@ class Trial(GangRuntime):
         running.fail(f"{why.text}\n{text}" if why is not None and why.holds else text, is_fault=True)
 
     # ------------------------------------------------------------ how they end
-    def _note_exit(self, member: Member, status: int, log_tail: str) -> None:
-        running = self._running
+    def _note_exit(self, member: Member, ended: WorkerExited) -> None:
+        running, status, log_tail = self._running, ended.status, ended.log_tail
         if running is None or running.is_measured or (status == 0 and not running.is_alone):
             return  # only rank 0 of a group says what was measured
         script, text = self.plan.script, describe_exit(member, status, log_tail)

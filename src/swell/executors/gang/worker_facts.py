@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
-from swell.executors.gang.effects import WorkerExit
+from swell.executors.gang.worker_messages import WorkerExited
 from swell.wire.messages import (
     Alive,
     Broken,
@@ -57,7 +57,7 @@ class WorkerFacts(msgspec.Struct, kw_only=True):
     joined: int | None = None  #: the group that it was in last
     is_broken: bool = False  #: that has failed
     standing: list[STANDING] = []  #: the latest of each kind
-    exit: WorkerExit | None = None
+    exit: WorkerExited | None = None
 
     def enters(self, round: int) -> bool:
         """Whether it is in the group of this round, or was told to be and has not said that it cannot."""

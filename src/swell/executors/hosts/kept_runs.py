@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from swell.executors.gang.effects import WorkerExit
 from swell.executors.gang.gang_record import SettledGang
 from swell.executors.gang.worker_facts import WorkerFacts
 from swell.executors.hosts.messages import (
@@ -65,8 +64,8 @@ class KeptRun:
                 worker.note(said)
             case WorkerHalted(is_stopped=is_stopped):
                 worker.is_stopped = is_stopped
-            case WorkerExited(worker=number, status=status, log_tail=tail):
-                worker.exit = WorkerExit(number, status, tail)
+            case WorkerExited(worker=number):
+                worker.exit = message
                 if self.gang is None or number not in self.gang.workers:
                     del self.workers[number]
 

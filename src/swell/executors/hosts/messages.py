@@ -33,20 +33,19 @@ import msgspec
 from swell.executors.gang.gang_record import SettledGang
 from swell.executors.gang.job_context import DeviceBinding, MeetingPoint
 from swell.executors.gang.worker_facts import WorkerFacts
+from swell.executors.gang.worker_messages import HostMessage
+from swell.executors.gang.worker_messages import SignalWorker as SignalWorker
+from swell.executors.gang.worker_messages import StartWorker as StartWorker
+from swell.executors.gang.worker_messages import TellWorker as TellWorker
+from swell.executors.gang.worker_messages import WorkerExited as WorkerExited
+from swell.executors.gang.worker_messages import WorkerForked as WorkerForked
+from swell.executors.gang.worker_messages import WorkerHalted as WorkerHalted
+from swell.executors.gang.worker_messages import WorkerSaid as WorkerSaid
 from swell.model.event import GangEnded, GangSuspended, Outcome
 from swell.model.job import JobSpec
 from swell.model.node import Node
 from swell.model.usage import GangUsage
-from swell.wire.messages import Alive, FromAgent, FromWorker
-
-
-class HostMessage(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """What all of them have in common."""
-
-
-def trial_run(job_id: str) -> str:
-    """How the trial run of a job is called."""
-    return f"trial:{job_id}"
+from swell.wire.messages import Alive
 
 
 # ---------------------------------------------------------------- controller -> host
@@ -61,41 +60,11 @@ class OpenRun(HostMessage, frozen=True, kw_only=True):
     share: float | None = None  #: None: none was chosen
 
 
-class StartWorker(HostMessage, frozen=True, kw_only=True):
-    """Fork a worker that sees these devices of the host."""
-
-    run: str
-    worker: int
-    devices: tuple[str, ...]
-    environ: dict[str, str]
-    entry: str | None = None  #: instead of the job's script, without its arguments
-    is_first: bool = True  #: the run has no other worker on any host
-
-
-class TellWorker(HostMessage, frozen=True, kw_only=True):
-    """Say this to a worker; lost without notice if the worker is going."""
-
-    run: str
-    worker: int
-    message: FromAgent
-
-
-class SignalWorker(HostMessage, frozen=True, kw_only=True):
-    """SIGKILL goes to everything that the worker started, too. No effect on one that is gone."""
-
-    run: str
-    worker: int
-    signal: int
-
-
 class SetShare(HostMessage, frozen=True, kw_only=True):
     """Set the share of the host's cores that the run's processes have."""
 
     run: str
     share: float
-
-
-WorkerOrder = StartWorker | TellWorker | SignalWorker
 
 
 class KeepGang(HostMessage, frozen=True, kw_only=True):
@@ -133,15 +102,6 @@ class RunKept(HostMessage, frozen=True, kw_only=True):
     gang: SettledGang | None  #: None: it has not started; or it is a trial run
 
 
-class WorkerExited(HostMessage, frozen=True, kw_only=True):
-    """The process is gone, with all that it had started: its devices are free."""
-
-    run: str
-    worker: int
-    status: int  #: exit code, minus a signal, or one of `executors.exit_status`
-    log_tail: str  #: the end of its output, or why there was no process; empty if it ended well
-
-
 class WorkerKept(HostMessage, frozen=True, kw_only=True):
     """A worker of a run of which a `RunKept` has told."""
 
@@ -174,34 +134,10 @@ class RunRefused(HostMessage, frozen=True, kw_only=True):
     )
 
 
-class WorkerForked(HostMessage, frozen=True, kw_only=True):
-    """The process of the worker was started."""
-
-    run: str
-    worker: int
-    pid: int  #: as the host's kernel numbers it
-
-
-class WorkerSaid(HostMessage, frozen=True, kw_only=True):
-    """A message of a worker."""
-
-    run: str
-    worker: int
-    message: FromWorker
-
-
 class WorkersAlive(HostMessage, frozen=True, kw_only=True):
     """The latest signs of life of workers that have said nothing else since; see `WorkerSaid`."""
 
     runs: dict[str, dict[int, Alive]]  #: by run and worker
-
-
-class WorkerHalted(HostMessage, frozen=True, kw_only=True):
-    """The process of a silent worker was stopped by a signal, or (not `is_stopped`) goes on."""
-
-    run: str
-    worker: int
-    is_stopped: bool
 
 
 class UsageRead(HostMessage, frozen=True, kw_only=True):
