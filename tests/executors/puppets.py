@@ -13,9 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from swell.executors.gang.gang_controller import GangController
-from swell.executors.gang.gang_record import GangRecord
+from swell.executors.gang.gang_record import GangRecord, State
 from swell.executors.gang.job_context import DeviceBinding, JobContext, MeetingPoint
-from swell.executors.gang.member import State
 from swell.executors.gang.runtime import GangRuntime
 from swell.executors.gang.timeouts import Timeouts
 from swell.executors.gang.worker_messages import (

@@ -17,10 +17,10 @@ from tests.executors.puppets import PuppetWorld, make_spec, make_stage, target
 
 from swell.executors.controller.outbox import Outbox
 from swell.executors.controller.protocol import EventTold
-from swell.executors.gang.allreduce import GroupTimes, allreduce_s
 from swell.executors.gang.gang_controller import GangController
 from swell.executors.gang.gang_record import GangRecord
 from swell.executors.gang.job_context import DeviceBinding
+from swell.executors.gang.trial_plan import GroupTimes, allreduce_s
 from swell.executors.hosts.messages import StartWorker, TellWorker
 from swell.executors.local.agent.host import HostedRun
 from swell.executors.local.agent.job_files import JobPlace

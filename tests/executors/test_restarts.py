@@ -18,12 +18,12 @@ from tests.executors.puppets import hear, hear_said, make_spec, make_stage, targ
 from swell.executors.exit_status import OVER_MEMORY
 from swell.executors.gang.gang_record import GangRecord, Restarts
 from swell.executors.gang.restarts import RestartController
-from swell.executors.gang.worker_facts import WorkerFacts
 from swell.executors.gang.worker_messages import (
     SignalWorker,
     StartWorker,
     TellWorker,
     WorkerExited,
+    WorkerFacts,
     WorkerForked,
     WorkerHalted,
     WorkerOrder,

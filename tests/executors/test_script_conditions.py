@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.executors.puppets import make_spec
 
-from swell.executors.gang.script_conditions import MOST_OF_RANGE, local_batches
+from swell.executors.gang.trial_plan import MOST_OF_RANGE, local_batches
 from swell.model.job import JobSpec
 
 sizes = st.sets(st.sampled_from([1, 2, 4, 8, 16]), min_size=1).map(sorted)

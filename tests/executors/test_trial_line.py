@@ -19,14 +19,13 @@ from tests.executors.test_profile_cache import snapshot
 
 from swell.executors.controller.controller import Inputs
 from swell.executors.controller.directed_runs import DirectedRun, DirectedRuns
-from swell.executors.controller.known_hosts import KnownHosts
-from swell.executors.controller.openings import Openings
+from swell.executors.controller.known_hosts import KnownHosts, Openings
 from swell.executors.controller.trials import Trials
 from swell.executors.exit_status import NOT_STARTED
 from swell.executors.gang.gang_settings import GangSettings
 from swell.executors.gang.job_context import DeviceBinding, JobContext
-from swell.executors.gang.script_conditions import local_batches
 from swell.executors.gang.timeouts import Timeouts
+from swell.executors.gang.trial_plan import local_batches
 from swell.executors.gang.worker_messages import (
     Effect,
     SignalWorker,

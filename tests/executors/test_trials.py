@@ -13,10 +13,16 @@ from tests.executors.listening import Listener, eventually
 from tests.executors.puppets import hear_exited, hear_said, make_spec, make_stage, signals
 
 from swell.executors.controller.profile_cache import ProfileCache
-from swell.executors.gang.allreduce import GroupTimes
 from swell.executors.gang.gang_settings import GangSettings
 from swell.executors.gang.trial_controller import Trial
-from swell.executors.gang.trial_plan import ALONE, LEAST_GROUP_STEPS, MOST_GROUP_STEPS, Part, PartKind
+from swell.executors.gang.trial_plan import (
+    ALONE,
+    LEAST_GROUP_STEPS,
+    MOST_GROUP_STEPS,
+    GroupTimes,
+    Part,
+    PartKind,
+)
 from swell.executors.gang.worker_messages import Effect, TellWorker
 from swell.executors.local.agent.options import AgentOptions
 from swell.executors.local.devices import parse_devices

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.executors.puppets import JOB, PuppetWorld, devices, launched, resize
 
-from swell.executors.gang.member import Member
+from swell.executors.gang.gang_record import Member
 from swell.executors.gang.timeouts import READING_SHARE, Timeouts, overdue
 from swell.executors.gang.worker_messages import SignalWorker
 from swell.model.command import SuspendGang

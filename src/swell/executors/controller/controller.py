@@ -15,8 +15,7 @@ from pathlib import Path
 from swell.executors.awake_clock import AwakeClock
 from swell.executors.controller.directed_runs import DirectedRun, DirectedRuns
 from swell.executors.controller.gang_commands import GangCommands
-from swell.executors.controller.known_hosts import KnownHosts
-from swell.executors.controller.openings import Openings
+from swell.executors.controller.known_hosts import KnownHosts, Openings
 from swell.executors.controller.outbox import DaemonLine, Outbox
 from swell.executors.controller.protocol import PROTOCOL, ExecutorCommand, Gathering, Inventory
 from swell.executors.controller.takeover import Takeover

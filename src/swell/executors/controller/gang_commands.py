@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from swell.executors.controller.directed_runs import DirectedRuns
-from swell.executors.controller.known_hosts import KnownHosts
-from swell.executors.controller.openings import Opening, Openings
+from swell.executors.controller.known_hosts import KnownHosts, Opening, Openings
 from swell.executors.controller.protocol import ExecutorCommand
 from swell.executors.controller.trials import Trials
 from swell.executors.gang.gang_controller import GangController

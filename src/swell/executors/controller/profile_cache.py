@@ -10,8 +10,7 @@ from typing import TypeVar
 
 import msgspec
 
-from swell.executors.gang.allreduce import GroupTimes
-from swell.executors.gang.script_conditions import local_batches
+from swell.executors.gang.trial_plan import GroupTimes, local_batches
 from swell.model.code import decode_tree, tree_path
 from swell.model.command import ProfileJob
 from swell.model.job import BetweenSteps, Profile

@@ -1,7 +1,12 @@
 """Trial runs: which come when, on which host and devices.
 
 A trial run begins once there are devices for its script on which it measures no other one, and is measured by
-none (`trial_devices`). It keeps these to its end. Those for one kind of device begin in order of arrival.
+none. It keeps these to its end. Those for one kind of device begin in order of arrival.
+
+Two trial runs measure at once if each has idle devices to itself. Devices that compute on the machine's cores
+(`cpu`, `paced`) share these: of them no more may be in use than there are cores, a `paced` one counting as
+half, for it waits most of the time. A trial run that measures how fast workers talk to each other is alone
+with gangs on its host.
 """
 
 from __future__ import annotations
@@ -13,10 +18,8 @@ from functools import partial
 from pathlib import Path
 
 from swell.executors.controller.directed_runs import DirectedRun, DirectedRuns
-from swell.executors.controller.known_hosts import KnownHosts
-from swell.executors.controller.openings import Opening, Openings
+from swell.executors.controller.known_hosts import KnownHosts, Machine, Opening, Openings
 from swell.executors.controller.profile_cache import ProfileCache
-from swell.executors.controller.trial_devices import Machine
 from swell.executors.gang.gang_settings import GangSettings
 from swell.executors.gang.trial_controller import Trial
 from swell.executors.gang.trial_plan import CROSSING, Part, PartKind

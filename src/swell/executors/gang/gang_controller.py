@@ -9,8 +9,7 @@ What is known of the gang is one value (`gang_record`). Each phase has a module 
 functions that change it:
 
 * `transition`: the change that the head wants, from its command to the answer;
-* `regrouping`: workers are started and grouped towards the target of the change, also after a break;
-* `departures`: workers that go;
+* `regrouping`: workers are started and grouped towards the target of the change, also after a break, and go;
 * `shutdown`: the end, from the decision to the last process.
 
 `late_workers` acts when time passes. A break while a change is under way ends the change: the group is cut
@@ -22,12 +21,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from swell.executors.gang import departures, late_workers, regrouping, shutdown, training_progress, transition
-from swell.executors.gang.gang_record import Formation
-from swell.executors.gang.member import Member, State, flatten
+from swell.executors.gang import late_workers, regrouping, shutdown, training_progress, transition
+from swell.executors.gang.gang_record import Formation, Member, State, flatten
 from swell.executors.gang.runtime import GangRuntime
-from swell.executors.gang.worker_facts import WorkerFacts
-from swell.executors.gang.worker_messages import Effect, WorkerExited
+from swell.executors.gang.worker_messages import Effect, WorkerExited, WorkerFacts
 from swell.model.command import GangCommand, LaunchGang, Reconfigure, StopGang, SuspendGang
 from swell.model.event import GangResized, GangStarted, JobWarned
 from swell.model.target import Configuration
@@ -176,13 +173,13 @@ class GangController(GangRuntime):
             case messages.SaveFailed():
                 transition.note_save_failed(self, message)
             case messages.Left():
-                departures.note_left(self, message, member)
+                regrouping.note_left(self, message, member)
             case messages.Finished():
-                departures.note_finished(self, message, member)
+                regrouping.note_finished(self, message, member)
             case messages.Failed():
-                departures.note_script_failed(self, message, member)
+                regrouping.note_script_failed(self, message, member)
             case messages.OutOfMemory():
-                departures.note_lack(self, message, member)
+                regrouping.note_lack(self, message, member)
 
     def _greet(self, message: messages.Hello, member: Member) -> None:
         member.pid = message.pid
@@ -205,7 +202,7 @@ class GangController(GangRuntime):
 
     # ------------------------------------------------------------ what follows
     def _note_exit(self, member: Member, ended: WorkerExited) -> None:
-        departures.note_exit(self, member, ended.status, ended.log_tail)
+        regrouping.note_exit(self, member, ended.status, ended.log_tail)
 
     def _watch(self) -> None:
         if self.gang.ending is not None:

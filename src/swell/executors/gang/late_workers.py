@@ -9,7 +9,7 @@ as it can be it is done without the members that do not come to a step boundary.
 from __future__ import annotations
 
 from swell.executors.gang import regrouping, shutdown
-from swell.executors.gang.member import IN_STEP, Member, State
+from swell.executors.gang.gang_record import IN_STEP, Member, State
 from swell.executors.gang.runtime import GangRuntime
 from swell.executors.gang.timeouts import overdue
 from swell.model.event import Outcome

@@ -10,9 +10,8 @@ from typing import Any
 import msgspec
 
 from swell.executors.exit_status import HOST_LOST
-from swell.executors.gang.gang_record import GangRecord
+from swell.executors.gang.gang_record import GangRecord, Member, Slot, flatten
 from swell.executors.gang.job_context import JobContext
-from swell.executors.gang.member import Member, Slot, flatten
 from swell.executors.gang.reductions import Reductions
 from swell.executors.gang.timeouts import Timeouts
 from swell.executors.gang.worker_messages import (

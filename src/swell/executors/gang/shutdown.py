@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from swell.executors.gang import training_progress
-from swell.executors.gang.gang_record import Ending
-from swell.executors.gang.member import Member, State
+from swell.executors.gang.gang_record import Ending, Member, State
 from swell.executors.gang.runtime import GangRuntime
 from swell.executors.gang.timeouts import describe_exit, stands_still
 from swell.model.event import GangEnded, GangSuspended, Outcome

@@ -6,7 +6,7 @@ import signal
 from dataclasses import dataclass
 
 from swell.executors.exit_status import HOST_LOST, NOT_STARTED, OUT_OF_MEMORY, OVER_MEMORY, UNFIT
-from swell.executors.gang.member import Member, State
+from swell.executors.gang.gang_record import Member, State
 from swell.model.failure import LOG_ENDS
 from swell.model.lengths import span
 from swell.wire.environ import EXIT_STOPPED

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from swell.executors.gang.member import Member
+from swell.executors.gang.gang_record import Member
 from swell.executors.gang.runtime import GangRuntime
 from swell.model.event import StepsReported
 from swell.model.job import BetweenSteps

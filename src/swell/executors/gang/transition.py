@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from swell.executors.gang import shutdown
-from swell.executors.gang.gang_record import PendingChange
+from swell.executors.gang.gang_record import PendingChange, State, cut_slots, flatten
 from swell.executors.gang.job_context import check_configuration
-from swell.executors.gang.member import State, cut_slots, flatten
 from swell.executors.gang.runtime import GangRuntime
 from swell.model.command import LaunchGang, Reconfigure
 from swell.model.event import (

@@ -11,11 +11,9 @@ from dataclasses import dataclass
 
 from swell.executors.exit_status import OUT_OF_MEMORY, OVER_MEMORY, UNFIT
 from swell.executors.gang import regrouping
-from swell.executors.gang.allreduce import GroupTimes
-from swell.executors.gang.gang_record import Formation, GangRecord
+from swell.executors.gang.gang_record import Formation, GangRecord, Member, State
 from swell.executors.gang.gang_settings import GangSettings
 from swell.executors.gang.job_context import JobContext
-from swell.executors.gang.member import Member, State
 from swell.executors.gang.runtime import GangRuntime
 from swell.executors.gang.timeouts import (
     describe_exit,
@@ -24,7 +22,7 @@ from swell.executors.gang.timeouts import (
     never_called,
     unresponsive,
 )
-from swell.executors.gang.trial_plan import Part, PartKind, TrialPlan
+from swell.executors.gang.trial_plan import GroupTimes, Part, PartKind, TrialPlan
 from swell.executors.gang.worker_messages import Effect, WorkerExited, trial_run
 from swell.model.command import ProfileJob
 from swell.model.event import JobProfiled, Outcome, ProfilingFailed

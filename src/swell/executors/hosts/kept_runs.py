@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from swell.executors.gang.gang_record import SettledGang
-from swell.executors.gang.worker_facts import WorkerFacts
+from swell.executors.gang.worker_messages import WorkerFacts
 from swell.executors.hosts.messages import (
     CloseRun,
     EndKept,

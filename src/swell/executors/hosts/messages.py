@@ -32,8 +32,7 @@ import msgspec
 
 from swell.executors.gang.gang_record import SettledGang
 from swell.executors.gang.job_context import DeviceBinding, MeetingPoint
-from swell.executors.gang.worker_facts import WorkerFacts
-from swell.executors.gang.worker_messages import HostMessage
+from swell.executors.gang.worker_messages import HostMessage, WorkerFacts
 from swell.executors.gang.worker_messages import SignalWorker as SignalWorker
 from swell.executors.gang.worker_messages import StartWorker as StartWorker
 from swell.executors.gang.worker_messages import TellWorker as TellWorker
