@@ -12,9 +12,6 @@ import msgspec
 Reduction = Literal["rank0", "mean", "sum", "min", "max"]
 REDUCTIONS: tuple[Reduction, ...] = get_args(Reduction)
 
-#: Counts and steps are less: floats can hold them.
-MOST = 1 << 53
-
 
 class Tally(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Summary of at least one value of one name.
@@ -36,21 +33,6 @@ class Tally(msgspec.Struct, frozen=True, array_like=True, gc=False):
     @property
     def num_values(self) -> int:
         return self.count + self.num_odd
-
-    @property
-    def is_sound(self) -> bool:
-        """Whether its numbers agree with each other, and a database can hold them."""
-        ordered = (0, self.first_step, self.last_step, MOST)
-        are_numbers = all(0 <= number < MOST for number in (self.num_workers, self.count, self.num_odd))
-        finite = [number for number in (self.min, self.mean, self.max, self.last) if number is not None]
-        has_finite = len(finite) == (4 if self.count else 0) and all(map(math.isfinite, finite))
-        return (
-            sorted(ordered) == list(ordered)
-            and are_numbers
-            and self.num_values > 0
-            and has_finite
-            and sorted(finite[:3]) == finite[:3]
-        )
 
     def moved(self, steps: int) -> Tally:
         """The same, so many steps later."""

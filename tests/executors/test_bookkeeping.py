@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import math
 import socket
 from collections.abc import Callable
 from pathlib import Path
@@ -13,12 +12,10 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.executors.puppets import PuppetWorld, make_spec, make_stage, target
+from tests.executors.puppets import make_spec
 
 from swell.executors.controller.outbox import Outbox
 from swell.executors.controller.protocol import EventTold
-from swell.executors.gang.gang_controller import GangController
-from swell.executors.gang.gang_record import GangRecord
 from swell.executors.gang.job_context import DeviceBinding
 from swell.executors.gang.trial_plan import GroupTimes, allreduce_s
 from swell.executors.hosts.messages import StartWorker, TellWorker
@@ -27,9 +24,8 @@ from swell.executors.local.agent.job_files import JobPlace
 from swell.executors.local.lines import LineLink
 from swell.executors.local.link import _decode
 from swell.executors.local.logs.files import LEADERS, TRIAL, WORKER
-from swell.model.command import LaunchGang
 from swell.model.event import GangStarted, StepsReported
-from swell.wire.messages import Progress, Regroup
+from swell.wire.messages import Regroup
 
 
 class Written(asyncio.Transport):
@@ -261,26 +257,3 @@ def test_only_sizes_that_are_wanted_and_there_are_measured() -> None:
     assert GroupTimes().unmeasured((1, 3), 8) == [2]
     assert GroupTimes().unmeasured((1, 2, 4, 8, 16), 32) == [2, 4, 8]
     assert GroupTimes().unmeasured((8,), 2) == [2]
-
-
-@pytest.mark.parametrize(
-    ("told", "heard"),
-    [(None, None), (0.0, 0.0), (1e12, 1e12), (-1.0, None), (math.inf, None), (math.nan, None)],
-)
-def test_a_noise_scale_that_no_gradients_can_have_is_not_passed_on(
-    told: float | None, heard: float | None
-) -> None:
-    """It comes from a user's process."""
-    world = PuppetWorld(GangController(make_stage(), GangRecord()))
-    world.command(LaunchGang(job_id="j", generation=1, target=target(0), spec=make_spec(), total_steps=1000))
-    world.settle()
-    (puppet,) = world.puppets.values()
-    assert puppet.regroup is not None
-    said = Progress(generation=puppet.regroup.generation, steps=3, num_workers=1, noise_scale=told)
-    world.events.clear()
-    puppet.outbox.append(said)
-    while puppet.outbox:
-        world.hear(puppet.number)
-    world.tick(1.0)
-    reports = [event for event in world.events if isinstance(event, StepsReported)]
-    assert [report.noise_scale for report in reports if report.steps == 3] == [heard]

@@ -206,12 +206,11 @@ def test_a_script_that_cannot_be_tried_out_says_why(
     assert "cannot name a folder" in failed.message
 
 
-@pytest.mark.parametrize("compute_s", [{}, {0: 0.1}, {64: 0.1, 32: -0.1}])
-def test_a_trial_that_measured_nothing_that_makes_sense_has_failed(compute_s: dict[int, float]) -> None:
+def test_a_trial_that_measured_nothing_has_failed() -> None:
     command = ProfileJob(job_id="digits-1", spec=make_spec(), sizes=(1,), device_kind="cpu")
     trial = Trial(make_stage(), command, 1, GroupTimes(), GangSettings())
     trial.begin(ALONE, ["node0/0"], 0.0)
-    said = Profiled(compute_s=compute_s, grad_bytes=4, state_bytes=8, samples_per_epoch=512)
+    said = Profiled(compute_s={}, grad_bytes=4, state_bytes=8, samples_per_epoch=512)
     hear_said(trial, 0, said, 1.0)
     (told,) = hear_exited(trial, 0, 0, "", 2.0)
     assert isinstance(told, ProfilingFailed)

@@ -6,6 +6,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
 from swell.executors.gang.gang_record import Member
 from swell.executors.gang.runtime import GangRuntime
 from swell.model.event import StepsReported
@@ -57,8 +59,7 @@ def report(
 ) -> None:
     """Tell the head how far the gang is.
 
-    Its mark is higher than that of any report before, also after a change of controller. Curves that no
-    script can have made are left out: they come from a user's process, and the store relies on them.
+    Its mark is higher than that of any report before, also after a change of controller.
 
     Args:
         odd_since: the step since which the loss is no number.
@@ -74,7 +75,7 @@ def report(
         num_workers=num_workers,
         loss=loss,
         metrics=live.names.admitted({name: value_of(value) for name, value in (metrics or {}).items()}),
-        curves=live.names.admitted({name: each for name, each in (curves or {}).items() if each.is_sound}),
+        curves=live.names.admitted(curves or {}),
         mark=(live.gang.num_takeovers << REPORT_BITS) + live.num_reports,
         **facts,
     )
@@ -112,9 +113,9 @@ def _report_steps(live: GangRuntime, said: messages.Progress) -> None:
         global_batch=said.global_batch,
         step_s=said.step_s,
         pause_s=said.pause_s,
-        between=None if said.between is None else _between(said.between),
-        save_s=_possible(said.save_s),
-        noise_scale=_possible(said.noise_scale),
+        between=None if said.between is None else BetweenSteps(**msgspec.structs.asdict(said.between)),
+        save_s=said.save_s,
+        noise_scale=said.noise_scale,
     )
 
 
@@ -135,16 +136,3 @@ def reduce_values(live: GangRuntime, is_last: bool = False) -> None:
         # The curve of the loss is the gang's own.
         curves = {name: one for name, one in tallies.items() if one is not None and name != LOSS}
         report(live, metrics=latest, curves=curves)
-
-
-# ------------------------------------------------------------ what can be: it comes from a user's process
-def _possible(said: float | None) -> float | None:
-    """None for what no save can have taken, and no gradients can have: the head relies on it."""
-    return said if said is not None and 0.0 <= said < math.inf else None
-
-
-def _between(ended: messages.EndedEpochs) -> BetweenSteps | None:
-    """None for what no script can have done: the head relies on it."""
-    if ended.num_steps < 1 or ended.num_epochs < 1 or _possible(ended.time_s) is None:
-        return None
-    return BetweenSteps(time_s=ended.time_s, num_steps=ended.num_steps, num_epochs=ended.num_epochs)

@@ -220,7 +220,7 @@ class Trial(GangRuntime):
 
     def _note_profiled(self, message: messages.Profiled, member: Member, running: RunningPart) -> None:
         fewest, num_shards = min(self.plan.script.sizes_in_memory), message.num_shards
-        if not _is_sound(message.compute_s):
+        if not message.compute_s:
             text = (
                 f"script {self.job.spec.entry} left its loop before a step could be measured in its trial "
                 "run; let the job's end condition end the loop"
@@ -335,8 +335,3 @@ class Trial(GangRuntime):
     def _give_up(self, running: RunningPart, why: str, is_fault: bool = False) -> None:
         running.fail(why, is_fault)
         self.kill(self.members.values())
-
-
-def _is_sound(compute_s: dict[int, float]) -> bool:
-    """Whether these are step times by batch: they come from a user's process, and the head relies on them."""
-    return bool(compute_s) and min(compute_s) >= 1 and min(compute_s.values()) >= 0
