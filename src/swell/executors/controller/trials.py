@@ -32,30 +32,16 @@ from swell.model.job import BetweenSteps, Elasticity
 log = logging.getLogger("swell.agent")
 
 
-@dataclass(frozen=True, slots=True)
-class WaitingTrial:
-    """A trial run that has no host yet."""
-
-    command: ProfileJob
-    refused_by: frozenset[str] = frozenset()  #: hosts that were asked, and did not make ready
-    why_refused: str = ""  #: what the last of them said
-
-
 @dataclass(slots=True)
 class TrialRun:
     """A trial run on one host. It begins once that is ready."""
 
-    asked: WaitingTrial
+    command: ProfileJob  #: what the head has asked for
     host: str
     devices: tuple[str, ...]  #: of its script
     trial: Trial
     run: DirectedRun
     other_host: str = ""  #: where the second of two workers on two hosts would be; empty: nowhere
-
-    @property
-    def command(self) -> ProfileJob:
-        """What the head has asked for."""
-        return self.asked.command
 
     @property
     def kind(self) -> str:
@@ -83,7 +69,9 @@ class Trials:
         self._hosts, self._openings, self._runner, self._later = hosts, openings, runs, later
         self._gang_settings = gang_settings
         self._cache = ProfileCache(state_dir)
-        self._queue: dict[str, WaitingTrial] = {}  #: by job
+        self._queue: dict[str, ProfileJob] = {}  #: by job: those that have no host yet
+        #: By job, hosts that were asked for it and did not make ready, and what each said.
+        self._refusals: dict[str, dict[str, str]] = {}
         self._runs: dict[str, TrialRun] = {}  #: by key, in the order in which they got devices
         self._apart: set[str] = set()  #: kinds of which workers on two hosts did not find each other
         self._is_to_go_on = False  #: `advance` will be called after what is being handled now
@@ -103,13 +91,14 @@ class Trials:
             why = "a job with elasticity 'restart' has no steps to measure; give an estimate_s"
             self._fail(command, why, Outcome.FAILED)
         elif not self._is_known(command):
-            self._queue[command.job_id] = WaitingTrial(command)
+            self._queue[command.job_id] = command
             self.make_way()
             self._go_on()
 
     def cancel(self, job_id: str) -> None:
         """Ends this run and leaves the others alone."""
         self._queue.pop(job_id, None)
+        self._refusals.pop(job_id, None)
         if (one := self._runs.get(trial_run(job_id))) is not None:
             self._stop(one)
 
@@ -139,6 +128,7 @@ class Trials:
         one = self._runs.get(run.key)
         if one is not None and one.trial.is_over:
             del self._runs[run.key]
+            self._refusals.pop(run.job_id, None)
             if one.trial.why_not_crossed:
                 pair, why = (one.host, one.other_host), one.trial.why_not_crossed
                 log.warning("all-reduces over %s and %s were not measured: %s", *pair, why)
@@ -219,12 +209,11 @@ class Trials:
     def _admit(self) -> None:
         """Have hosts make ready for trial runs that can begin; of one kind none overtakes another."""
         full: set[str] = set()
-        for waiting in list(self._queue.values()):
-            command = waiting.command
-            job_id, kind = command.job_id, command.device_kind
+        for job_id, command in list(self._queue.items()):
+            kind, refusals = command.device_kind, self._refusals.get(job_id, {})
             if kind in full or trial_run(job_id) in self._runs or trial_run(job_id) in self._openings:
                 continue
-            hosts = [h for h in self._hosts.num_of(kind, command.avoid) if h not in waiting.refused_by]
+            hosts = [host for host in self._hosts.num_of(kind, command.avoid) if host not in refusals]
             allotted = next(((h, found) for h in hosts if (found := self._allot(command, h))), None)
             if hosts and allotted is None:
                 full.add(kind)
@@ -233,9 +222,9 @@ class Trials:
             if self._is_known(command):
                 continue
             if allotted is not None:
-                self._open(waiting, *allotted)
-            elif waiting.refused_by:
-                self._give_up(command, Outcome.LOST, waiting.why_refused)
+                self._open(command, *allotted)
+            elif refusals:
+                self._give_up(command, Outcome.LOST, [*self._refusals.pop(job_id).values()][-1])
             else:
                 why = f"no device of kind {kind!r} is on any machine that is there; see `swell nodes`"
                 self._give_up(command, Outcome.LOST, why, is_taken=True)
@@ -255,15 +244,15 @@ class Trials:
         is_apart = machine.is_idle(devices) and machine.has_cores(devices) and not is_calibrating
         return devices if is_apart or not others else ()
 
-    def _open(self, waiting: WaitingTrial, host: str, devices: tuple[str, ...]) -> None:
+    def _open(self, command: ProfileJob, host: str, devices: tuple[str, ...]) -> None:
         """Begin the run on this host, once that is ready."""
-        command, kind = waiting.command, waiting.command.device_kind
+        kind = command.device_kind
         total_steps = command.spec.end.total_steps(command.spec.global_batch, None)
         job = self._runner.job_context(command.job_id, command.spec, total_steps)
         nums, times = self._hosts.num_of(kind, command.avoid), self._cache.times(kind)
         trial = Trial(job, command, nums[host], times, self._gang_settings)
         run = DirectedRun(trial)
-        self._runs[run.key] = one = TrialRun(waiting, host, devices, trial, run)
+        self._runs[run.key] = one = TrialRun(command, host, devices, trial, run)
         self._ask(one, host)
 
     def _ask(self, one: TrialRun, host: str) -> None:
@@ -303,8 +292,8 @@ class Trials:
         if outcome is Outcome.FAILED:
             self._give_up(one.command, outcome, why)
         else:
-            waiting = WaitingTrial(one.command, one.asked.refused_by | {one.host}, why)
-            self._queue = {one.command.job_id: waiting, **self._queue}
+            self._refusals.setdefault(one.command.job_id, {})[one.host] = why
+            self._queue = {one.command.job_id: one.command, **self._queue}
 
     # ------------------------------------------------------------ answers
     def _leave_out(self, one: TrialRun, part: Part, why: str) -> None:
