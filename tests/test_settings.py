@@ -13,14 +13,13 @@ from tests.examples import share_of_examples
 from tests.executors.puppets import make_stage
 
 from swell.core.core_settings import CoreSettings
-from swell.executors.gang.gang_settings import WorkerSettings
-from swell.executors.gang.timeouts import Timeouts
+from swell.executors.gang.gang_settings import GangSettings
 from swell.settings import InvalidSetting, Settings, bounds, make_settings, parse_setting, spell
 
 KNOWN = [field for field in msgspec.structs.fields(Settings) if field.name != "parameters"]
 
 
-@pytest.mark.parametrize("kind", [CoreSettings, Timeouts, WorkerSettings])
+@pytest.mark.parametrize("kind", [CoreSettings, GangSettings])
 def test_every_constant_of_a_part_has_a_setting(kind: Any) -> None:
     follows_from_leases = {"unheard_s"}
     assert {field.name for field in fields(kind)} - follows_from_leases <= set(Settings.__struct_fields__)
@@ -37,16 +36,11 @@ def limits(name: str) -> tuple[float, float]:
 def test_every_setting_arrives_where_it_counts(field: Any) -> None:
     value = min(field.default * 2, limits(field.name)[1]) or limits(field.name)[1]
     changed = make_settings({field.name: value})
-    parts = (
-        asdict(changed.core)
-        | asdict(changed.gang_settings.timeouts)
-        | asdict(changed.gang_settings.worker_settings)
-    )
+    parts = asdict(changed.core) | asdict(changed.gang_settings)
     parts |= {"lease_s": changed.leases.lease_s, "lease_margin_s": changed.leases.margin_s}
     parts |= {name: getattr(changed, name) for name in ("estimate_quantile",)}
-    parts |= asdict(changed.gang_settings.logs) | asdict(changed.retention) | asdict(changed.code)
-    own = {name: getattr(changed.gang_settings, name) for name in ("trial_s",)}
-    assert (parts | own)[field.name] == value
+    parts |= asdict(changed.retention) | asdict(changed.code)
+    assert parts[field.name] == value
     assert changed.changed == {field.name: value}
     assert bounds(field.name).description
 
@@ -105,9 +99,7 @@ def test_a_log_that_is_kept_in_part_is_no_smaller_than_what_is_read_at_once() ->
 
 
 def test_workers_are_welcomed_with_their_settings() -> None:
-    worker_settings = make_settings(
-        {"checkpoint_interval_s": 9, "keep_checkpoints": 5, "heartbeat_s": 2}
-    ).gang_settings.worker_settings
-    stage = replace(make_stage(), worker_settings=worker_settings)
+    changed = make_settings({"checkpoint_interval_s": 9, "keep_checkpoints": 5, "heartbeat_s": 2})
+    stage = replace(make_stage(), settings=changed.gang_settings)
     welcome = stage.welcome((next(iter(stage.bindings)),))
     assert (welcome.checkpoint_interval_s, welcome.keep_checkpoints, welcome.heartbeat_s) == (9, 5, 2)

@@ -17,7 +17,7 @@ import msgspec
 
 from benchmarks.ray.settings import CHECKPOINT_INTERVAL_S
 from benchmarks.ray.site import NUM_NODES
-from swell.executors.gang.gang_settings import GangSettings, WorkerSettings
+from swell.executors.gang.gang_settings import GangSettings
 from swell.executors.local.agent.options import AgentOptions
 from swell.executors.local.link import LocalExecutor
 from swell.executors.ray.engine import RayEngine
@@ -35,12 +35,12 @@ def say(line: bytes) -> None:
 
 def main() -> None:
     state_dir = Path(os.environ["SWELL_STATE"])
-    settings = WorkerSettings(checkpoint_interval_s=CHECKPOINT_INTERVAL_S)
+    settings = GangSettings(checkpoint_interval_s=CHECKPOINT_INTERVAL_S)
     executor = LocalExecutor(
         AgentOptions(
             state_dir=state_dir,
             storage=sys.argv[2],
-            gang_settings=GangSettings(worker_settings=settings),
+            gang_settings=settings,
         ),
         (),
         RayEngine(address=sys.argv[1], max_nodes=NUM_NODES, idle_s=0),

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from benchmarks.training.sides import ROOT, LogFolder, SideFailed, environ
 from benchmarks.training.train import CHECKPOINT_INTERVAL_S, ENDLESS, GLOBAL_BATCH
-from swell.executors.gang.gang_settings import GangSettings, WorkerSettings
+from swell.executors.gang.gang_settings import GangSettings
 from swell.executors.local.agent.options import AgentOptions
 from swell.executors.local.devices import parse_devices
 from swell.executors.local.link import LocalExecutor
@@ -37,11 +37,9 @@ class SwellSide:
         self.log_folders: Sequence[LogFolder] = (LogFolder(folder),)
         os.environ.update(environ())  # the agent is started by the executor, in this environment
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # `close` ends the agent, which else goes on
-        worker_settings = WorkerSettings(checkpoint_interval_s=CHECKPOINT_INTERVAL_S)
+        gang_settings = GangSettings(checkpoint_interval_s=CHECKPOINT_INTERVAL_S)
         self._executor = LocalExecutor(
-            AgentOptions(
-                state_dir=folder / "state", gang_settings=GangSettings(worker_settings=worker_settings)
-            ),
+            AgentOptions(state_dir=folder / "state", gang_settings=gang_settings),
             parse_devices(DEVICES),
         )
         self._spec = JobSpec(

@@ -11,8 +11,7 @@ import msgspec
 from msgspec import Meta
 
 from swell.core.core_settings import CoreSettings
-from swell.executors.gang.gang_settings import GangSettings, LogLimits, WorkerSettings
-from swell.executors.gang.timeouts import Timeouts
+from swell.executors.gang.gang_settings import GangSettings
 from swell.executors.leases.lease_times import LeaseTimes
 from swell.live.pruning import Retention
 from swell.plugins import type_hints
@@ -22,9 +21,8 @@ from swell.throughput.estimate_margins import KEPT_SHARE
 
 Number = int | float
 
-_CORE, _CONDUCT = CoreSettings(), GangSettings()
+_CORE, _GANG = CoreSettings(), GangSettings()
 _RETENTION, _CODE, _LEASES = Retention(), CodeLimits(), LeaseTimes()
-_TIMEOUTS, _WORKER_SETTINGS, _LOGS = _CONDUCT.timeouts, _CONDUCT.worker_settings, _CONDUCT.logs
 
 #: Decides unless another one is asked for.
 DEFAULT_POLICY = "unified"
@@ -95,19 +93,19 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     ready_s: Annotated[
         float,
         _seconds(1, DAY_S, "Time limit from the start of a worker to its call of `swell.train.elastic`."),
-    ] = _TIMEOUTS.ready_s
+    ] = _GANG.ready_s
     silence_s: Annotated[
         float, _seconds(1, DAY_S, "A worker that sends no heartbeat for this long is killed.")
-    ] = _TIMEOUTS.silence_s
+    ] = _GANG.silence_s
     standstill_s: Annotated[
         float,
         _seconds(
             0.5, DAY_S, "The same limit for a worker whose process was stopped by a signal such as SIGSTOP."
         ),
-    ] = _TIMEOUTS.standstill_s
+    ] = _GANG.standstill_s
     notice_s: Annotated[
         float, _seconds(1, DAY_S, "Time limit for workers to notice that a worker they wait for is dead.")
-    ] = _TIMEOUTS.notice_s
+    ] = _GANG.notice_s
     boundary_s: Annotated[
         float,
         _seconds(
@@ -115,12 +113,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             DAY_S,
             "Time limit for a job to reach the end of its step before a resize; the owner is warned then.",
         ),
-    ] = _TIMEOUTS.boundary_s
+    ] = _GANG.boundary_s
     stuck_s: Annotated[
         float, _seconds(1, DAY_S, "A worker is killed if the other workers of its job wait for it this long.")
-    ] = _TIMEOUTS.stuck_s
+    ] = _GANG.stuck_s
     stop_s: Annotated[float, _seconds(0.1, HOUR_S, "Time from SIGTERM to SIGKILL for a worker.")] = (
-        _TIMEOUTS.stop_s
+        _GANG.stop_s
     )
     finish_s: Annotated[
         float,
@@ -129,21 +127,21 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             7 * DAY_S,
             "Time limit for the part of a script after its training loop, such as an evaluation.",
         ),
-    ] = _TIMEOUTS.finish_s
+    ] = _GANG.finish_s
     leave_s: Annotated[
         float, _seconds(0.1, HOUR_S, "Time limit for the exit of a worker that left its job.")
-    ] = _TIMEOUTS.leave_s
+    ] = _GANG.leave_s
     step_end_s: Annotated[
         float,
         _seconds(
             0, HOUR_S, "Time that SIGTERM is delayed for a step to end, for jobs with elasticity `restart`."
         ),
-    ] = _TIMEOUTS.step_end_s
+    ] = _GANG.step_end_s
     restart_s: Annotated[
         float, _seconds(0.1, HOUR_S, "Time from SIGTERM to SIGKILL for jobs with elasticity `restart`.")
-    ] = _TIMEOUTS.restart_s
+    ] = _GANG.restart_s
     trial_s: Annotated[float, _seconds(1, DAY_S, "Time limit of a trial run and of each calibration.")] = (
-        _CONDUCT.trial_s
+        _GANG.trial_s
     )
     checkpoint_interval_s: Annotated[
         float,
@@ -153,16 +151,16 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             "Time between two checkpoints of a running job that names none, at least 1; 0: it is chosen for "
             "each gang by what a checkpoint takes and how often training is lost.",
         ),
-    ] = _WORKER_SETTINGS.checkpoint_interval_s
+    ] = _GANG.checkpoint_interval_s
     keep_checkpoints: Annotated[
         int, Meta(ge=1, le=1000, description="Number of checkpoints kept for each job, the newest.")
-    ] = _WORKER_SETTINGS.keep_checkpoints
+    ] = _GANG.keep_checkpoints
     heartbeat_s: Annotated[float, _seconds(0.05, 60, "Time between two heartbeats of a worker.")] = (
-        _WORKER_SETTINGS.heartbeat_s
+        _GANG.heartbeat_s
     )
 
     log_bytes: Annotated[int, _bytes(0, "Bytes kept of each worker's output, the newest; 0: all.")] = (
-        _LOGS.log_bytes
+        _GANG.log_bytes
     )
     job_log_bytes: Annotated[
         int,
@@ -171,7 +169,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             "Logs of a job's ended workers are discarded, oldest first, while its logs "
             "hold more than this; 0: no limit.",
         ),
-    ] = _LOGS.job_log_bytes
+    ] = _GANG.job_log_bytes
     lease_s: Annotated[
         float,
         _seconds(
@@ -238,13 +236,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     @property
     def gang_settings(self) -> GangSettings:
-        logs = LogLimits(**self._of(LogLimits))
-        return GangSettings(
-            Timeouts(**self._of(Timeouts)),
-            WorkerSettings(**self._of(WorkerSettings)),
-            self.trial_s,
-            logs,
-        )
+        return GangSettings(**self._of(GangSettings))
 
     @property
     def leases(self) -> LeaseTimes:

@@ -19,7 +19,7 @@ from tests.executors.listening import LIMIT_S
 from tests.executors.puppets import make_spec
 from tests.executors.test_host_door import FakeController
 
-from swell.executors.gang.gang_settings import GangSettings, LogLimits
+from swell.executors.gang.gang_settings import GangSettings
 from swell.executors.hosts import messages as h
 from swell.executors.leases.lease_times import LeaseTimes
 from swell.executors.local.agent.address import hold_lock
@@ -195,7 +195,7 @@ def test_it_is_set_as_the_platform_is_and_goes_without_modules_that_it_lacks(
     settings = PlatformSettings(
         preload=("msgspec", "colorsys", "no_such.module"),
         call=CALL,
-        gang_settings=GangSettings(logs=LogLimits(log_bytes=1 << 16)),
+        gang_settings=GangSettings(log_bytes=1 << 16),
     )
     world = JoinedWorld(tmp_path, monkeypatch, LeaseTimes(lease_s=5.0, margin_s=2.0), settings)
     try:

@@ -13,7 +13,7 @@ from tests.executors.joined_engine import JoinedEngine
 from tests.executors.puppets import JOB, make_spec
 
 from swell.api.logs import LogOwner, read_chunks
-from swell.executors.gang.gang_settings import GangSettings, WorkerSettings
+from swell.executors.gang.gang_settings import GangSettings
 from swell.executors.local.agent.options import DEFAULT_CALL, DEFAULT_PRELOAD
 from swell.model.command import LaunchGang, StopGang
 from swell.model.event import (
@@ -39,7 +39,7 @@ def new_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[NewE
     def make(
         call: str = CALL, preload: tuple[str, ...] = ("msgspec",), interval_s: float = 30.0
     ) -> JoinedEngine:
-        gang_settings = GangSettings(worker_settings=WorkerSettings(checkpoint_interval_s=interval_s))
+        gang_settings = GangSettings(checkpoint_interval_s=interval_s)
         made.append(JoinedEngine(tmp_path, call, preload, gang_settings))
         return made[-1]
 

@@ -12,7 +12,6 @@ from tests.executors.test_profile_cache import snapshot
 
 from swell.executors.controller.profile_cache import ProfileCache
 from swell.executors.exit_status import OUT_OF_MEMORY, OVER_MEMORY
-from swell.executors.gang.gang_settings import GangSettings
 from swell.executors.gang.trial_controller import Trial
 from swell.executors.gang.trial_plan import ALONE, GroupTimes
 from swell.executors.gang.worker_messages import Effect, TellWorker, WorkerOrder
@@ -31,7 +30,7 @@ class Tries:
     def __init__(self, sizes: Sequence[int] = (1, 2, 4, 8), holders: int = 1, **changes: Any) -> None:
         job = make_stage(**changes)
         command = ProfileJob(job_id="digits-1", spec=job.spec, sizes=tuple(sizes), device_kind="cpu")
-        self.trial = Trial(job, command, 8, TIMES, GangSettings())
+        self.trial = Trial(job, command, 8, TIMES)
         self.holders, self.worker, self.now_s = holders, -1, 0.0
         self.trial.begin(ALONE, ["node0/0"], 0.0)
         self.begin()

@@ -24,7 +24,6 @@ from swell.executors.controller.trials import Trials
 from swell.executors.exit_status import NOT_STARTED
 from swell.executors.gang.gang_settings import GangSettings
 from swell.executors.gang.job_context import DeviceBinding, JobContext
-from swell.executors.gang.timeouts import Timeouts
 from swell.executors.gang.trial_plan import local_batches
 from swell.executors.gang.worker_messages import (
     Effect,
@@ -40,7 +39,7 @@ from swell.model.event import AnyEvent, GangEnded, JobProfiled, Outcome, Profili
 from swell.model.job import MOST_BETWEEN_S, BetweenSteps, EndCondition, JobSpec, Profile
 from swell.wire import messages as m
 
-TIMEOUTS = Timeouts(standstill_s=3.0, silence_s=60.0)
+SETTINGS = GangSettings(standstill_s=3.0, silence_s=60.0, trial_s=120.0)
 NUM_DEVICES = 4
 
 
@@ -72,13 +71,12 @@ class Machines:
         device = "cpu" if self.kind == "cpu" else "cuda:0"
         binding = DeviceBinding(torch_device=device, kind=self.kind, pace_per_s=self.pace_per_s)
         self.bindings = {f"n/{n}": binding for n in range(NUM_DEVICES)}
-        gang_settings = GangSettings(timeouts=TIMEOUTS, trial_s=120.0)
         self.hosts = KnownHosts()
         self.hosts.join("host", self)
         self.offer(self.bindings)
         runs, later = cast(DirectedRuns, self), Inputs().handle
         self.openings = Openings(self.hosts, self.report)
-        self.trials = Trials(self.folder, self.hosts, self.openings, runs, gang_settings, later)
+        self.trials = Trials(self.folder, self.hosts, self.openings, runs, later)
 
     def offer(self, devices: dict[str, DeviceBinding]) -> None:
         self.hosts.offer("host", DevicesOffered(devices=devices, num_cores=self.num_cores))
@@ -90,7 +88,7 @@ class Machines:
         return self.time_s
 
     def job_context(self, job_id: str, spec: JobSpec, total_steps: int | None) -> JobContext:
-        return JobContext(job_id, spec, total_steps, self.hosts.bindings)
+        return JobContext(job_id, spec, total_steps, self.hosts.bindings, SETTINGS)
 
     def devices_in_use(self) -> Counter[str]:
         return self.gangs + Counter(d for p in self.processes.values() for d in p.devices)

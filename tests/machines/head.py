@@ -19,7 +19,7 @@ from tests.machines.namespaces import STORAGE
 
 from swell.executors.controller.controller import Controller
 from swell.executors.controller.protocol import EventTold, ExecutorCommand
-from swell.executors.gang.gang_settings import GangSettings, WorkerSettings
+from swell.executors.gang.gang_settings import GangSettings
 from swell.executors.hosts.messages import DevicesOffered, FromHost, NodeHost
 from swell.executors.leases.lease_times import LeaseTimes
 from swell.executors.local.agent.options import AgentOptions
@@ -71,7 +71,7 @@ async def serve(
     state.create()
     state.use_storage(STORAGE)
     options = AgentOptions(state_dir=folder, preload=preload, call=call, listen=listen, leases=times)
-    gang_settings = GangSettings(worker_settings=WorkerSettings(checkpoint_interval_s=checkpoint_interval_s))
+    gang_settings = GangSettings(checkpoint_interval_s=checkpoint_interval_s)
     printer.controller = PrintingController(folder, gang_settings, "boot")
     door = ListeningDoor(printer.controller, options, f"head-{os.getpid()}")
     printer.controller.attach(printer, "session")

@@ -87,7 +87,7 @@ class Controller:
             lambda run: self._trials.changed(run),
         )
         self._openings = openings = Openings(hosts, runs.report)
-        self._trials = Trials(state_dir, hosts, openings, runs, gang_settings, self._inputs.handle)
+        self._trials = Trials(state_dir, hosts, openings, runs, self._inputs.handle)
         self._commands = GangCommands(hosts, openings, runs, self._trials)
         self._takeover = Takeover(runs, hosts)
         self._boot_id = boot_id

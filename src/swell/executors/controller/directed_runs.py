@@ -170,8 +170,8 @@ class DirectedRuns:
 
     def job_context(self, job_id: str, spec: JobSpec, total_steps: int | None) -> JobContext:
         """What the director of a run of this job has to know."""
-        settings = self._gang_settings.worker_settings
-        return JobContext(job_id, spec, total_steps, self._hosts.bindings, settings, self._hosts.host_of)
+        hosts = self._hosts
+        return JobContext(job_id, spec, total_steps, hosts.bindings, self._gang_settings, hosts.host_of)
 
     def begin_gang(
         self,
@@ -185,7 +185,7 @@ class DirectedRuns:
             opened: what hosts have answered on which its run is open.
         """
         kind = GangController if gang.restarts is None else RestartController
-        controller = kind(job, gang, self._gang_settings.timeouts)
+        controller = kind(job, gang)
         run = DirectedRun(controller)
         run.note_opened(opened)
         self._ended.pop(job.job_id, None)

@@ -20,7 +20,6 @@ from pathlib import Path
 from swell.executors.controller.directed_runs import DirectedRun, DirectedRuns
 from swell.executors.controller.known_hosts import KnownHosts, Machine, Opening, Openings
 from swell.executors.controller.profile_cache import ProfileCache
-from swell.executors.gang.gang_settings import GangSettings
 from swell.executors.gang.trial_controller import Trial
 from swell.executors.gang.trial_plan import CROSSING, Part, PartKind
 from swell.executors.gang.worker_messages import trial_run
@@ -62,12 +61,10 @@ class Trials:
         hosts: KnownHosts,
         openings: Openings,
         runs: DirectedRuns,
-        gang_settings: GangSettings,
         later: Callable[[Callable[[], None]], None],
     ) -> None:
         """`later`: has something done after all that is being handled now."""
         self._hosts, self._openings, self._runner, self._later = hosts, openings, runs, later
-        self._gang_settings = gang_settings
         self._cache = ProfileCache(state_dir)
         self._queue: dict[str, ProfileJob] = {}  #: by job: those that have no host yet
         #: By job, hosts that were asked for it and did not make ready, and what each said.
@@ -250,7 +247,7 @@ class Trials:
         total_steps = command.spec.end.total_steps(command.spec.global_batch, None)
         job = self._runner.job_context(command.job_id, command.spec, total_steps)
         nums, times = self._hosts.num_of(kind, command.avoid), self._cache.times(kind)
-        trial = Trial(job, command, nums[host], times, self._gang_settings)
+        trial = Trial(job, command, nums[host], times)
         run = DirectedRun(trial)
         self._runs[run.key] = one = TrialRun(command, host, devices, trial, run)
         self._ask(one, host)

@@ -9,7 +9,7 @@ from typing import Any, Literal, cast
 
 import msgspec
 
-from swell.executors.gang.gang_settings import WorkerSettings
+from swell.executors.gang.gang_settings import GangSettings
 from swell.model.job import Elasticity, JobSpec
 from swell.model.target import Configuration
 from swell.wire.messages import EarlyStop, OnDrift, Welcome
@@ -39,7 +39,7 @@ class JobContext:
     spec: JobSpec
     total_steps: int | None
     bindings: Mapping[str, DeviceBinding]
-    worker_settings: WorkerSettings = field(default_factory=WorkerSettings)
+    settings: GangSettings = field(default_factory=GangSettings)
     hosts: Mapping[str, str] = field(default_factory=dict)  #: by device; those not named are of one host
     #: By host; of a job whose script knows nothing of Swell.
     meeting_points: dict[str, MeetingPoint] = field(default_factory=dict)
@@ -62,7 +62,7 @@ class JobContext:
         bindings = [self.bindings[device] for device in devices]
         paces = [binding.pace_per_s for binding in bindings if binding.pace_per_s is not None]
         target = self.spec.end.target
-        interval_s = self.spec.checkpoint_interval_s or self.worker_settings.checkpoint_interval_s
+        interval_s = self.spec.checkpoint_interval_s or self.settings.checkpoint_interval_s
         return Welcome(
             mode=mode,
             device=bindings[0].torch_device,
@@ -76,8 +76,8 @@ class JobContext:
             target=None if target is None else EarlyStop(**msgspec.structs.asdict(target)),
             pace_per_s=sum(paces) if paces else None,
             checkpoint_interval_s=interval_s or None,
-            keep_checkpoints=self.worker_settings.keep_checkpoints,
-            heartbeat_s=self.worker_settings.heartbeat_s,
+            keep_checkpoints=self.settings.keep_checkpoints,
+            heartbeat_s=self.settings.heartbeat_s,
             measures_noise=mode == "train" and self.spec.may_change_batch,
             **fields,
         )

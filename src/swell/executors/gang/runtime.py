@@ -48,7 +48,7 @@ class GangRuntime(ABC):
         """`gang`: a new one, or one that is to be taken over."""
         self.run = job.job_id  #: what hosts call it
         self.job, self.gang = job, gang
-        self.timeouts = timeouts or Timeouts()
+        self.timeouts = timeouts or job.settings
         self.effects: list[Effect] = []
         self.reductions = Reductions()
         self.names = MetricNames()

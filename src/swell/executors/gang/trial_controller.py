@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from swell.executors.exit_status import OUT_OF_MEMORY, OVER_MEMORY, UNFIT
 from swell.executors.gang import regrouping
 from swell.executors.gang.gang_record import Formation, GangRecord, Member, State
-from swell.executors.gang.gang_settings import GangSettings
 from swell.executors.gang.job_context import JobContext
 from swell.executors.gang.runtime import GangRuntime
 from swell.executors.gang.timeouts import (
@@ -67,20 +66,19 @@ class Trial(GangRuntime):
         command: ProfileJob,
         num_devices: int,
         times: GroupTimes,
-        settings: GangSettings,
     ) -> None:
         """
         Args:
             num_devices: devices of the kind on its host.
             times: of the kind, and shared: they grow by what any trial run of the kind measures.
         """
-        super().__init__(job, GangRecord(), settings.timeouts)
+        super().__init__(job, GangRecord())
         self.run = trial_run(job.job_id)
         self.plan = TrialPlan(command, num_devices, times)
         self.profile: Profile | None = None
         self.is_over = self.is_called_off = False
         self.why_not_crossed = ""  #: why a group on two hosts could not be measured
-        self._command, self._settings = command, settings
+        self._command = command
         self._running: RunningPart | None = None
 
     @property
@@ -134,12 +132,12 @@ class Trial(GangRuntime):
             if why := unresponsive(member, self.now_s, self.timeouts):
                 self._give_up(running, why)
         begun_s = max((member.since_s for member in members), default=self.now_s)
-        if self.now_s - begun_s > self._settings.trial_s:
+        if self.now_s - begun_s > self.job.settings.trial_s:
             is_started = all(member.pid is not None for member in members)
             self._give_up(running, self._too_long(running, is_started), is_fault=is_started)
 
     def _too_long(self, running: RunningPart, is_started: bool) -> str:
-        limit_s, entry = self._settings.trial_s, self.job.spec.entry
+        limit_s, entry = self.job.settings.trial_s, self.job.spec.entry
         if not is_started:
             return f"no process for a worker was there within {span(limit_s)}; see `zygote.log`"
         if not running.is_alone:

@@ -185,7 +185,7 @@ class HostProcess:
             self._state.note_storage(path, accepted.mark)
         except OSError as error:
             log.warning("`swell doctor` cannot look at the storage (%s): make room on the disk", error)
-        self._terms.alive_every_s = HEARTBEATS_TOGETHER * settings.gang_settings.worker_settings.heartbeat_s
+        self._terms.alive_every_s = HEARTBEATS_TOGETHER * settings.gang_settings.heartbeat_s
         self._settings = settings  # they count from the next term on, if this one has begun to run workers
         self._terms.attach(line)
 

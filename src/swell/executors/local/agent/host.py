@@ -189,7 +189,7 @@ class LocalHost:
     def _look_at_silent(self, run: HostedRun, now_s: float) -> None:
         """A script that knows nothing of Swell says little: it is always looked at."""
         is_quiet = run.spec.elasticity is Elasticity.RESTART
-        limit_s = SILENT_SHARE * self._options.gang_settings.timeouts.standstill_s
+        limit_s = SILENT_SHARE * self._options.gang_settings.standstill_s
         for worker, pid in list(run.pids.items()):
             is_silent = is_quiet or now_s - run.heard_s.get(worker, now_s) >= limit_s
             is_halted = is_silent and is_stopped(pid)
@@ -282,7 +282,7 @@ class LocalHost:
         run.logs.see_leader(order)
         run.logs.note_leaders(self._log_background)
         run.live.add(order.worker)
-        limits, live = self._options.gang_settings.logs, frozenset(run.live)
+        limits, live = self._options.gang_settings, frozenset(run.live)
         self._log_background(lambda: run.logs.discard(limits, live), lambda _: None)
         fork = run.fork(order, self._options.call, self._address, limits.log_bytes)
         is_trial = run.kind == TRIAL

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Container
 from pathlib import Path
 
-from swell.executors.gang.gang_settings import LogLimits
+from swell.executors.gang.gang_settings import GangSettings
 from swell.executors.hosts.messages import StartWorker, TellWorker
 from swell.executors.local.logs.files import (
     TRIAL,
@@ -85,7 +85,7 @@ class RunLogs:
 
         in_background(note, settle)
 
-    def discard(self, limits: LogLimits, live: Container[int]) -> None:
+    def discard(self, limits: GangSettings, live: Container[int]) -> None:
         """Before another worker starts to print: those of ended ones are in the way. Touches the storage."""
         if self._kind == WORKER and limits.job_log_bytes:
             try:
