@@ -14,9 +14,9 @@ from typing import Any
 
 from swell.executors.gang.gang_controller import GangController
 from swell.executors.gang.gang_record import GangRecord, State
+from swell.executors.gang.gang_settings import GangSettings
 from swell.executors.gang.job_context import DeviceBinding, JobContext, MeetingPoint
 from swell.executors.gang.runtime import GangRuntime
-from swell.executors.gang.timeouts import Timeouts
 from swell.executors.gang.worker_messages import (
     Effect,
     OfWorker,
@@ -43,6 +43,7 @@ from swell.model.target import Target
 from swell.wire import messages as m
 
 JOB = "job-1"
+SETTINGS = GangSettings()
 
 
 def make_spec(**changes: Any) -> JobSpec:
@@ -57,11 +58,15 @@ def make_spec(**changes: Any) -> JobSpec:
 
 
 def make_stage(
-    total_steps: int | None = 1000, num_devices: int = 8, job_id: str = JOB, **changes: Any
+    total_steps: int | None = 1000,
+    num_devices: int = 8,
+    job_id: str = JOB,
+    settings: GangSettings = SETTINGS,
+    **changes: Any,
 ) -> JobContext:
     bindings = {f"node0/{i}": DeviceBinding(torch_device="cpu", kind="cpu") for i in range(num_devices)}
     points = {host: MeetingPoint(address=f"10.9.0.1{host}", port=4711) for host in ("", "a", "b")}
-    return JobContext(job_id, make_spec(**changes), total_steps, bindings, meeting_points=points)
+    return JobContext(job_id, make_spec(**changes), total_steps, bindings, settings, meeting_points=points)
 
 
 def devices(*numbers: int) -> tuple[str, ...]:
@@ -520,10 +525,10 @@ class PuppetWorld:
 
 # ---------------------------------------------------------------- what a head asks
 def launched(
-    num_workers: int, total_steps: int = 1000, timeouts: Timeouts | None = None, **changes: Any
+    num_workers: int, total_steps: int = 1000, settings: GangSettings = SETTINGS, **changes: Any
 ) -> PuppetWorld:
     """A gang of which the workers are about to start. `changes`: of its job."""
-    gang = GangController(make_stage(total_steps, **changes), GangRecord(), timeouts)
+    gang = GangController(make_stage(total_steps, settings=settings, **changes), GangRecord())
     made, where, spec = PuppetWorld(gang, total_steps), target(*range(num_workers)), make_spec(**changes)
     made.command(LaunchGang(job_id=JOB, generation=1, target=where, spec=spec, total_steps=total_steps))
     return made

@@ -13,7 +13,7 @@ from tests.executors.puppets import JOB, PuppetWorld, devices, make_spec, make_s
 
 from swell.executors.gang.gang_controller import GangController
 from swell.executors.gang.gang_record import GangRecord
-from swell.executors.gang.timeouts import Timeouts
+from swell.executors.gang.gang_settings import GangSettings
 from swell.model.command import LaunchGang, Reconfigure, StopGang, SuspendGang
 from swell.model.event import (
     GangEnded,
@@ -33,7 +33,7 @@ TOTAL_STEPS = 60
 OWN_BATCH = 64
 #: 512 is more than the job may have.
 BATCHES = (None, 64, 128, 256, 512)
-TIMEOUTS = Timeouts(boundary_s=4.0, stuck_s=8.0)
+SETTINGS = GangSettings(boundary_s=4.0, stuck_s=8.0)
 
 
 @dataclass
@@ -100,8 +100,8 @@ class Story:
 
 
 def begin(num_workers: int) -> Story:
-    stage = make_stage(TOTAL_STEPS, min_batch=16, max_batch=256)
-    world = PuppetWorld(GangController(stage, GangRecord(), TIMEOUTS), TOTAL_STEPS)
+    stage = make_stage(TOTAL_STEPS, settings=SETTINGS, min_batch=16, max_batch=256)
+    world = PuppetWorld(GangController(stage, GangRecord()), TOTAL_STEPS)
     story = Story(world, target=devices(*range(num_workers)))
     launch = LaunchGang(
         job_id=JOB,

@@ -19,7 +19,7 @@ from swell.core.core import Core
 from swell.executors.controller.gang_commands import unknown
 from swell.executors.gang.gang_controller import GangController
 from swell.executors.gang.gang_record import GangRecord
-from swell.executors.gang.timeouts import Timeouts
+from swell.executors.gang.gang_settings import GangSettings
 from swell.live.head_thread import fold_reports
 from swell.model.command import AnyCommand, LaunchGang, ProfileJob, WakeAt
 from swell.model.event import AnyEvent, Event, JobProfiled, JobSubmitted, NodeJoined, StepsReported, Woke
@@ -29,7 +29,7 @@ from swell.model.node import Node
 JOBS = ("a", "b")
 DEVICES = tuple(f"node0/{number}" for number in range(8))
 TOTAL_STEPS = 10**6
-TIMEOUTS = Timeouts(boundary_s=4.0, stuck_s=8.0)
+SETTINGS = GangSettings(boundary_s=4.0, stuck_s=8.0)
 
 
 class House:
@@ -87,11 +87,9 @@ class House:
     def open(self, command: LaunchGang) -> PuppetWorld:
         before = self.worlds.get(command.job_id)
         saved = self.checkpoints[command.job_id] if before is None else before.checkpoint
-        stage = make_stage(TOTAL_STEPS, job_id=command.job_id)
-        world = PuppetWorld(
-            GangController(stage, GangRecord(steps=saved, saved_steps=saved), TIMEOUTS),
-            TOTAL_STEPS,
-        )
+        stage = make_stage(TOTAL_STEPS, job_id=command.job_id, settings=SETTINGS)
+        gang = GangController(stage, GangRecord(steps=saved, saved_steps=saved))
+        world = PuppetWorld(gang, TOTAL_STEPS)
         world.checkpoint = saved
         return world
 

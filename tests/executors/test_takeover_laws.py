@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.executors.puppets import JOB, Puppet, PuppetWorld, devices, make_spec, make_stage
-from tests.executors.test_gang_laws import TIMEOUTS, TOTAL_STEPS, Story, ends_well, moves
+from tests.executors.test_gang_laws import SETTINGS, TOTAL_STEPS, Story, ends_well, moves
 
 from swell.executors.exit_status import OVER_MEMORY
 from swell.executors.gang.gang_controller import GangController
@@ -162,8 +162,8 @@ class HandedOn(PuppetWorld):
 
 
 def new_gang(record: GangRecord | None = None) -> GangController:
-    stage = make_stage(TOTAL_STEPS, min_batch=16, max_batch=256)
-    return GangController(stage, record or GangRecord(launch=1), TIMEOUTS)
+    stage = make_stage(TOTAL_STEPS, settings=SETTINGS, min_batch=16, max_batch=256)
+    return GangController(stage, record or GangRecord(launch=1))
 
 
 @dataclass

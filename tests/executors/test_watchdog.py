@@ -6,7 +6,8 @@ import pytest
 from tests.executors.puppets import JOB, PuppetWorld, devices, launched, resize
 
 from swell.executors.gang.gang_record import Member
-from swell.executors.gang.timeouts import READING_SHARE, Timeouts, overdue
+from swell.executors.gang.gang_settings import GangSettings
+from swell.executors.gang.timeouts import READING_SHARE, overdue
 from swell.executors.gang.worker_messages import SignalWorker
 from swell.model.command import SuspendGang
 from swell.model.event import (
@@ -21,7 +22,7 @@ from swell.model.event import (
 from swell.wire import messages as m
 
 STUCK_S, BOUNDARY_S = 60.0, 20.0
-TIMEOUTS = Timeouts(stuck_s=STUCK_S, boundary_s=BOUNDARY_S, silence_s=1e9)
+SETTINGS = GangSettings(stuck_s=STUCK_S, boundary_s=BOUNDARY_S, silence_s=1e9)
 
 
 def wait(made: PuppetWorld, passed_s: float) -> None:
@@ -47,7 +48,7 @@ def warnings(made: PuppetWorld) -> list[str]:
 
 
 def running(num_workers: int) -> PuppetWorld:
-    made = launched(num_workers, timeouts=TIMEOUTS)
+    made = launched(num_workers, settings=SETTINGS)
     made.settle()
     made.events.clear()
     return made
@@ -242,17 +243,17 @@ def test_a_joiner_that_was_stopped_on_its_way_is_no_fault_of_the_script(is_conne
 # ---------------------------------------------------------------- joiners
 @pytest.mark.parametrize(("awaits", "share"), [("", 1.0), ("data", READING_SHARE)])
 def test_a_joiner_that_reads_a_stream_has_more_time(awaits: m.Awaited, share: float) -> None:
-    timeouts = Timeouts(ready_s=60.0, silence_s=1e9)
+    settings = GangSettings(ready_s=60.0, silence_s=1e9)
     member = Member(0, ("node0/0",), since_s=100.0, pid=1, heartbeat=m.Alive(awaits=awaits))
-    assert overdue(member, "train.py", 100.0 + share * 60.0, timeouts) is None
-    verdict = overdue(member, "train.py", 100.1 + share * 60.0, timeouts)
+    assert overdue(member, "train.py", 100.0 + share * 60.0, settings) is None
+    verdict = overdue(member, "train.py", 100.1 + share * 60.0, settings)
     assert verdict is not None and verdict[1]
 
 
 def test_what_a_zygote_imports_before_it_forks_is_not_the_time_of_the_script() -> None:
-    timeouts = Timeouts(ready_s=60.0)
+    settings = GangSettings(ready_s=60.0)
     member = Member(0, ("node0/0",), since_s=100.0)
-    assert overdue(member, "train.py", 1000.0, timeouts) is None
+    assert overdue(member, "train.py", 1000.0, settings) is None
     member.pid, member.since_s = 1, 1000.0
-    assert overdue(member, "train.py", 1060.0, timeouts) is None
-    assert overdue(member, "train.py", 1060.1, timeouts) is not None
+    assert overdue(member, "train.py", 1060.0, settings) is None
+    assert overdue(member, "train.py", 1060.1, settings) is not None

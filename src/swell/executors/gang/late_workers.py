@@ -31,7 +31,7 @@ def watch(live: GangRuntime) -> None:
 
 def _kill_silent(live: GangRuntime) -> None:
     for member in live.members.values():
-        verdict = overdue(member, live.job.spec.entry, live.now_s, live.timeouts)
+        verdict = overdue(member, live.job.spec.entry, live.now_s, live.settings)
         if verdict is not None and not member.is_killed:
             why, is_fault_of_script = verdict
             member.is_at_fault |= is_fault_of_script
@@ -40,7 +40,7 @@ def _kill_silent(live: GangRuntime) -> None:
 
 def _kill_unaware(live: GangRuntime) -> None:
     """A member that waits in a step of a broken group should know by now; one in its script will."""
-    since_s, limit_s = live.gang.setback.since_s, live.timeouts.notice_s
+    since_s, limit_s = live.gang.setback.since_s, live.settings.notice_s
     if since_s is not None and live.now_s - since_s > limit_s:
         deaf = [m for m in live.gang.unaware() if m.waits_s >= limit_s or m.heartbeat is None]
         live.kill(deaf, "a worker did not notice that its group had broken, and was killed")
@@ -49,7 +49,7 @@ def _kill_unaware(live: GangRuntime) -> None:
 # ------------------------------------------------------------ workers that hold the others up
 def _kill_stuck(live: GangRuntime) -> None:
     """Kill stuck workers, or break off a group whose members all wait for each other."""
-    gang, limit_s = live.gang, _limit_s(live, live.timeouts.stuck_s)
+    gang, limit_s = live.gang, _limit_s(live, live.settings.stuck_s)
     members = _in_step(live)
     if stuck := _waited_for(live, limit_s):
         why = f"{_whereabouts(live, stuck)}; others had waited for it for {span(limit_s)}, and it was killed"
@@ -103,7 +103,7 @@ def _strike(live: GangRuntime, stuck: list[Member], why: str) -> None:
 # ------------------------------------------------------------ orders that are late
 def _hurry(live: GangRuntime) -> None:
     """Warn of an order that is late, and go on without the members that delay it."""
-    gang, limit_s = live.gang, _limit_s(live, live.timeouts.boundary_s)
+    gang, limit_s = live.gang, _limit_s(live, live.settings.boundary_s)
     is_changing = gang.has_started and gang.change is not None and not gang.setback.is_open
     if not is_changing or live.now_s - gang.formation.ordered_s < limit_s:
         return

@@ -92,7 +92,7 @@ class RestartController(GangController):
         for member in self.members.values():
             if member.pid is None or not member.is_stopped:
                 member.heard_s = self.now_s
-        restarts, limits = self.restarts, self.timeouts
+        restarts, limits = self.restarts, self.settings
         if restarts.leaving_s is not None and not self.gang.is_ending:
             if restarts.terminated_s is None and self.now_s >= restarts.leaving_s + limits.step_end_s:
                 restarts.terminated_s = self.now_s

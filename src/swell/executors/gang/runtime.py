@@ -13,7 +13,6 @@ from swell.executors.exit_status import HOST_LOST
 from swell.executors.gang.gang_record import GangRecord, Member, Slot, flatten
 from swell.executors.gang.job_context import JobContext
 from swell.executors.gang.reductions import Reductions
-from swell.executors.gang.timeouts import Timeouts
 from swell.executors.gang.worker_messages import (
     KILL,
     Effect,
@@ -39,16 +38,11 @@ class GangRuntime(ABC):
     and no number is used twice. Functions of a gang's phases change `gang`, and add to `effects`.
     """
 
-    def __init__(
-        self,
-        job: JobContext,
-        gang: GangRecord,
-        timeouts: Timeouts | None = None,
-    ) -> None:
+    def __init__(self, job: JobContext, gang: GangRecord) -> None:
         """`gang`: a new one, or one that is to be taken over."""
         self.run = job.job_id  #: what hosts call it
         self.job, self.gang = job, gang
-        self.timeouts = timeouts or job.settings
+        self.settings = job.settings
         self.effects: list[Effect] = []
         self.reductions = Reductions()
         self.names = MetricNames()

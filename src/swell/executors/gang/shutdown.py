@@ -36,12 +36,12 @@ def stop(live: GangRuntime) -> None:
     if ending is None:
         end(live, Outcome.STOPPED, "")
     else:
-        ending.kill_at_s = min(ending.kill_at_s, live.now_s + live.timeouts.stop_s)
+        ending.kill_at_s = min(ending.kill_at_s, live.now_s + live.settings.stop_s)
         live.send_signal(live.members.values())
 
 
 def _begin(live: GangRuntime, outcome: Outcome, message: str) -> None:
-    limit_s = live.timeouts.finish_s if outcome.is_of_script else live.timeouts.stop_s
+    limit_s = live.settings.finish_s if outcome.is_of_script else live.settings.stop_s
     live.gang.ending = Ending(
         outcome=outcome, message=message, since_s=live.now_s, kill_at_s=live.now_s + limit_s
     )
@@ -96,7 +96,7 @@ def kill_late(live: GangRuntime, ending: Ending) -> None:
         member
         for member in live.members.values()
         if not member.is_killed
-        and (live.now_s >= ending.kill_at_s or stands_still(member, live.now_s, live.timeouts))
+        and (live.now_s >= ending.kill_at_s or stands_still(member, live.now_s, live.settings))
     ]
     if late and ending.outcome is Outcome.SUCCEEDED:
         told = f"succeeded, but its last lines were cut off after {span(live.now_s - ending.since_s)}"

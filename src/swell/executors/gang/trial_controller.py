@@ -129,15 +129,15 @@ class Trial(GangRuntime):
             return
         members = self.members.values()
         for member in members:
-            if why := unresponsive(member, self.now_s, self.timeouts):
+            if why := unresponsive(member, self.now_s, self.settings):
                 self._give_up(running, why)
         begun_s = max((member.since_s for member in members), default=self.now_s)
-        if self.now_s - begun_s > self.job.settings.trial_s:
+        if self.now_s - begun_s > self.settings.trial_s:
             is_started = all(member.pid is not None for member in members)
             self._give_up(running, self._too_long(running, is_started), is_fault=is_started)
 
     def _too_long(self, running: RunningPart, is_started: bool) -> str:
-        limit_s, entry = self.job.settings.trial_s, self.job.spec.entry
+        limit_s, entry = self.settings.trial_s, self.job.spec.entry
         if not is_started:
             return f"no process for a worker was there within {span(limit_s)}; see `zygote.log`"
         if not running.is_alone:

@@ -46,7 +46,7 @@ from swell.wire.messages import FromWorker, Hello, Reported, Welcome
 
 #: The last words of a worker that is gone are still in its socket; so long they are waited for.
 DRAIN_S = 2.0
-#: The process of a worker that is silent for this part of `Timeouts.standstill_s` is looked at.
+#: The process of a worker that is silent for this part of `GangSettings.standstill_s` is looked at.
 SILENT_SHARE = 0.5
 
 log = logging.getLogger("swell.agent")
