@@ -23,6 +23,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
@@ -364,7 +365,7 @@ class AgentWorker(Host):
     def _save_behind(self) -> None:
         """Save while training goes on."""
         self._prepare_save()
-        self._note_save(lambda: self._checkpoints.begin(self._task.state))
+        self._note_save(partial(self._checkpoints.begin, self._task.state))
 
     def _end_save(self) -> None:
         """Wait for a save that is under way."""
@@ -378,32 +379,30 @@ class AgentWorker(Host):
         """The steps of the newest checkpoint now; None if none could be written."""
         self._end_save()
         self._prepare_save()
-        state = self._task.state
-        try:
-            path = (self._checkpoints.save_once if once else self._checkpoints.save)(state)
-        except SaveError as error:
-            self._link.send(messages.SaveFailed(steps=error.steps, message=str(error)))
-            return None
-        if path is None:
-            return state.steps  # another worker has said so
-        self._tell_saved(path)
-        return steps_in(path)
+        save = self._checkpoints.save_once if once else self._checkpoints.save
+        return self._note_save(partial(save, self._task.state), is_behind=False)
 
     def _prepare_save(self) -> None:
         self._tell()  # a gang that goes on from there does not make these steps again
         course = self._task.course
         self._place_to_save = replace(course.place) if course.is_stream else None
 
-    def _note_save(self, save: Callable[[], Path | None]) -> None:
-        """Tell how a save ended, if it has."""
+    def _note_save(self, save: Callable[[], Path | None], is_behind: bool = True) -> int | None:
+        """Tell how a save ended, if it has. Return the steps of its checkpoint; None: it has failed.
+
+        Args:
+            is_behind: training goes on meanwhile.
+        """
         try:
             path = save()
         except SaveError as error:
-            failed = messages.SaveFailed(steps=error.steps, message=str(error), is_behind=True)
-            self._link.send(failed)  # training has gone on since
-            return
-        if path is not None:
-            self._tell_saved(path)
+            failed = messages.SaveFailed(steps=error.steps, message=str(error), is_behind=is_behind)
+            self._link.send(failed)
+            return None
+        if path is None:  # another worker has said so, or it is under way
+            return self._task.state.steps
+        self._tell_saved(path)
+        return steps_in(path)
 
     def _tell_saved(self, path: Path) -> None:
         num_bytes, has_room = room_for_next(path)

@@ -26,7 +26,7 @@ from swell.train.link.code_paths import snapshotted, submitted, why_missing
 from swell.train.runtime import unmanaged_script
 from swell.train.runtime.distributed_check import DistributedCheck
 from swell.train.runtime.memory import largest_pass, why_hopeless
-from swell.train.runtime.run import Run, started
+from swell.train.runtime.run import started
 from swell.train.runtime.script_end import close_script
 from swell.train.runtime.script_frames import is_of_swell, is_own
 from swell.train.runtime.snapshot_imports import use_snapshot
@@ -67,7 +67,7 @@ def run_entry(entry: str, args: Sequence[str]) -> NoReturn:
         _ignore_stops()
         status = _status_of(stop)
         if link is not None and status not in (0, environ.EXIT_STOPPED):
-            _keep_last(stop)
+            _keep(stop, is_end=True)
             link.send(
                 messages.Failed(message=_told_of(link, entry, stop, status), steps=link.heartbeat.steps)
             )
@@ -100,10 +100,10 @@ def _tell(link: Link, error: BaseException, text: str) -> int:
         # A gang takes smaller passes also where the update did not fit: it loses little.
         advice = why_hopeless(share, run.is_divided, run.is_updating and link.welcome.mode == "profile")
         if advice is None:
-            _keep(run, error)
+            _keep(error, is_end=False)
             link.send(messages.OutOfMemory(num_samples=largest_pass(share), message=last_line))
             return environ.EXIT_STOPPED
-    _keep_last(error)
+    _keep(error, is_end=True)
     text = _shortened(text, error)
     message = text if advice is None else f"{advice}\n{text}"
     is_of_step = share is not None  # outside of steps a smaller part of the state changes nothing
@@ -111,29 +111,18 @@ def _tell(link: Link, error: BaseException, text: str) -> int:
     return 1
 
 
-def _keep(run: Run, error: BaseException) -> None:
-    """Another worker may need this one's state, and what the failed step allocated is of no more use."""
-    run.see_end(_calls_of(error))
-    traceback.clear_frames(error.__traceback__)
-    try:
-        run.keep(is_end=False)
-    except (RuntimeError, MemoryError) as again:
-        if not is_out_of_memory(again):
-            raise
+def _keep(error: BaseException, is_end: bool) -> None:
+    """Save the state, if this worker is the one to; see `Run.keep`.
 
-
-def _calls_of(error: BaseException) -> list[FrameType]:
-    """Return the calls in which an error was raised, the innermost first."""
-    return [frame for frame, _ in traceback.walk_tb(error.__traceback__)][::-1]
-
-
-def _keep_last(error: BaseException) -> None:
-    """The agent ends all workers as soon as it hears that one has failed: before that the state is saved."""
+    The agent ends all workers as soon as it hears that one has failed: it is saved before that.
+    """
     if not started:
         return
     try:
-        started[-1].see_end(_calls_of(error))
-        started[-1].keep(is_end=True)
+        started[-1].see_end([frame for frame, _ in traceback.walk_tb(error.__traceback__)][::-1])
+        if not is_end:  # what the failed step allocated is of no more use
+            traceback.clear_frames(error.__traceback__)
+        started[-1].keep(is_end)
     except Exception as again:  # noqa: BLE001 - of the script's own state_dict; what it raised first is told
         sys.stderr.write(f"the state after step {started[-1].steps} was not saved: {again!r}\n")
 
