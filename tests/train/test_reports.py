@@ -136,7 +136,7 @@ def test_a_process_forked_while_another_thread_reports_can_end() -> None:
     is_held, is_over = threading.Event(), threading.Event()
 
     def hold() -> None:
-        with reporter._noting:
+        with reporter._line.lock:
             is_held.set()
             is_over.wait()
 

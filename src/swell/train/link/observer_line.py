@@ -21,19 +21,21 @@ class ObserverLine:
     """
 
     def __init__(self) -> None:
-        self._pid = os.getpid()
-        self._sending = threading.RLock()  # a signal's handler may report while a report is under way
+        self.lock = threading.RLock()  #: a signal's handler may report while a report is under way
         self._line: AgentLine | None = None
         self.is_over = False  #: nothing is said any more
+        os.register_at_fork(after_in_child=self._leave_off)
+
+    def _leave_off(self) -> None:
+        """This process is the script's own; another thread of its parent's may have held the lock."""
+        self.is_over, self.lock = True, threading.RLock()
 
     def send(self, message: messages.Message, *, is_question: bool = False) -> messages.FromAgent | None:
         """Say something, and wait for the answer to a question; None: none comes.
 
         A signal's handler must ask no questions.
         """
-        if os.getpid() != self._pid:
-            return None  # the lock may be a copy of one that another thread held, and that is never released
-        with self._sending:
+        with self.lock:
             try:
                 return None if self.is_over else self._say(message, is_question)
             except (OSError, *NO_MESSAGE):

@@ -10,7 +10,6 @@ from __future__ import annotations
 import atexit
 import os
 import signal
-import threading
 import time
 from collections.abc import Callable
 from types import FrameType
@@ -136,12 +135,10 @@ class Reporter:
     def __init__(self, num_workers: int, line: ObserverLine) -> None:
         self._num_workers = num_workers
         self._line = line
-        self._pid = os.getpid()
         self._values = PendingValues()
         self._steps = 0
         self._earlier: int | None = None
         self._with_own_steps: set[str] = set()  # names
-        self._noting = threading.RLock()  # a signal's handler may report while a report is under way
         self._told_s = 0.0
         self._told_steps = 0
 
@@ -157,7 +154,7 @@ class Reporter:
         """What has not been told yet; the script may have come to its end."""
         self.tell_values()
         now_s, steps = time.monotonic(), self._steps
-        if self._line.is_over or steps == self._told_steps or os.getpid() != self._pid:
+        if self._line.is_over or steps == self._told_steps:
             return
         step_s = None if not self._told_steps else (now_s - self._told_s) / (steps - self._told_steps)
         self._told_s, self._told_steps = now_s, steps
@@ -173,9 +170,9 @@ class Reporter:
 
     def report(self, values: dict[str, float], step: int | None) -> None:
         """What the script says by `swell.report`, in any thread. Processes that it has forked say nothing."""
-        if os.getpid() != self._pid:
+        if self._line.is_over:
             return
-        with self._noting:
+        with self._line.lock:
             if step is not None:
                 self._with_own_steps |= values.keys()
             at = self._steps + (self._earlier or 0) if step is None else step
@@ -184,9 +181,7 @@ class Reporter:
 
     def tell_values(self) -> None:
         """What was reported and is not told yet."""
-        if os.getpid() != self._pid:
-            return  # the lock may be a copy of one that another thread held, and that is never released
-        with self._noting:
+        with self._line.lock:
             values, refusal = self._values.take(), self._values.take_refusal()
             if values or refusal:
                 curves = self._values.take_curves(self._num_workers)
