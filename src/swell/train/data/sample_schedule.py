@@ -162,7 +162,7 @@ class SampleSchedule:
                 f"the dataset has {self.num_samples} samples and a batch takes {self.global_batch}, so "
                 "no step would ever have its batch; make the batch smaller, or give more data"
             )
-        check_shards(self.global_batch, self.num_shards, None)
+        self.check_passes(None)
         self.batch = self.global_batch
         whole, rest = divmod(self.num_samples, self.global_batch)
         self.steps_per_epoch = whole if self.drops_last or not rest else whole + 1
@@ -291,14 +291,30 @@ class SampleSchedule:
             most = -(-num_global // num_parts) if self.has_even_passes else len(places)
             return slices(places, most, max_local_batch), range(0), 0
         self.check_passes(max_local_batch)
-        num_shards = min(_shards_in(num_global, self.num_shards, self.global_batch), most_parts)
+        # Of a larger batch no shard is larger than those of the own batch.
+        wanted = max(self.num_shards, -(-num_global * self.num_shards // self.global_batch))
+        num_shards = min(wanted, most_parts)
         shards = cut(num_shards, num_workers, rank)
         parts = [cut(num_global, num_shards, shard) for shard in shards]
         return parts or [cut(num_global, num_shards, shards.start)[:0]], shards, num_shards
 
     def check_passes(self, max_local_batch: int | None) -> None:
-        """Raises ValueError if a shard has more samples than a pass may have, of whatever batch it is."""
-        check_shards(self.global_batch, self.num_shards, max_local_batch)
+        """Raises ValueError if a step cannot be cut into its shards, or one is larger than a pass may be."""
+        own_batch, num_shards = self.global_batch, self.num_shards
+        if num_shards is None:
+            return
+        if not 1 <= num_shards <= own_batch:
+            raise ValueError(
+                f"shards={num_shards} of a batch of {own_batch} samples cannot be; each shard "
+                f"needs a sample: give elastic() shards=1 to shards={own_batch}"
+            )
+        largest = -(-own_batch // num_shards)
+        if max_local_batch is not None and largest > max_local_batch:
+            raise ValueError(
+                f"a shard has {largest} samples and a device has room for {max_local_batch}; a shard is "
+                "never cut, for that would change the sums: give elastic() "
+                f"shards={-(-own_batch // max_local_batch)} or more"
+            )
 
     def trial_share(
         self, step: int, places: range, size: int, num_shards: int, max_local_batch: int | None
@@ -394,29 +410,6 @@ class SampleSchedule:
         if self.sampler is not None:
             return self.sampler.order(epoch, self.place.order if epoch == self.place.epoch else None)
         return _shuffled(self.num_samples, self.seed, epoch) if self.is_shuffled else range(self.num_samples)
-
-
-def _shards_in(num_samples: int, num_shards: int, own_batch: int) -> int:
-    """Shards of a step of so many samples, none of them larger than those of the own batch."""
-    return num_shards if num_samples <= own_batch else -(-num_samples * num_shards // own_batch)
-
-
-def check_shards(global_batch: int, num_shards: int | None, max_local_batch: int | None) -> None:
-    """Raises ValueError if a step cannot be cut into so many shards, or a shard has too many samples."""
-    if num_shards is None:
-        return
-    if not 1 <= num_shards <= global_batch:
-        raise ValueError(
-            f"shards={num_shards} of a batch of {global_batch} samples cannot be; each shard "
-            f"needs a sample: give elastic() shards=1 to shards={global_batch}"
-        )
-    largest = -(-global_batch // num_shards)
-    if max_local_batch is not None and largest > max_local_batch:
-        raise ValueError(
-            f"a shard has {largest} samples and a device has room for {max_local_batch}; a shard is "
-            "never cut, for that would change the sums: give elastic() "
-            f"shards={-(-global_batch // max_local_batch)} or more"
-        )
 
 
 def cut(num_things: int, num_parts: int, part: int) -> range:
