@@ -100,8 +100,8 @@ class SimGangs:
         References: ElasticFlow, Eq. 8, times M.
         """
         gangs = self.training.values()
-        speedups = (gang.rate_per_s / gang.job.speed.one_device_rate_per_s for gang in gangs)
-        return sum(len(gang.devices) for gang in gangs), sum(speedups)
+        speedups = [gang.rate_per_s / gang.job.speed.one_device_rate_per_s for gang in gangs]
+        return sum([len(gang.devices) for gang in gangs]), sum(speedups)
 
     # ------------------------------------------------------------ from elsewhere
     def adopt(self, training: Training, now_s: float) -> None:

@@ -56,7 +56,8 @@ class TrueSpeed:
             rates = rates * each(math.exp, self._log_factors)
         self._log_rates = each(math.log, rates)
         self._known: dict[int, float] = dict(zip(sizes.tolist(), rates.tolist(), strict=True))
-        self._one_device_rate_per_s = float(rates[0]) / int(sizes[0])
+        #: Steps/s of one worker; where memory allows no single one, the smallest gang's a worker.
+        self.one_device_rate_per_s = float(rates[0]) / int(sizes[0])
 
     def rate_per_s(self, num_workers: int) -> float:
         """Steps/s; between measured sizes on a line in logarithms, beyond the last as fast as that."""
@@ -86,7 +87,7 @@ class TrueSpeed:
         faster._log_factors = log_factors + math.log(factor)
         faster._log_rates = self._log_rates + math.log(factor)
         faster._known = {size: factor * rate for size, rate in self._known.items()}
-        faster._one_device_rate_per_s = factor * self._one_device_rate_per_s
+        faster.one_device_rate_per_s = factor * self.one_device_rate_per_s
         return faster
 
     def factor(self, num_workers: int) -> float:
@@ -94,11 +95,6 @@ class TrueSpeed:
         if self._log_factors is None:
             return 1.0
         return math.exp(float(np.interp(math.log(num_workers), self._log_sizes, self._log_factors)))
-
-    @property
-    def one_device_rate_per_s(self) -> float:
-        """Steps/s of one worker; where memory allows no single one, the smallest gang's a worker."""
-        return self._one_device_rate_per_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

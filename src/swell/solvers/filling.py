@@ -110,17 +110,15 @@ class FreeProfile:
 
     def free_device_s_of_group(self, taker: int, until_s: float) -> float:
         """Device-seconds of the taker's group that are free from now until then; inf if it is in none."""
-        group = int(self._groups_of(np.array([taker]))[0])
+        group = int(self._group[taker]) if self._of_group else NO_GROUP
         return math.inf if group == NO_GROUP else self._of_group[group].free_device_s(until_s)
 
     def in_groups(self, rows: IntArray) -> BoolArray:
         """(n,) who is in a group."""
-        is_in: BoolArray = self._groups_of(rows) != NO_GROUP
+        if not self._of_group:
+            return np.zeros(len(rows), dtype=bool)
+        is_in: BoolArray = self._group[rows] != NO_GROUP
         return is_in
-
-    def _groups_of(self, rows: IntArray) -> IntArray:
-        """(n,) the group of each, or NO_GROUP."""
-        return self._group[rows] if self._of_group else np.full(len(rows), NO_GROUP)
 
     def take_now(self, num_devices: IntArray, until_s: FloatArray) -> None:
         """So many (n,) are not free from now until (n,) then; what groups may have stays as it is."""
@@ -133,9 +131,9 @@ class FreeProfile:
 
     def take_of_groups(self, num_devices: IntArray, until_s: FloatArray, rows: IntArray) -> None:
         """So many (n,) of what their groups may have are not free from now until (n,) then."""
-        groups = self._groups_of(rows)
         for group, profile in enumerate(self._of_group):
-            profile.take_now(num_devices[groups == group], until_s[groups == group])
+            is_own = self._group[rows] == group
+            profile.take_now(num_devices[is_own], until_s[is_own])
 
     def take_what_is_free(self, num_devices: IntArray, until_s: FloatArray, rows: IntArray) -> BoolArray:
         """(n,) whether so many (n,) are free for each from now until (n,) then; if so, they are taken."""
@@ -185,13 +183,13 @@ class FreeProfile:
         ways[:] = how
 
         def fill_more(rest: slice) -> int:
-            least, own = NO_SEGMENTS, [profile.columns for profile in self._of_group]
-            if own:
-                most = max(len(columns.order) for columns in own)
-                least = no_segments(2 * (len(self.columns.order) + most) + GROUP_ROOM)
-            groups = GroupRows(GroupedSegments(own, self._group, exempt, least))
-            free = Blocks(self.columns)
-            return fill_in_order(free, groups, *told, rows[rest], ways[rest], worst, is_late_served)
+            groups = NO_GROUPS
+            if self._of_group:
+                own = [profile.columns for profile in self._of_group]
+                most = len(self.columns.order) + max(len(columns.order) for columns in own)
+                groups = GroupedSegments(own, self._group, exempt, no_segments(2 * most + GROUP_ROOM))
+            free, of_groups = Blocks(self.columns), GroupRows(groups)
+            return fill_in_order(free, of_groups, *told, rows[rest], ways[rest], worst, is_late_served)
 
         return serve(len(rows), fill_more, profiles, GROUP_ROOM if self._of_group else TAKE_ROOM)
 
@@ -233,7 +231,7 @@ class FreeProfile:
 
     def _runs(self, rows: IntArray) -> Iterator[tuple[slice, FreeProfile | None]]:
         """Neighbours that are in no group, together; others one by one, with the profile of the group."""
-        groups, first = self._groups_of(rows).tolist(), 0
+        groups, first = self._group[rows].tolist() if self._of_group else [NO_GROUP] * len(rows), 0
         while first < len(rows):
             end = first + 1
             while groups[first] == NO_GROUP and end < len(rows) and groups[end] == NO_GROUP:
@@ -296,7 +294,7 @@ def no_segments(num_blocks: int) -> FreeSegments:
     )
 
 
-NO_SEGMENTS = no_segments(0)
+NO_GROUPS = GroupedSegments((), EMPTY, NONE_EXEMPT, no_segments(0))
 
 
 def no_plans(num_takers: int) -> Plans:
