@@ -20,7 +20,7 @@ from swell.train.collective.next_group import FormFailed
 from swell.train.link.agent_link import Link, Order
 from swell.train.link.heartbeat import Heartbeat
 from swell.train.state import state_transfer
-from swell.train.state.state_transfer import NO_STATE, MemberCard, StateLoan, hand_state
+from swell.train.state.state_transfer import NO_STATE, MemberCard, hand_state, own_card
 from swell.train.state.train_state import TrainState
 from swell.wire import messages
 
@@ -51,7 +51,7 @@ def work(line: Connection[str, str], rank: int, num_ranks: int) -> str:
     net = nn.Linear(100, 100)
     nn.init.constant_(net.weight, float(rank == 0))
     state = TrainState(net, torch.optim.SGD(net.parameters(), lr=0.1), None, {})
-    loan = StateLoan(1 if rank == 0 else NO_STATE, state if rank == 0 else None)
+    card = own_card(1 if rank == 0 else NO_STATE)
     order = messages.Regroup(
         generation=1, rank=rank, num_workers=num_ranks, source=0, has_news=True, num_hosts=2
     )
@@ -59,19 +59,19 @@ def work(line: Connection[str, str], rank: int, num_ranks: int) -> str:
     group = Group(torch.device("cpu"), cast(Link, pipes))
     pipes.note_order(order)
     try:
-        cards = group.form(order, msgspec.json.encode(loan.card))
+        cards = group.form(order, msgspec.json.encode(card))
     except FormFailed as failure:
         return str(failure)
     number = torch.tensor([float(rank) + 1])
     group.sum_all(number)
     ways = []
-    take = state_transfer._take
+    read = state_transfer.read
 
-    def take_and_tell(*what: Any) -> Any:
+    def read_and_tell(*what: Any) -> None:
         ways.append("memory")
-        return take(*what)
+        read(*what)
 
-    state_transfer._take = take_and_tell  # type: ignore[assignment]
+    state_transfer.read = read_and_tell  # type: ignore[attr-defined]
     hand_state(group, state, [msgspec.json.decode(card, type=MemberCard) for card in cards], [0])
     assert (net.weight == 1.0).all()
     group.close()

@@ -10,7 +10,7 @@ from functools import reduce
 import pytest
 import torch
 from tests.train.test_gradients import Alone
-from tests.train.test_state_transfer import NEWCOMER, take
+from tests.train.test_state_transfer import take
 from torch import nn
 
 from swell.train.collective.gradients import Gradients, LoopError, StepVote
@@ -22,7 +22,7 @@ from swell.train.runtime.run import mean_of
 from swell.train.runtime.step_comparison import sampled
 from swell.train.state import codec
 from swell.train.state.gradient_noise import GradientNoise, squared_norm
-from swell.train.state.state_transfer import StateLoan, make_room, pack
+from swell.train.state.state_transfer import make_room, pack
 from swell.train.state.train_state import TrainState
 
 #: With what a gradient of each may be off by, against one of double precision.
@@ -202,8 +202,7 @@ def by_message(giver: TrainState, taker: TrainState) -> None:
 
 def from_memory(giver: TrainState, taker: TrainState) -> None:
     giver.steps = 7
-    loan = StateLoan(7, giver)
-    take(taker, [loan.card, NEWCOMER], lambda number: [0, number])
+    take(taker, giver)
 
 
 @of_each_kind

@@ -6,11 +6,11 @@ import subprocess
 import sys
 from collections.abc import Iterator
 
-import numpy as np
 import pytest
+import torch
 
 from swell.train.collective import peer_memory
-from swell.train.collective.peer_memory import NOWHERE, MemorySpan, own_place, read
+from swell.train.collective.peer_memory import NOWHERE, LentMemory, own_place, read
 from swell.wire import environ
 
 #: Tells where it keeps 100,000 numbers, and lives until its input ends.
@@ -34,12 +34,9 @@ def holder() -> Iterator[tuple[subprocess.Popen[str], int]]:
 
 def test_reads_spans_in_order(holder: tuple[subprocess.Popen[str], int]) -> None:
     process, address = holder
-    target = np.zeros(30, dtype=np.int32)
-    here = target.ctypes.data
-    sources = [MemorySpan(address + 4 * first, 40) for first in (99_990, 0, 50_000)]
-    read(process.pid, sources, [MemorySpan(here + 40 * number, 40) for number in range(3)])
-    expected = [*range(99_990, 100_000), *range(10), *range(50_000, 50_010)]
-    assert target.tolist() == expected
+    targets = [torch.zeros(10, dtype=torch.int32) for _ in range(3)]
+    read(LentMemory(process.pid, [(address + 4 * first, 40) for first in (99_990, 0, 50_000)]), targets)
+    assert torch.cat(targets).tolist() == [*range(99_990, 100_000), *range(10), *range(50_000, 50_010)]
 
 
 def test_many_spans_and_long_ones_take_several_calls(
@@ -47,34 +44,27 @@ def test_many_spans_and_long_ones_take_several_calls(
 ) -> None:
     monkeypatch.setattr(peer_memory, "MAX_CALL_BYTES", 1001)
     process, address = holder
-    target = np.zeros(100_000, dtype=np.int32)
-    here = target.ctypes.data
-    sizes = [4] * 3000 + [400_000 - 4 * 3000]
-    offsets = np.cumsum([0, *sizes[:-1]]).tolist()
-    sources, targets = (
-        [MemorySpan(base + offset, size) for offset, size in zip(offsets, sizes, strict=True)]
-        for base in (address, here)
-    )
-    read(process.pid, sources, targets)
-    assert (target == np.arange(100_000)).all()
+    target = torch.zeros(100_000, dtype=torch.int32)
+    targets = target.split([1] * 3000 + [97_000])
+    here = [tensor.data_ptr() - target.data_ptr() for tensor in targets]
+    spans = [(address + offset, tensor.nbytes) for offset, tensor in zip(here, targets, strict=True)]
+    read(LentMemory(process.pid, spans), targets)
+    assert torch.equal(target, torch.arange(100_000, dtype=torch.int32))
 
 
 def test_what_cannot_be_read_is_an_error(holder: tuple[subprocess.Popen[str], int]) -> None:
     process, address = holder
-    target = np.zeros(4, dtype=np.int32)
-    here = MemorySpan(target.ctypes.data, 16)
+    target = torch.zeros(4, dtype=torch.int32)
     with pytest.raises(OSError, match=f"process {process.pid}"):
-        read(process.pid, [MemorySpan(8, 16)], [here])
+        read(LentMemory(process.pid, [(8, 16)]), [target])
     with pytest.raises(OSError, match=f"process {process.pid}"):  # the second half is not there
-        read(
-            process.pid,
-            [MemorySpan(address, 8), MemorySpan(8, 8)],
-            [MemorySpan(here.address, 8), MemorySpan(here.address + 8, 8)],
-        )
+        read(LentMemory(process.pid, [(address, 8), (8, 8)]), target.split(2))
+    with pytest.raises(OSError, match="other sizes"):
+        read(LentMemory(process.pid, [(address, 20)]), [target])
     process.kill()
     process.wait()
     with pytest.raises(OSError, match=f"process {process.pid}"):
-        read(process.pid, [MemorySpan(address, 16)], [here])
+        read(LentMemory(process.pid, [(address, 16)]), [target])
 
 
 def test_workers_of_one_machine_are_at_one_place_unless_their_hosts_are_reached_apart(

@@ -6,15 +6,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import cast
 
-import msgspec
 import pytest
 import torch
 from tests.train.fake_agent import fork_script
 from torch import nn
 
 from swell.train.collective.group import Group, GroupBroken
-from swell.train.collective.peer_memory import NOWHERE, TOKEN_BYTES, own_place
-from swell.train.state.state_transfer import NO_STATE, MemberCard, StateLoan, hand_state
+from swell.train.collective.peer_memory import NOWHERE
+from swell.train.state.state_transfer import NO_STATE, MemberCard, hand_state, make_offer, own_card
 from swell.train.state.train_state import TrainState
 
 HANDING = Path(__file__).parent / "scripts" / "handing.py"
@@ -35,7 +34,7 @@ def test_all_have_the_state_of_those_who_had_it(num_workers: int, tmp_path: Path
         assert (process.exitcode, log) == (0, "all have the same state\n")
 
 
-NEWCOMER = MemberCard(NO_STATE, place=own_place())
+NEWCOMER = own_card(NO_STATE)
 
 
 class Peers:
@@ -45,10 +44,14 @@ class Peers:
     rank = 1
     num_workers = 2
 
-    def __init__(self, gather: Callable[[int], list[int]]) -> None:
+    def __init__(self, holder: TrainState, gather: Callable[[int], list[int]]) -> None:
         self.gather = gather
+        self._offer, self._tensors = make_offer(holder)
 
     def gather_bytes(self, content: bytes) -> list[bytes]:
+        return [self._offer, content]
+
+    def run(self, collective: object) -> None:
         raise GroupBroken("the peer is gone")
 
 
@@ -68,51 +71,45 @@ def weight_of(state: TrainState) -> torch.Tensor:
     return state.model.get_parameter("weight")
 
 
-def take(state: TrainState, cards: list[MemberCard], gather: Callable[[int], list[int]]) -> None:
-    hand_state(cast(Group, Peers(gather)), state, cards, holders=[0])
+def take(
+    state: TrainState,
+    holder: TrainState,
+    gather: Callable[[int], list[int]] = lambda number: [0, number],
+    card: MemberCard = NEWCOMER,
+) -> None:
+    hand_state(cast(Group, Peers(holder, gather)), state, [own_card(7), card], holders=[0])
 
 
 def test_what_is_taken_needs_the_word_of_all() -> None:
     holder, taker = made(1.0, steps=7), made(2.0, steps=0)
-    loan = StateLoan(7, holder)
-    take(taker, [loan.card, NEWCOMER], lambda number: [0, number])
+    take(taker, holder)
     assert (taker.steps, taker.is_valid) == (7, True)
     assert torch.equal(weight_of(taker), weight_of(holder))
 
 
 def test_a_newcomer_whose_source_dies_is_known_to_have_nothing() -> None:
-    loan, taker = StateLoan(7, made(1.0, steps=7)), made(2.0, steps=0)
+    holder, taker = made(1.0, steps=7), made(2.0, steps=0)
     with pytest.raises(GroupBroken):
-        take(taker, [loan.card, NEWCOMER], break_off)
+        take(taker, holder, break_off)
     assert (taker.steps, taker.is_valid, taker.is_torn) == (0, False, True)
-    take(taker, [loan.card, NEWCOMER], lambda number: [0, number])
+    take(taker, holder)
     assert (taker.steps, taker.is_valid, taker.is_torn) == (7, True, False)
 
 
 def test_one_that_lags_keeps_its_own_state_if_the_source_dies() -> None:
-    loan, taker = StateLoan(7, made(1.0, steps=7)), made(2.0, steps=6)
+    holder, taker = made(1.0, steps=7), made(2.0, steps=6)
     taker.is_valid = True
     with pytest.raises(GroupBroken):
-        take(taker, [loan.card, MemberCard(6, place=own_place())], break_off)
+        take(taker, holder, break_off, own_card(6))
     assert (taker.steps, taker.is_valid, taker.is_torn) == (6, True, False)
     assert (weight_of(taker) == 2.0).all()
 
 
-def test_a_process_that_has_another_ones_number_is_not_read() -> None:
-    loan, taker = StateLoan(7, made(1.0, steps=7)), made(2.0, steps=0)
-    assert loan.card.catalog is not None
-    other = msgspec.structs.replace(loan.card.catalog, token=b"x" * TOKEN_BYTES)
-    card = MemberCard(7, other, loan.card.place)
-    with pytest.raises(GroupBroken):  # by messages, of which this group carries none
-        take(taker, [card, NEWCOMER], lambda number: [0, number])
-    assert (weight_of(taker) == 2.0).all()
-
-
 def test_memory_of_another_place_is_not_read() -> None:
-    loan, taker = StateLoan(7, made(1.0, steps=7)), made(2.0, steps=0)
+    holder, taker = made(1.0, steps=7), made(2.0, steps=0)
     for place in ("another", NOWHERE):
         with pytest.raises(GroupBroken):  # by messages, of which this group carries none
-            take(taker, [loan.card, MemberCard(NO_STATE, place=place)], lambda number: [0, 0])
+            take(taker, holder, card=MemberCard(NO_STATE, place=place))
         assert (weight_of(taker) == 2.0).all()
 
 
@@ -120,7 +117,6 @@ def test_a_model_that_loads_in_a_way_of_its_own_is_left_to_do_so() -> None:
     holder, taker = made(1.0, steps=7), made(2.0, steps=0)
     loaded: list[object] = []
     taker.model.register_load_state_dict_post_hook(lambda module, keys: loaded.append(module))
-    loan = StateLoan(7, holder)
-    take(taker, [loan.card, NEWCOMER], lambda number: [0, number])
+    take(taker, holder)
     assert loaded == [taker.model]
     assert torch.equal(weight_of(taker), weight_of(holder))

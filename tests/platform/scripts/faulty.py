@@ -17,7 +17,7 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from swell import train
-from swell.train.collective.peer_memory import MemorySpan, read
+from swell.train.collective.peer_memory import LentMemory, read
 from swell.train.state import state_transfer
 
 Path(f"here-{os.getpid()}").touch()
@@ -37,11 +37,11 @@ def hang(name: str) -> None:
         time.sleep(0.01)
 
 
-def read_late(pid: int, sources: Sequence[MemorySpan], targets: Sequence[MemorySpan]) -> None:
+def read_late(lent: LentMemory, targets: Sequence[torch.Tensor]) -> None:
     while Path("reading").exists():
         Path("blocked").touch()
         time.sleep(0.01)
-    read(pid, sources, targets)
+    read(lent, targets)
 
 
 patch.object(state_transfer, "read", read_late).start()

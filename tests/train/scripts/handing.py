@@ -18,9 +18,10 @@ from torch._C._distributed_c10d import FileStore
 from torch.nn.utils import convert_conv2d_weight_memory_format
 
 from swell.train.collective.group import Group
+from swell.train.collective.peer_memory import NOWHERE
 from swell.train.collective.pieces import Pieces
 from swell.train.state import state_transfer
-from swell.train.state.state_transfer import NO_STATE, MemberCard, StateLoan, hand_state
+from swell.train.state.state_transfer import NO_STATE, MemberCard, hand_state, own_card
 from swell.train.state.train_state import TrainState
 
 path, rank, num_workers = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
@@ -103,12 +104,8 @@ def assert_same(ours: TrainState, theirs: TrainState, what: object) -> None:
 
 def disguised(card: MemberCard, way: str) -> MemberCard:
     if way == "messages":
-        return msgspec.structs.replace(card, catalog=None)
-    if way == "another process" and card.catalog is not None:
-        return msgspec.structs.replace(card, catalog=msgspec.structs.replace(card.catalog, token=b"x" * 16))
-    if way in PLACES:
-        return msgspec.structs.replace(card, place=PLACES[way][rank])
-    return card
+        return msgspec.structs.replace(card, place=NOWHERE)
+    return msgspec.structs.replace(card, place=PLACES[way][rank]) if way in PLACES else card
 
 
 def hand(holders: tuple[int, ...], kind: str, way: str) -> None:
@@ -121,9 +118,9 @@ def hand(holders: tuple[int, ...], kind: str, way: str) -> None:
         state = begin(10 + rank, 0)
     weight = state.model.get_parameter("first.weight")
     address = weight.data_ptr()
-    loan = StateLoan(state.steps if rank in holders else NO_STATE, state if rank in holders else None)
-    cards: list[MemberCard] = [loan.card] * num_workers
-    dist.all_gather_object(cards, disguised(loan.card, way))
+    card = disguised(own_card(state.steps if rank in holders else NO_STATE), way)
+    cards = [card] * num_workers
+    dist.all_gather_object(cards, card)
     hand_state(group, state, cards, holders)
     what = (holders, kind, way)
     assert_same(state, expected_after(3), what)
@@ -157,7 +154,7 @@ dist.init_process_group("gloo", store=store, rank=rank, world_size=num_workers, 
 group = Group(torch.device("cpu"))
 group.rank, group.num_workers = rank, num_workers
 some = [holders for num in range(1, num_workers) for holders in combinations(range(num_workers), num)]
-for case in product(some, ("new", "behind"), ("memory", "messages", "another process", *PLACES)):
+for case in product(some, ("new", "behind"), ("memory", "messages", *PLACES)):
     hand(*case)
 with patch.object(state_transfer, "backend_of", lambda device: "nccl"):  # its way, by gloo's broadcast
     for case in product(some, ("new", "behind"), ("messages",)):

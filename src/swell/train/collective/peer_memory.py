@@ -8,16 +8,13 @@ from __future__ import annotations
 
 import ctypes
 import os
-import secrets
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 import msgspec
-import numpy as np
 import torch
 
 from swell.train.collective.interfaces import own_address
@@ -29,7 +26,6 @@ _SET_PTRACER = 0x59616D61  #: PR_SET_PTRACER of Linux's prctl(2)
 #: Threads share the calls: the first use of new memory costs more processor time than the copy.
 MAX_CALL_BYTES = 16 * 2**20
 MAX_THREADS = 4
-TOKEN_BYTES = 16
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -41,44 +37,16 @@ def own_place() -> str:
         return NOWHERE
 
 
-class MemorySpan(NamedTuple):
-    """A part of a process's memory."""
-
-    address: int
-    num_bytes: int
-
-
-def span_of(tensor: torch.Tensor) -> MemorySpan:
-    """The memory of a contiguous tensor on the host."""
-    return MemorySpan(tensor.data_ptr(), tensor.nbytes)
-
-
 class LentMemory(msgspec.Struct, frozen=True):
-    """Where a process has something for others to read."""
+    """Where tensors of a process lie, for others at its place to read."""
 
     pid: int
-    token: bytes  #: lies before it: who finds it there reads the right process
-    span: MemorySpan  #: of both
+    spans: list[tuple[int, int]]  #: address and bytes of each
 
 
-class MemoryLoan:
-    """Content that others may read, where `lent` says, for as long as this object lives."""
-
-    def __init__(self, content: bytes) -> None:
-        token = secrets.token_bytes(TOKEN_BYTES)
-        self._content = np.frombuffer(token + content, dtype=np.uint8)
-        span = MemorySpan(self._content.ctypes.data, self._content.nbytes)
-        self.lent = LentMemory(os.getpid(), token, span)
-
-
-def read_lent(lent: LentMemory) -> bytes:
-    """The content. Raises OSError: it cannot be read, or another process has that number here."""
-    content = np.empty(lent.span.num_bytes, dtype=np.uint8)
-    read(lent.pid, [lent.span], [MemorySpan(content.ctypes.data, content.nbytes)])
-    found = content.tobytes()
-    if found[:TOKEN_BYTES] != lent.token:
-        raise OSError(f"process {lent.pid} is another one than the one that lends its memory")
-    return found[TOKEN_BYTES:]
+def lend(tensors: Iterable[torch.Tensor]) -> LentMemory:
+    """Contiguous tensors on the host, which have to stay as they are until all have read them."""
+    return LentMemory(os.getpid(), [(tensor.data_ptr(), tensor.nbytes) for tensor in tensors])
 
 
 def allow_siblings() -> None:
@@ -87,22 +55,25 @@ def allow_siblings() -> None:
         _libc.prctl(_SET_PTRACER, ctypes.c_ulong(os.getppid()))  # fails where there is no Yama
 
 
-def read(pid: int, sources: Sequence[MemorySpan], targets: Sequence[MemorySpan]) -> None:
-    """Copy spans of another process's memory to spans of the same sizes of one's own.
+def read(lent: LentMemory, targets: Sequence[torch.Tensor]) -> None:
+    """Copy what a process lends to contiguous tensors of the same sizes.
 
     Raises:
-        OSError: the kernel does not let us, cannot, or the process is gone. Part may have been copied.
+        OSError: the kernel does not let us, cannot, the process is gone, or it lends something else. Part may
+            have been copied.
     """
     if sys.platform != "linux":
         raise OSError("only Linux has process_vm_readv")
+    if [num_bytes for _, num_bytes in lent.spans] != [tensor.nbytes for tensor in targets]:
+        raise OSError(f"process {lent.pid} lends tensors of other sizes")
     calls = [
-        (source.address + done, target.address + done, min(MAX_CALL_BYTES, source.num_bytes - done))
-        for source, target in zip(sources, targets, strict=True)
-        for done in range(0, source.num_bytes, MAX_CALL_BYTES)
+        (address + done, target.data_ptr() + done, min(MAX_CALL_BYTES, num_bytes - done))
+        for (address, num_bytes), target in zip(lent.spans, targets, strict=True)
+        for done in range(0, num_bytes, MAX_CALL_BYTES)
     ]
     num_threads = max(1, min(len(calls), MAX_THREADS, len(os.sched_getaffinity(0))))
     with ThreadPoolExecutor(num_threads) as pool:
-        list(pool.map(partial(_read_once, pid), calls))  # which raises what a call has raised
+        list(pool.map(partial(_read_once, lent.pid), calls))  # which raises what a call has raised
 
 
 class _Part(ctypes.Structure):

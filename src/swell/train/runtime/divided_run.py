@@ -23,7 +23,7 @@ from swell.train.runtime.managed_run import AgentWorker, Order
 from swell.train.sharding.layout import FailureDomains, ShardCard
 from swell.train.sharding.shard_group import ShardGroup, StateLost
 from swell.train.sharding.state_shard import StateShard
-from swell.train.state.state_transfer import NO_STATE, MemberCard, StateLoan
+from swell.train.state.state_transfer import NO_STATE, MemberCard
 from swell.wire import environ, messages
 
 #: Steps from one comparison of mirrors to the next.
@@ -171,11 +171,10 @@ class DividedWorker(AgentWorker):
         self._has_stayed &= not has_joined
         return has_joined
 
-    def _lend(self, regroup: messages.Regroup, rank: int) -> StateLoan:
-        loan = super()._lend(regroup, rank)
-        shard = self._shards.card(has_state=loan.card.updates != NO_STATE)
-        loan.card = msgspec.structs.replace(loan.card, shard=shard)
-        return loan
+    def _card(self, regroup: messages.Regroup, rank: int) -> MemberCard:
+        card = super()._card(regroup, rank)
+        shard = self._shards.card(has_state=card.updates != NO_STATE)
+        return msgspec.structs.replace(card, shard=shard)
 
     def _agree_on_state(
         self, regroup: messages.Regroup, cards: Sequence[MemberCard], others: Sequence[int] = ()

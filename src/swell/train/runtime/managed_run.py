@@ -49,7 +49,7 @@ from swell.train.runtime.warmup import warm_up
 from swell.train.state.checkpoint import Checkpoints, SaveError, room_for_next
 from swell.train.state.codec import EncodeError
 from swell.train.state.drift import DriftError, DriftWatch
-from swell.train.state.state_transfer import NO_STATE, MemberCard, StateLoan, hand_state
+from swell.train.state.state_transfer import NO_STATE, MemberCard, hand_state, own_card
 from swell.wire import environ, messages
 from swell.wire.checkpoint_files import steps_in
 from swell.wire.metric_names import LOSS, NOISE_SCALE
@@ -253,8 +253,7 @@ class AgentWorker(Host):
         if regroup.source is None and rank == 0:
             self._find_state()
         try:
-            loan = self._lend(regroup, rank)
-            told = self._group.form(regroup, msgspec.json.encode(loan.card))
+            told = self._group.form(regroup, msgspec.json.encode(self._card(regroup, rank)))
             self._is_member = False  # of the former one
             cards = [msgspec.json.decode(card, type=MemberCard) for card in told]
             epoch = self._task.course.epoch
@@ -298,12 +297,11 @@ class AgentWorker(Host):
             )
             exit_now(environ.EXIT_STOPPED)
 
-    def _lend(self, regroup: messages.Regroup, rank: int) -> StateLoan:
-        """What this worker brings to the group: its state if others need it, or just how far it has got."""
+    def _card(self, regroup: messages.Regroup, rank: int) -> MemberCard:
+        """How far this worker has got."""
         state = self._task.state
         is_holder = rank == 0 if regroup.source is None else state.is_valid
-        updates = state.updates if is_holder else NO_STATE
-        return StateLoan(updates, state if is_holder and regroup.has_news else None)
+        return own_card(state.updates if is_holder else NO_STATE)
 
     def _agree_on_state(
         self, regroup: messages.Regroup, cards: Sequence[MemberCard], others: Sequence[int] = ()

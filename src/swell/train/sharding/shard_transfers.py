@@ -9,18 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import msgspec
+import torch
 import torch.distributed as dist
 
 from swell.train.collective.group import Group
-from swell.train.collective.peer_memory import (
-    NOWHERE,
-    LentMemory,
-    MemoryLoan,
-    MemorySpan,
-    read,
-    read_lent,
-    span_of,
-)
+from swell.train.collective.peer_memory import NOWHERE, LentMemory, lend, read
 from swell.train.collective.pieces import Pieces
 from swell.train.sharding.intervals import Interval
 from swell.train.sharding.layout import FailureDomains, Transfer
@@ -34,7 +27,7 @@ class _Offer(msgspec.Struct):
     """What a worker tells the others before they begin."""
 
     forms: Forms
-    lent: LentMemory | None  #: spans of its pieces, by transfer; None: it lends nothing
+    lent: dict[int, LentMemory]  #: parts of its pieces, by transfer
 
 
 class ShardTransfers:
@@ -94,15 +87,12 @@ class ShardTransfers:
 
     def _meet(self) -> list[_Offer]:
         """What each worker offers, by rank. This one's stays where it is for as long as this object lives."""
-        rank = self._group.rank
-        going = {
-            number: self._spans(each, self._old)
+        lent = {
+            number: lend(self._tensors(each, self._old))
             for number, each in enumerate(self._near)
-            if each.source == rank
+            if each.source == self._group.rank
         }
-        self._loan = MemoryLoan(msgspec.msgpack.encode(going)) if going else None
-        offer = _Offer(self._old.forms(), None if self._loan is None else self._loan.lent)
-        told = self._group.gather_bytes(msgspec.msgpack.encode(offer))
+        told = self._group.gather_bytes(msgspec.msgpack.encode(_Offer(self._old.forms(), lent)))
         return [msgspec.msgpack.decode(each, type=_Offer) for each in told]
 
     def _units(self, transfer: Transfer) -> Iterator[Interval]:
@@ -111,21 +101,16 @@ class ShardTransfers:
             yield from split((part.begin, part.end), self._cuts)
 
     # ---------------------------------------------------------------- from memory to memory
-    def _spans(self, transfer: Transfer, side: StatePieces) -> list[MemorySpan]:
-        return [span_of(tensor) for unit in self._units(transfer) for tensor in side.slices(unit)]
+    def _tensors(self, transfer: Transfer, side: StatePieces) -> list[torch.Tensor]:
+        return [tensor for unit in self._units(transfer) for tensor in side.slices(unit)]
 
     def _read(self, offers: Sequence[_Offer], new: StatePieces) -> bool:
         """Whether this worker has been able to."""
-        coming = [(number, each) for number, each in enumerate(self._near) if each.target == self._group.rank]
         try:
-            for source, offer in enumerate(offers):
-                numbered = [(number, each) for number, each in coming if each.source == source]
-                if not numbered or offer.lent is None:
-                    continue
-                told = msgspec.msgpack.decode(read_lent(offer.lent), type=dict[int, list[MemorySpan]])
-                there = [span for number, _ in numbered for span in told[number]]
-                read(offer.lent.pid, there, [s for _, each in numbered for s in self._spans(each, new)])
-        except (OSError, msgspec.MsgspecError):  # the latter where its source is gone meanwhile
+            for number, each in enumerate(self._near):
+                if each.target == self._group.rank:
+                    read(offers[each.source].lent[number], self._tensors(each, new))
+        except OSError:
             return False
         return True
 
