@@ -14,6 +14,7 @@ from tests.train.test_state_transfer import take
 from torch import nn
 
 from swell.train.collective.gradients import Gradients, LoopError, StepVote
+from swell.train.collective.group import Group
 from swell.train.collective.pieces import Pieces
 from swell.train.collective.real_numbers import bits_of
 from swell.train.collective.sharded import ShardedGradients
@@ -58,8 +59,8 @@ class Wire:
             end.given.copy_(total)
 
 
-class End:
-    """See `Members`."""
+class End(Group):
+    """The group, as one worker has it."""
 
     given: torch.Tensor
 

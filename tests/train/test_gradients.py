@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from swell.train.collective.gradients import Gradients, LoopError, StepTotals, StepVote
+from swell.train.collective.group import Group
 from swell.train.collective.norms import StatisticsError
 from swell.train.collective.sharded import ShardedGradients
 from swell.train.data.sample_schedule import SampleSchedule, Share
@@ -33,11 +34,11 @@ class Net(nn.Module):
         return y + (self.side * x.relu()).mean() if bool((x > 0).any()) else y
 
 
-class Alone:
+class Alone(Group):
     """A group of one."""
 
-    rank = 0
-    num_workers = 1
+    def __init__(self) -> None:
+        self.rank, self.num_workers = 0, 1
 
     def sum_all(self, tensor: torch.Tensor) -> None:
         pass
@@ -54,7 +55,7 @@ class Pretended(Alone):
     """One of several, whose sum is made by hand."""
 
     def __init__(self, num_workers: int, sum_all: Callable[[torch.Tensor], object]) -> None:
-        self.num_workers = num_workers
+        self.rank, self.num_workers = 0, num_workers
         self._sum_all = sum_all
 
     def sum_all(self, tensor: torch.Tensor) -> None:

@@ -2,33 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Protocol
 
 import torch
 from torch import nn
 
 from swell.train.collective.equality import is_same
+from swell.train.collective.group import Group
 from swell.train.collective.norms import BatchNormStatistics, StepBuffers
 from swell.train.collective.packing import NUM_VOTES, FlatBuffer, Packing
 from swell.train.data.sample_schedule import Pass, Share, StreamError
-
-
-class Members(Protocol):
-    """The workers of a group, as far as sums need to know them; `Group` is one."""
-
-    @property
-    def rank(self) -> int: ...
-
-    @property
-    def num_workers(self) -> int: ...
-
-    def sum_all(self, tensor: torch.Tensor) -> None:
-        """Sum a tensor over the workers, in place. Raises GroupBroken."""
-
-    def run(self, collective: Callable[[], object]) -> None:
-        """Do something that all do together. Raises GroupBroken if that fails."""
 
 
 class LoopError(RuntimeError):
@@ -119,7 +103,7 @@ class Gradients:
         self._statistics.rewind()
         self._buffers.rewind()
 
-    def reduce(self, share: Share, loss: torch.Tensor, ballot: StepVote, members: Members) -> StepTotals:
+    def reduce(self, share: Share, loss: torch.Tensor, ballot: StepVote, group: Group) -> StepTotals:
         """Put the step's sum over all passes and workers in place of the gradients of its last pass here.
 
         Each pass counts by its factor. If passes have weights, the sum is divided by theirs.
@@ -133,7 +117,7 @@ class Gradients:
         with self._without_graph:
             if self._packing.is_stale:
                 self._follow()
-            if members.num_workers == 1 and len(share.passes) == 1 and not share.shards:  # the mean is there
+            if group.num_workers == 1 and len(share.passes) == 1 and not share.shards:  # the mean is there
                 has_weight = bool(share.passes[0].factor)
                 self._check_gradient(has_weight, self._packing.has_gradient())
                 if not has_weight:  # a mean over nothing
@@ -141,17 +125,17 @@ class Gradients:
                     loss = torch.zeros_like(loss)
                 return StepTotals(loss, int(ballot.vote), ballot.stop, has_weight=has_weight)
             self._pack(share.passes[-1], loss)
-            flat = self._sum(share, ballot, members)
-            found = self._packing.read(flat, share)
-            votes, stops, marks, habits = map(round, found.said[:NUM_VOTES])
-            check_agreement(marks, habits, share, members.num_workers)
-            self._check_gradient(found.divisor > 0.0, found.has_gradient)
+            flat = self._sum(share, ballot, group)
+            has_gradient, divisor, said = self._packing.read(flat, share)
+            votes, stops, marks, habits = map(round, said[:NUM_VOTES])
+            check_agreement(marks, habits, share, group.num_workers)
+            self._check_gradient(divisor > 0.0, has_gradient)
             return StepTotals(
                 loss=flat.loss.clone(),
                 num_votes=votes,
                 is_stop=stops > 0,
-                is_same=is_same(found.said[NUM_VOTES:], members.num_workers),
-                has_weight=found.divisor > 0.0,
+                is_same=is_same(said[NUM_VOTES:], group.num_workers),
+                has_weight=divisor > 0.0,
             )
 
     def _check_gradient(self, has_weight: bool, has_gradient: bool) -> None:
@@ -190,11 +174,11 @@ class Gradients:
             self._packing.write(flat, part, loss)
         self._is_begun = True
 
-    def _sum(self, share: Share, ballot: StepVote, members: Members) -> FlatBuffer:
+    def _sum(self, share: Share, ballot: StepVote, group: Group) -> FlatBuffer:
         """All that was packed by all workers, and what they say."""
         assert self._flat is not None  # noqa: S101 - a pass is packed
         ballot.write(self._flat.said, share)
-        members.sum_all(self._flat.numbers)
+        group.sum_all(self._flat.numbers)
         return self._flat
 
 

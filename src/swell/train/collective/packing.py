@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from typing import NamedTuple
 
 import torch
 from torch import nn
@@ -18,14 +17,6 @@ NUM_VOTES = 4
 _MARK = "_swell_has_trained"
 #: These, and what tells whether all workers are the same.
 NUM_SAID = NUM_VOTES + NUM_WORDS
-
-
-class StepSum(NamedTuple):
-    """What a sum over passes and workers says beside the gradients."""
-
-    has_gradient: bool
-    divisor: float  #: see `Share.divisor`
-    said: Sequence[float]  #: by all workers, summed
 
 
 class FlatBuffer:
@@ -108,7 +99,7 @@ class Packing:
         self._count(flat, part, loss)
         flat.words += before
 
-    def read(self, flat: FlatBuffer, share: Share) -> StepSum:
+    def read(self, flat: FlatBuffer, share: Share) -> tuple[bool, float, list[float]]:
         """Put what is there into the model. A gradient that no pass had stays away: its optimizer rests.
 
         Where it can, a parameter borrows its part of the buffer as its gradient until the next step, which
@@ -116,6 +107,9 @@ class Packing:
 
         Args:
             share: says by what to divide. If that is 0, there is no gradient.
+
+        Returns:
+            whether there is a gradient; the divisor, see `Share.divisor`; the sum of what workers have said.
         """
         _, word, *words = flat.words.tolist()  # the step's only wait for a GPU
         counts, said = words[: len(self._tensors)], words[len(self._tensors) :]
@@ -145,8 +139,7 @@ class Packing:
             targets = [as_real(target) for target in targets]
         if targets:
             torch._foreach_copy_(targets, sources)
-        has_gradient = any(counts[: len(self.parameters)])
-        return StepSum(has_gradient, divisor, said)
+        return any(counts[: len(self.parameters)]), divisor, said
 
     def has_gradient(self) -> bool:
         return any(parameter.grad is not None for parameter in self.parameters)

@@ -7,8 +7,8 @@ from itertools import chain
 import torch
 import torch.distributed as dist
 
-from swell.train.collective.gradients import Gradients, Members, StepVote
-from swell.train.collective.group import await_all
+from swell.train.collective.gradients import Gradients, StepVote
+from swell.train.collective.group import Group, await_all
 from swell.train.collective.norms import StatisticsError
 from swell.train.collective.packing import NUM_SAID, FlatBuffer
 from swell.train.collective.tree import Fold, cover
@@ -50,22 +50,22 @@ class ShardedGradients(Gradients):
         self._spare.append(right)
         return left
 
-    def _sum(self, share: Share, ballot: StepVote, members: Members) -> FlatBuffer:
-        if members.num_workers == 1:
+    def _sum(self, share: Share, ballot: StepVote, group: Group) -> FlatBuffer:
+        if group.num_workers == 1:
             total = self._fold.total()
             ballot.write(total.said, share)
             return total
         own = [flat for _, flat in self._fold.held]
         total = own[0] if own else self._packing.new()
-        sum_nodes(members, share.num_shards, [flat.numbers for flat in own], total.numbers)
+        sum_nodes(group, share.num_shards, [flat.numbers for flat in own], total.numbers)
         said = torch.zeros(NUM_SAID, device=total.said.device)
         ballot.write(said, share)
-        members.sum_all(said)  # also of those that hold no shard
+        group.sum_all(said)  # also of those that hold no shard
         total.said.copy_(said)
         return total
 
 
-def sum_nodes(members: Members, num_leaves: int, own: list[torch.Tensor], total: torch.Tensor) -> None:
+def sum_nodes(group: Group, num_leaves: int, own: list[torch.Tensor], total: torch.Tensor) -> None:
     """Sum what all workers hold, in the tree's order: the same bits on all of them, and for any number.
 
     Worker r of n has summed leaves `cut(num_leaves, n, r)` up to the nodes that cover them, and ends the sum
@@ -79,23 +79,23 @@ def sum_nodes(members: Members, num_leaves: int, own: list[torch.Tensor], total:
     Raises:
         GroupBroken: a peer is gone.
     """
-    workers = range(members.num_workers)
+    workers = range(group.num_workers)
     held = [cover(cut(num_leaves, len(workers), worker), num_leaves) for worker in workers]
     nodes = list(chain(*held))
     sizes = [len(cut(len(total), len(workers), worker)) for worker in workers]
-    mine = sizes[members.rank]
+    mine = sizes[group.rank]
     parts = zip(*(node.split(sizes) for node in own), strict=True)  # what each worker gets lies together
     sent = own[0] if len(own) == 1 else torch.cat([total[:0], *chain.from_iterable(parts)])
     received = total.new_empty(len(nodes), mine)
     sizes_in, sizes_out = [len(each) * mine for each in held], [len(own) * size for size in sizes]
-    members.run(lambda: dist.all_to_all_single(received.view(-1), sent, sizes_in, sizes_out))
+    group.run(lambda: dist.all_to_all_single(received.view(-1), sent, sizes_in, sizes_out))
     fold = Fold[torch.Tensor](num_leaves, lambda left, right: left.add_(right))
     for node, part in zip(nodes, received, strict=True):
         fold.push(node, part)
     results = total.split(sizes)
-    results[members.rank].copy_(fold.total())
+    results[group.rank].copy_(fold.total())
 
     def broadcast_all() -> None:  # at once: gloo's all-gather copies much more
         await_all([dist.broadcast(part, worker, async_op=True) for worker, part in enumerate(results)])
 
-    members.run(broadcast_all)
+    group.run(broadcast_all)

@@ -7,7 +7,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from swell.train.collective.gradients import Gradients, LoopError, Members, StepTotals, StepVote
+from swell.train.collective.gradients import Gradients, LoopError, StepTotals, StepVote
+from swell.train.collective.group import Group
 from swell.train.data.sample_schedule import Pass, Share
 from swell.train.sharding.away import unasked
 from swell.train.sharding.divided_block import DividedBlock
@@ -63,13 +64,13 @@ class DividedGradients(Gradients):
         for block in self._blocks:
             block.factor = self._passes[self._number].factor
 
-    def reduce(self, share: Share, loss: torch.Tensor, ballot: StepVote, members: Members) -> StepTotals:
+    def reduce(self, share: Share, loss: torch.Tensor, ballot: StepVote, group: Group) -> StepTotals:
         """Raises GroupBroken: it may have broken before, within the script's forward or backward pass."""
         self._check(share.passes[-1])
         if self._shard.exchange is not None:
             self._shard.exchange.end_step()
         self.has_gradient_apart = any(block.gradient is not None for block in self._blocks)
-        totals = super().reduce(share, loss, ballot, members)
+        totals = super().reduce(share, loss, ballot, group)
         if self._shard.exchange is not None:
             self._shard.take_gradients()
         return totals
