@@ -23,7 +23,7 @@ from swell.train.sharding.state_pieces import Empty, Forms, ParameterPlaces, Sta
 WINDOW_ELEMENTS = 16 * 2**20
 
 
-class _Offer(msgspec.Struct):
+class _ShardOffer(msgspec.Struct):
     """What a worker tells the others before they begin."""
 
     forms: Forms
@@ -85,15 +85,15 @@ class ShardTransfers:
             self.is_complete = True
             self._group.gather(0)
 
-    def _meet(self) -> list[_Offer]:
+    def _meet(self) -> list[_ShardOffer]:
         """What each worker offers, by rank. This one's stays where it is for as long as this object lives."""
         lent = {
             number: lend(self._tensors(each, self._old))
             for number, each in enumerate(self._near)
             if each.source == self._group.rank
         }
-        told = self._group.gather_bytes(msgspec.msgpack.encode(_Offer(self._old.forms(), lent)))
-        return [msgspec.msgpack.decode(each, type=_Offer) for each in told]
+        told = self._group.gather_bytes(msgspec.msgpack.encode(_ShardOffer(self._old.forms(), lent)))
+        return [msgspec.msgpack.decode(each, type=_ShardOffer) for each in told]
 
     def _units(self, transfer: Transfer) -> Iterator[Interval]:
         """Its elements, cut such that each unit lies in one piece on both sides."""
@@ -104,7 +104,7 @@ class ShardTransfers:
     def _tensors(self, transfer: Transfer, side: StatePieces) -> list[torch.Tensor]:
         return [tensor for unit in self._units(transfer) for tensor in side.slices(unit)]
 
-    def _read(self, offers: Sequence[_Offer], new: StatePieces) -> bool:
+    def _read(self, offers: Sequence[_ShardOffer], new: StatePieces) -> bool:
         """Whether this worker has been able to."""
         try:
             for number, each in enumerate(self._near):
