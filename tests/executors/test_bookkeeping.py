@@ -100,7 +100,6 @@ def regroup(rank: int | None) -> Regroup:
         rank=rank,
         num_workers=2,
         source=None,
-        has_news=False,
         local_rank=rank or 0,
         local_world_size=2,
     )

@@ -109,7 +109,7 @@ def test_survivors_train_on_while_joiners_start_and_keep_their_ranks() -> None:
     assert isinstance(last(made), GangResized)
 
 
-def test_a_clean_shrink_sends_no_state_and_frees_devices_only_when_their_workers_are_gone(
+def test_a_clean_shrink_frees_devices_only_when_their_workers_are_gone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     made = running(3)
@@ -123,10 +123,10 @@ def test_a_clean_shrink_sends_no_state_and_frees_devices_only_when_their_workers
 
     monkeypatch.setattr(made, "_apply", noted)
     made.command(resize(2, 1))
-    assert [(order.rank, order.num_workers, order.has_news) for order in regroups] == [
-        (0, 1, False),
-        (None, 1, False),
-        (None, 1, False),
+    assert [(order.rank, order.num_workers) for order in regroups] == [
+        (0, 1),
+        (None, 1),
+        (None, 1),
     ]
     made.settle()
     assert isinstance(last(made), GangResized)
@@ -166,9 +166,9 @@ def test_after_a_loss_the_rest_forms_again_from_the_most_advanced_without_a_word
         effects = made.said(number, broken)
         regroups = orders(effects)
         made._apply(effects)
-    assert [(order.rank, order.source, order.has_news) for order in regroups] == [
-        (0, 1, False),
-        (1, 1, False),
+    assert [(order.rank, order.source) for order in regroups] == [
+        (0, 1),
+        (1, 1),
     ]
     made.command(resize(2, 1, 2))  # of a head that has heard of the loss
     for puppet in made.puppets.values():
@@ -696,7 +696,7 @@ def taken_over(made: PuppetWorld, *facts: WorkerFacts) -> tuple[GangController, 
 
 def facts_of(number: int, *said: m.FromWorker) -> WorkerFacts:
     facts = WorkerFacts(number=number, devices=devices(number), pid=1000 + number)
-    facts.note_order(m.Regroup(generation=1, rank=number, num_workers=2, source=None, has_news=True))
+    facts.note_order(m.Regroup(generation=1, rank=number, num_workers=2, source=None))
     for message in (m.Joined(generation=1, steps=0), *said):
         facts.note(message)
     return facts

@@ -52,9 +52,7 @@ def work(line: Connection[str, str], rank: int, num_ranks: int) -> str:
     nn.init.constant_(net.weight, float(rank == 0))
     state = TrainState(net, torch.optim.SGD(net.parameters(), lr=0.1), None, {})
     card = own_card(1 if rank == 0 else NO_STATE)
-    order = messages.Regroup(
-        generation=1, rank=rank, num_workers=num_ranks, source=0, has_news=True, num_hosts=2
-    )
+    order = messages.Regroup(generation=1, rank=rank, num_workers=num_ranks, source=0, num_hosts=2)
     pipes = Pipes(line)
     group = Group(torch.device("cpu"), cast(Link, pipes))
     pipes.note_order(order)

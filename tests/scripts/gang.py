@@ -87,7 +87,7 @@ class Gang:
         source = rng.choice(stayers) if stayers else None
         members = [*stayers, *joiners]
         rng.shuffle(members)
-        self._join(members, source, bool(joiners))
+        self._join(members, source)
 
     def kill(self, rng: random.Random) -> None:
         """Kill a member in a step; the others repeat that step without it."""
@@ -95,7 +95,7 @@ class Gang:
         survivors = [member for member in self.members if member != victim]
         self.agent.kill(victim)
         broken = self._until_said(messages.Broken, survivors)
-        self._join(survivors, max(survivors, key=lambda member: broken[member].steps), False)
+        self._join(survivors, max(survivors, key=lambda member: broken[member].steps))
 
     def suspend(self) -> None:
         """Have all members save the state and leave, as `swell down` does."""
@@ -119,9 +119,9 @@ class Gang:
                     points[name] = max(points.get(name, (0, 0.0)), (tally.last_step, last))
         return Outcome(parameters, points)
 
-    def _join(self, members: Sequence[int], source: int | None, has_news: bool) -> None:
+    def _join(self, members: Sequence[int], source: int | None) -> None:
         self.members = list(members)
-        self.generation = self.agent.regroup(members, source, has_news)
+        self.generation = self.agent.regroup(members, source)
         self._until_said(messages.Joined, members)
 
     def _until_said(self, kind: type[Said], members: Sequence[int]) -> dict[int, Said]:

@@ -175,7 +175,6 @@ class FakeAgent:
         self,
         members: Sequence[int],
         source: int | None,
-        has_news: bool = True,
         batch: int | None = None,
         told_steps: int | None = None,
         hands_on: bool = False,
@@ -196,7 +195,6 @@ class FakeAgent:
                     num_workers=len(members),
                     global_batch=batch,
                     source=None if source is None else members.index(source),
-                    has_news=has_news,
                     hands_on=hands_on,
                     local_rank=members.index(worker) if worker in members else 0,
                     local_world_size=len(members),
@@ -205,11 +203,9 @@ class FakeAgent:
             )
         return self._generation
 
-    def join(
-        self, members: Sequence[int], source: int | None, has_news: bool = True, batch: int | None = None
-    ) -> int:
+    def join(self, members: Sequence[int], source: int | None, batch: int | None = None) -> int:
         """`regroup`, and wait until all are in; returns the steps that they agree on."""
-        generation = self.regroup(members, source, has_news, batch)
+        generation = self.regroup(members, source, batch)
         joined = [
             self.wait(worker, messages.Joined, lambda m: m.generation == generation) for worker in members
         ]

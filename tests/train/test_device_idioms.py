@@ -50,7 +50,7 @@ def test_what_is_learnt_does_not_depend_on_the_sizes(
     agent.wait(1, messages.Progress, lambda message: message.num_workers == 3)
     agent.kill(1)
     broken = {worker: agent.wait(worker, messages.Broken).steps for worker in (0, 2)}
-    agent.join([0, 2], source=1 if broken[2] > broken[0] else 0, has_news=False)
+    agent.join([0, 2], source=1 if broken[2] > broken[0] else 0)
     agent.wait(0, messages.Progress, lambda message: message.num_workers == 2)
     agent.suspend()
     for worker in (0, 2):

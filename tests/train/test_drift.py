@@ -114,7 +114,7 @@ def test_a_state_that_cannot_be_sent_is_told_of_and_training_goes_on(
 ) -> None:
     (tmp_path / "hashes").mkdir()
     agent.start_ready([0, 1], DRIFTS, str(tmp_path / "hashes"), "unsendable")
-    agent.join([0, 1], source=None, has_news=False)
+    agent.join([0, 1], source=None)
     for worker in (0, 1):
         assert agent.wait(worker, messages.Finished).steps == NUM_STEPS
     drifted = [said for _, said in agent.all_said(messages.Drifted)]

@@ -187,7 +187,7 @@ def test_a_worker_that_catches_up_with_an_epochs_end_does_it_once(
     agent.start_ready([0, 1], script, str(tmp_path / "result"))
     agent.join([0, 1], source=None)
     assert [agent.wait(worker, messages.Broken).steps for worker in (0, 1)] == [4, 3]
-    assert agent.join([0, 1], source=0, has_news=False) == 4
+    assert agent.join([0, 1], source=0) == 4
     for worker in (0, 1):
         agent.wait(worker, messages.Finished)
         assert agent.exit_status(worker) == 0, agent.logs()

@@ -54,9 +54,7 @@ class Lines:
         Link.pause(cast(Link, self), timeout_s, is_off)
 
     def order(self, generation: int, rank: int | None, num_workers: int) -> messages.Regroup:
-        order = messages.Regroup(
-            generation=generation, rank=rank, num_workers=num_workers, source=0, has_news=False
-        )
+        order = messages.Regroup(generation=generation, rank=rank, num_workers=num_workers, source=0)
         with self.news:
             self.note_order(order)
         return order

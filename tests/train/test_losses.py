@@ -88,7 +88,7 @@ def grow(agent: FakeAgent, folder: Path, kind: str, *words: str) -> Path:
     agent.kill(2)
     for worker in (0, 1):
         agent.wait(worker, messages.Broken)
-    agent.join([0, 1], source=0, has_news=True)
+    agent.join([0, 1], source=0)
     for worker in (0, 1):
         assert agent.wait(worker, messages.Finished).steps == EPOCHS * STEPS_PER_EPOCH
         assert agent.exit_status(worker) == 0, agent.logs()

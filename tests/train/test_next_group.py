@@ -48,7 +48,7 @@ def test_a_joiner_that_dies_leaves_those_that_train_alone(
         failed = agent.wait(worker, messages.JoinFailed)
         assert failed.generation == hopeless
     await_steps(agent, 2)
-    assert agent.join([0, 1], source=0, has_news=False) > 0
+    assert agent.join([0, 1], source=0) > 0
     assert not agent.all_said(messages.Broken)
     finish(agent, [0, 1])
     assert_same_learning(tmp_path / "result.json", plain)
@@ -59,7 +59,7 @@ def test_a_newer_order_takes_the_place_of_the_one_whose_group_forms(
 ) -> None:
     begin(agent, tmp_path)
     await_steps(agent, 2)
-    assert agent.join([0, 1], source=0, has_news=False) > 0
+    assert agent.join([0, 1], source=0) > 0
     assert not agent.all_said(messages.Broken)  # one may say JoinFailed: the other has heard the order first
     finish(agent, [0, 1])
     assert_same_learning(tmp_path / "result.json", plain)
@@ -125,7 +125,7 @@ def test_a_group_that_breaks_while_its_members_enter_it_keeps_none_from_a_newer_
     with agent.together():
         for worker in (0, 1):
             agent.tell(worker, messages.Abort(generation=hopeless))
-        wanted = agent.regroup([0, 1], source=0, has_news=False)
+        wanted = agent.regroup([0, 1], source=0)
     for worker in (0, 1):
         agent.wait(worker, messages.Joined, lambda joined: joined.generation == wanted)
         assert agent.wait(worker, messages.Broken).generation == hopeless

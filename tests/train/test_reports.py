@@ -54,12 +54,12 @@ def test_each_step_has_its_loss_and_any_worker_may_report_while_others_do_not(
     agent.start_ready([0, 1, 2], SCRIPTS / "counts.py")
     agent.join([0, 1, 2], source=None)
     agent.wait(1, messages.Reported, lambda said: "odd" in said.shares)
-    agent.join([0, 2], source=0, has_news=False)
+    agent.join([0, 2], source=0)
     agent.wait(0, messages.Progress, lambda said: said.generation == 2 and said.steps > 20)
     agent.processes[0].kill()
     agent.wait(2, messages.Broken)
     told = [tally for worker, tally in losses_of(agent) if worker == 0]
-    agent.regroup([2], source=2, has_news=False, told_steps=told[-1].last_step)
+    agent.regroup([2], source=2, told_steps=told[-1].last_step)
     assert agent.exit_status(2) == 0, agent.logs()
     told += [tally for worker, tally in losses_of(agent) if worker == 2]
     assert [told[0].first_step, told[-1].last_step] == [1, 60]

@@ -32,7 +32,7 @@ def test_shrinks_from_four_to_one(agent: FakeAgent, plain: Path, tmp_path: Path)
     agent.start_ready([0, 1, 2, 3], CURVE, *args)
     agent.join([0, 1, 2, 3], source=None)
     agent.wait_steps(0, 1)
-    steps = agent.join([2], source=2, has_news=False)  # the survivor was not even rank 0
+    steps = agent.join([2], source=2)  # the survivor was not even rank 0
     for worker in (0, 1, 3):
         assert agent.exit_status(worker) == 143
         agent.wait(worker, messages.Left)
@@ -51,7 +51,7 @@ def test_goes_on_from_the_step_in_flight(agent: FakeAgent, plain: Path, tmp_path
     survivors = [worker for worker in (0, 1, 2) if worker != victim]
     steps = {worker: agent.wait(worker, messages.Broken).steps for worker in survivors}
     source = max(survivors, key=steps.__getitem__)
-    assert agent.join(survivors, source=source, has_news=False) == steps[source] >= 1
+    assert agent.join(survivors, source=source) == steps[source] >= 1
     finish(agent, survivors)
     assert_same_learning(tmp_path / "result.json", plain)
 
@@ -89,7 +89,7 @@ def test_loading_ahead_survives_a_resize_and_ends_with_its_worker(
     gone, _ = psutil.wait_procs(loaders, timeout=3)  # a loader's own watchdog takes five seconds
     assert len(gone) == 2
     agent.wait(0, messages.Broken)
-    agent.join([0], source=0, has_news=False)
+    agent.join([0], source=0)
     finish(agent, [0])
     assert_same_learning(tmp_path / "result.json", plain)
 
@@ -130,19 +130,6 @@ def test_a_save_that_failed_behind_training_is_told_with_the_step_that_it_was_of
     for said in failed:
         assert said.is_behind or said.steps == 60, "the end alone waits for its save"
         assert said.message.startswith(f"no checkpoint at step {said.steps} in {blocked}: ")
-
-
-def test_member_that_lags_a_step_catches_up_without_news(
-    agent: FakeAgent, plain: Path, tmp_path: Path
-) -> None:
-    """A group can break in the step in which it agreed to change: some have finished it, some have not."""
-    args = (str(tmp_path / "result.json"), str(EPOCHS))
-    agent.start_ready([0, 1], CURVE, *args)
-    agent.join([0], source=None)
-    agent.wait_steps(0, 1)
-    assert agent.join([0, 1], source=0, has_news=False) > 0
-    finish(agent, [0, 1])
-    assert_same_learning(tmp_path / "result.json", plain)
 
 
 def test_progress_tells_speed_and_the_pause_of_a_resize(agent: FakeAgent, tmp_path: Path) -> None:

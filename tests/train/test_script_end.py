@@ -82,7 +82,7 @@ def test_what_a_script_has_open_is_written_when_its_worker_goes(
     if how == "suspended":
         agent.suspend()
     elif how == "shrunk":
-        agent.join([0], source=0, has_news=False)
+        agent.join([0], source=0)
     elif how == "terminated":
         agent.processes[1].terminate()
     else:

@@ -83,7 +83,7 @@ def test_a_job_that_goes_on_twice_grows_and_loses_a_worker_learns_the_same(
     agent.kill(2)
     steps = {worker: agent.wait(worker, messages.Broken).steps for worker in (3, 4)}
     source = max(steps, key=steps.__getitem__)
-    agent.join([3, 4], source=source, has_news=False)
+    agent.join([3, 4], source=source)
     ends_alike(agent, script, tmp_path, [3, 4])
 
 

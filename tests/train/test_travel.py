@@ -38,7 +38,7 @@ def test_each_part_is_what_it_would_be_in_one_process(
     agent.join([0], source=None)
     agent.wait_steps(0, 1)
     agent.join([0, 1], source=0)
-    joined = agent.join([1], source=1, has_news=False)  # it has all from the other
+    joined = agent.join([1], source=1)  # it has all from the other
     agent.wait(1, messages.Progress)
     agent.suspend()
     agent.wait(1, messages.Left)

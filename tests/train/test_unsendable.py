@@ -30,7 +30,7 @@ def test_who_has_the_state_and_cannot_send_it_trains_on(
     assert "moody" in failed.message and "callback" in failed.message
     agent.wait(1, messages.Broken)
     agent.kill(2)
-    steps = agent.join([0, 1], source=0, has_news=False)
+    steps = agent.join([0, 1], source=0)
     assert steps >= failed.steps > 0
     agent.wait_steps(0, steps + 1)
     gate.unlink()

@@ -106,7 +106,7 @@ class Ride:
         source = rng.choice(stayers) if stayers else None
         members = [*stayers, *joiners]
         rng.shuffle(members)
-        self._join(members, source, bool(joiners), rng)
+        self._join(members, source, rng)
 
     def kill(self, rng: random.Random) -> None:
         """One dies while all compute, and the others go on without it."""
@@ -121,7 +121,7 @@ class Ride:
             ).steps
             for member in survivors
         }
-        self._join(survivors, max(survivors, key=steps.__getitem__), False, rng)
+        self._join(survivors, max(survivors, key=steps.__getitem__), rng)
 
     def go_on(self, num_steps: int) -> None:
         """Let it do so many more steps, and wait until they are done."""
@@ -141,9 +141,9 @@ class Ride:
             assert self.agent.exit_status(member) == 0, self.agent.logs()
         return read_story(self.folder)
 
-    def _join(self, members: list[int], source: int | None, has_news: bool, rng: random.Random) -> None:
+    def _join(self, members: list[int], source: int | None, rng: random.Random) -> None:
         batch = rng.choice(self.batches) if len(self.batches) > 1 else self.batches[0]
-        self.generation = self.agent.regroup(members, source, has_news, batch)
+        self.generation = self.agent.regroup(members, source, batch)
         self._until_said(members, messages.Joined)
         steps = {self.agent.wait(member, messages.Joined, self._is_of_now).steps for member in members}
         assert len(steps) == 1

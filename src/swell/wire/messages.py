@@ -410,7 +410,6 @@ class Regroup(Message, frozen=True, kw_only=True):
     source: int | None  #: the rank whose state the others take; None: none has any, see `checkpoint`
     #: Losses up to this step have been told. None: not known, and those of earlier groups are not to be.
     told_steps: int | None = None
-    has_news: bool  #: somebody lacks the state: those who have it lend it, or rank 0 reads the checkpoint
     hands_on: bool = False  #: members of a whole group leave, and hand on there what they alone have
     local_rank: int = 0
     local_world_size: int = 1

@@ -12,7 +12,7 @@ def assert_state_is_lost(agent: FakeAgent, workers: list[int]) -> None:
     """They are grouped, and those that a fellow's end kept from an answer again, until all have ended."""
     ended: list[int] = []
     while rest := [worker for worker in workers if worker not in ended]:
-        generation = agent.regroup(rest, source=rest[0], has_news=False)
+        generation = agent.regroup(rest, source=rest[0])
         ended += [worker for worker in rest if agent.ends_or_breaks(worker, generation)]
         assert ended, "the first to find the loss ends"
     for worker in workers:

@@ -44,7 +44,7 @@ def test_no_step_is_lost_with_a_worker(agent: FakeAgent, plain: Path, tmp_path: 
     psutil.Process(agent.processes[victim].pid).kill()
     rest = [worker for worker in (0, 1, 2) if worker != victim]
     broken = [agent.wait(worker, messages.Broken).steps for worker in rest]
-    assert agent.join(rest, source=rest[0], has_news=False) >= max(broken)
+    assert agent.join(rest, source=rest[0]) >= max(broken)
     finish(agent, rest)
     assert_same_learning(tmp_path / "result.json", plain)
 
@@ -88,7 +88,7 @@ def test_parts_that_are_not_handed_on_are_asked_for_when_one_dies_instead_of_lea
     agent.tell(3, messages.Abort(generation=1))
     broken.append(agent.wait(3, messages.Broken).steps)
     agent.kill(4)
-    assert agent.join([0, 1, 3], source=0, has_news=False) >= max(broken)
+    assert agent.join([0, 1, 3], source=0) >= max(broken)
     finish(agent, [0, 1, 3])
     assert_same_learning(tmp_path / "result.json", plain)
 
@@ -138,7 +138,7 @@ def test_after_a_kill_at_any_moment_there_is_one_state(
     agent.join([0, 1, 2], source=None)
     rest = [worker for worker in range(3) if str(worker) not in faults or faults[str(worker)] == "unsure"]
     broken = [agent.wait(worker, messages.Broken).steps for worker in rest]
-    assert agent.join(rest, source=rest[0], has_news=False) >= max(broken)
+    assert agent.join(rest, source=rest[0]) >= max(broken)
     finish(agent, rest)
     assert_same_learning(tmp_path / "result.json", plain)
     assert_mirrors_equal(tmp_path, rest)
@@ -201,11 +201,11 @@ def test_a_worker_that_was_to_leave_stays_if_another_dies_before(
     agent.start_ready([0, 1, 2], FAULTS, str(tmp_path / "result.json"), str(EPOCHS), "mirrors")
     agent.join([0, 1, 2], source=None)
     agent.wait_steps(0, 3)
-    hopeless = agent.regroup([0, 2], source=0, has_news=False)  # the part of 1 lies at 2 as well, which dies
+    hopeless = agent.regroup([0, 2], source=0)  # the part of 1 lies at 2 as well, which dies
     for worker in (0, 1):
         agent.wait(worker, messages.Broken)
     agent.tell(0, messages.Abort(generation=hopeless))  # it may be in that group already
-    agent.join([0, 1], source=0, has_news=False)
+    agent.join([0, 1], source=0)
     finish(agent, [0, 1])
     assert_same_learning(tmp_path / "result.json", plain)
 
@@ -322,7 +322,7 @@ def test_one_worker_may_have_everything_and_the_others_not(
     psutil.Process(agent.processes[2].pid).kill()
     for worker in (0, 1):
         agent.wait(worker, messages.Broken)
-    agent.join([1, 0], source=1, has_news=False)
+    agent.join([1, 0], source=1)
     finish(agent, [0, 1])
     assert_same_learning(tmp_path / "result.json", plain)
 
@@ -357,6 +357,6 @@ def test_a_kill_while_the_leader_is_given_the_model_loses_nothing(
     agent.let_end()
     for worker in (0, 2):
         assert agent.wait(worker, messages.Broken).steps == EPOCHS * 8
-    agent.join([2, 0], source=2, has_news=False)
+    agent.join([2, 0], source=2)
     finish(agent, [2, 0])
     assert_same_learning(tmp_path / "result.json", plain)

@@ -42,9 +42,9 @@ class Gang:
         self.agent.start_ready(new, FAULTS, *self._args)
         return new
 
-    def join(self, members: list[int], source: int | None, has_news: bool = True) -> int:
+    def join(self, members: list[int], source: int | None) -> int:
         self.members = members
-        return self.agent.join(members, source=source, has_news=has_news)
+        return self.agent.join(members, source=source)
 
     def train(self, steps: int) -> None:
         """Some steps more, and a part of one."""
@@ -90,7 +90,7 @@ def test_with_mirrors_no_step_is_lost(
         rest = gang.kill({random.randrange(NUM_WORKERS)})
         generation = 2 * number - 1
         broken = [agent.wait(worker, messages.Broken, of_generation(generation)).steps for worker in rest]
-        joined = gang.join(rest, source=rest[0], has_news=False)
+        joined = gang.join(rest, source=rest[0])
         assert joined >= max(broken)
         agent.wait_steps(rest[0], joined + 1)
         paused_s.append(time.monotonic() - begun_s)
