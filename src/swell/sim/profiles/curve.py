@@ -54,7 +54,7 @@ class ThroughputCurve:
             return float(self.rate_per_s[at])
         return float(self.rates_at(np.array([workers]))[0])
 
-    def profile(self, device_kind: str, state_bytes: int = 0, start_s: float = 0.0) -> Profile:
+    def profile(self, device_kind: str) -> Profile:
         """What a trial run would have reported, so that the head believes in this curve.
 
         For a job with this global batch, `min_workers` and `max_workers`, `throughput.curve.Curve` gives
@@ -81,9 +81,9 @@ class ThroughputCurve:
             allreduce_s=allreduce_s if has_shared else {},
             crossing_s={num_hosts: dict(by_workers) for num_hosts, by_workers in self.crossing_s.items()},
             grad_bytes=0,
-            state_bytes=state_bytes,
+            state_bytes=0,
             samples_per_epoch=0,
-            start_s=start_s,
+            start_s=0.0,
             # A bound of the own batch alone: a larger one may have more workers.
             num_shards=None if self.batches is None else self.max_workers,
             batches=None if self.batches is None else self.batches.profile(),

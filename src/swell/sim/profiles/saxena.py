@@ -124,7 +124,6 @@ class CategoryTimes:
 
     model: ScalingModel
     category: int
-    k_max: int = K_MAX
 
     @property
     def job(self) -> Category:
@@ -136,7 +135,7 @@ class CategoryTimes:
         local_batch = -(-batch // devices)
         time_s = FULL_STEP_S * self.model.processing(local_batch / job.local_batch)
         time_s = time_s + FULL_STEP_S * self.model.allreduce(self.category, devices)
-        is_allowed = (batch >= job.min_batch) & (batch <= job.max_batch) & (devices <= self.k_max)
+        is_allowed = (batch >= job.min_batch) & (batch <= job.max_batch) & (devices <= K_MAX)
         return np.where(is_allowed & (local_batch <= job.local_batch) & (batch >= devices), time_s, np.inf)
 
     def rate_per_s(self, workers: int | IntArray, global_batch: IntArray | FloatArray) -> FloatArray:
@@ -145,7 +144,7 @@ class CategoryTimes:
         return rate
 
     def most_workers(self, global_batch: int) -> int:
-        return min(self.k_max, global_batch)
+        return min(K_MAX, global_batch)
 
     def best_batch(self, devices: int) -> int:
         """Equation (2), b_j^opt(k), as a batch of all devices together; 0 if none is possible.
@@ -164,23 +163,22 @@ class CategoryTimes:
     def tried_batches(self) -> IntArray:
         """(B,) ascending: the best one of each number of devices, and `NUM_TRIED` in equal steps."""
         even = np.linspace(self.job.min_batch, self.job.max_batch, NUM_TRIED).round().astype(np.int64)
-        best = np.array([self.best_batch(size) for size in range(1, self.k_max + 1)], dtype=np.int64)
+        best = np.array([self.best_batch(size) for size in range(1, K_MAX + 1)], dtype=np.int64)
         return np.unique(np.concatenate([even, best[best > 0]]))
 
 
-def saxena(model: ScalingModel | None = None, k_max: int = K_MAX) -> Curves:
+def saxena() -> Curves:
     """The jobs of Table I. A job's own batch is what fits on one device; a sample counts alike in any batch.
 
     References: Saxena et al., MASCOTS 2020, Tables I and II, sections IV-A, IV-D, IV-E and IV-G.
     """
-    model = model or fitted()
-    curves = [_curve(CategoryTimes(model, at, k_max)) for at in range(len(CATEGORIES))]
-    return Curves("saxena", curves)
+    model = fitted()
+    return Curves("saxena", [_curve(CategoryTimes(model, at)) for at in range(len(CATEGORIES))])
 
 
 def _curve(times: CategoryTimes) -> ThroughputCurve:
     job = times.job
-    sizes = np.arange(1, (times.k_max if job.is_elastic else 1) + 1, dtype=np.int64)
+    sizes = np.arange(1, (K_MAX if job.is_elastic else 1) + 1, dtype=np.int64)
     rates = times.rate_per_s(sizes, np.full_like(sizes, job.local_batch)) / job.local_batch
     return ThroughputCurve(
         model=job.name,
