@@ -17,14 +17,10 @@ from swell.wire.whole_files import write_whole
 NAME = "stream.json"
 
 
-#: Epoch, start and step of a `Place`.
-Spot = tuple[int, int, int]
-
-
 class _Note(msgspec.Struct, frozen=True):
     pid: int  #: of the worker that wrote this
-    now: Spot
-    saved: Spot | None  #: in the newest checkpoint
+    now: Place
+    saved: Place | None  #: in the newest checkpoint
 
 
 class StreamPosition:
@@ -43,7 +39,7 @@ class StreamPosition:
         Args:
             is_saved: the newest checkpoint is of this position.
         """
-        now = (place.epoch, place.start, place.step)
+        now = Place(place.epoch, place.start, place.step)  # that a stream tells more of it is no hint
         if is_saved:
             self._saved = now
         with contextlib.suppress(OSError):
@@ -56,8 +52,8 @@ class StreamPosition:
         """
         if (note := self._read()) is None:
             return None
-        spot = note.now if Path(f"/proc/{note.pid}").exists() else note.saved
-        return Place(*spot) if spot is not None and spot[1] else None
+        place = note.now if Path(f"/proc/{note.pid}").exists() else note.saved
+        return place if place is not None and place.start else None
 
     def _read(self) -> _Note | None:
         try:
