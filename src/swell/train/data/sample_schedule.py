@@ -57,10 +57,6 @@ class Pass:
         """What is summed over a step's passes to know by what to divide: see `Share.divisor`."""
         return float(self.num_dropped) if self.weight is None else self.factor
 
-    def without(self, num_dropped: int) -> Pass:
-        """Return this pass without so many of its samples; one that is borrowed counts for nothing anyway."""
-        return replace(self, num_dropped=min(num_dropped, self.num_local))
-
 
 @dataclass(frozen=True, slots=True)
 class Share:
@@ -109,8 +105,9 @@ class Share:
 
     def without(self, number: int, num_dropped: int) -> Share:
         """Return this share without so many samples of one of its passes."""
-        passes = list(self.passes)
-        passes[number] = passes[number].without(num_dropped)
+        passes, part = list(self.passes), self.passes[number]
+        # One that is borrowed counts for nothing anyway.
+        passes[number] = replace(part, num_dropped=min(num_dropped, part.num_local))
         return replace(self, passes=tuple(passes))
 
     def summed(self) -> Share:
