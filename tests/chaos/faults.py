@@ -16,9 +16,11 @@ from pathlib import Path
 
 from tests.chaos.jobs import Jobs
 from tests.chaos.scene import DEVICES, PATIENCE_S, Scene, end, send
-from tests.platform.program import eventually, is_alive, job_id
+from tests.eventually import eventually
+from tests.platform.program import job_id
 
 from swell.executors.local.agent.address import read_address
+from swell.executors.local.processes.listing import is_alive
 from swell.store.folder import StateFolder
 
 Fault = Callable[[Scene], None]

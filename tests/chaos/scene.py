@@ -13,11 +13,13 @@ from random import Random
 
 import psutil
 from tests.chaos.jobs import Jobs
-from tests.platform.program import Program, eventually, is_alive
+from tests.eventually import eventually
+from tests.platform.program import Program
 from tests.platform.wall import WallClock
 
 from swell.api.client import connect
 from swell.api.errors import NoPlatform
+from swell.executors.local.processes.listing import is_alive
 from swell.model.view import JobView
 
 DEVICES = "paced:4@1280"

@@ -20,7 +20,8 @@ import pytest
 from tests.chaos.faults import FAULTS, refill
 from tests.chaos.jobs import Jobs
 from tests.chaos.scene import Scene, own_disk
-from tests.platform.program import Program, eventually
+from tests.eventually import eventually
+from tests.platform.program import Program
 from tests.platform.wall import WallClock
 
 from swell.model.view import JobView

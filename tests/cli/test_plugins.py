@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from tests.platform.program import PLANE, eventually, job_id
+from tests.eventually import eventually
+from tests.platform.program import PLANE, job_id
 from tests.policies.guide import sources
 from tests.started_program import run_program
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ import httpx
 import pytest
 from tests.cli.conftest import ROOT
 from tests.deploy.kubernetes_pod import FOLDER, VARIABLE, Pod, manifest, manifests
+from tests.eventually import eventually
 from tests.test_docs import options_of
 
 from swell.api.client import Client, connect
@@ -146,15 +146,8 @@ def pods(tmp_path: Path) -> Iterator[Callable[..., Pod]]:
         pod.kill()
 
 
-def until(condition: Callable[[], bool], what: str, within_s: float = 90.0) -> None:
-    deadline_s = time.monotonic() + within_s
-    while not condition():
-        assert time.monotonic() < deadline_s, f"not within {within_s:g} s: {what}"
-        time.sleep(0.05)
-
-
 def await_probe(pod: Pod, probe: str) -> None:
-    until(lambda: pod.answers(probe), f"{probe} of {pod.name}: {pod.log}")
+    eventually(lambda: pod.answers(probe), f"{probe} of {pod.name}: {pod.log}")
 
 
 @pytest.mark.soak  # a minute of CPU time: five processes import torch
@@ -176,7 +169,7 @@ def test_pods_make_a_platform_and_a_host_that_is_deleted_loses_nothing(
     for host in hosts.values():
         await_probe(host, "startupProbe")
     with client_in(head) as client:
-        until(lambda: {node.name for node in client.cluster().nodes} == hosts.keys(), "two nodes")
+        eventually(lambda: {node.name for node in client.cluster().nodes} == hosts.keys(), "two nodes")
     script = ROOT / "tests" / "executors" / "train_tiny.py"
     words = ["--global-batch", "64", "--epochs", "100000", "--workers", "2", "--no-wait", "--json"]
     done = head.exec("swell", "submit", "--script", str(script), *words, "--", "0.2")

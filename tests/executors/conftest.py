@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.executors.agents import CALL
-from tests.executors.contract import JOB, ExecutorWorld, MakeJob
+from tests.executors.contract import ExecutorWorld, MakeJob
 from tests.executors.listening import Listener
 from tests.executors.puppets import devices, make_spec
 from tests.executors.shared_platform import SharedPlatform
@@ -52,8 +52,8 @@ def new_executor(tmp_path: Path) -> Iterator[Callable[[], LocalExecutor]]:
 
 
 @pytest.fixture(scope="module")
-def local_platform(tmp_path_factory: pytest.TempPathFactory, importable: None) -> Iterator[SharedPlatform]:
-    """As that of `new_executor`, with one agent for all tests of a module."""
+def platform(tmp_path_factory: pytest.TempPathFactory, importable: None) -> Iterator[SharedPlatform]:
+    """As that of `new_executor`, with one agent for all tests of a module, which may have another one."""
     state_dir = tmp_path_factory.mktemp("local") / "state"
     made = SharedPlatform(state_dir, lambda: local_executor(state_dir), devices(*range(8)))
     yield made
@@ -98,20 +98,7 @@ def listener(executor: LocalExecutor) -> Listener:
 
 
 @pytest.fixture
-def device_ids() -> tuple[str, ...]:
-    """Of `new_executor`."""
-    return devices(*range(8))
-
-
-@pytest.fixture
-def job_id() -> str:
-    """Of the contract's job. A platform of several tests has to have another one in each."""
-    return JOB
-
-
-@pytest.fixture
-def world(
-    executor: LocalExecutor, listener: Listener, make_job: MakeJob, device_ids: tuple[str, ...], job_id: str
-) -> ExecutorWorld:
-    """Of the contract, made of what other fixtures give."""
-    return ExecutorWorld(executor, listener, make_job, device_ids, job_id)
+def world(platform: SharedPlatform, make_job: MakeJob) -> Iterator[ExecutorWorld]:
+    """Of the contract: one platform is for all tests."""
+    with platform.world(make_job) as world:
+        yield world

@@ -1,8 +1,7 @@
 """What every executor owes the head, whatever its processes are and whatever brings their machines.
 
-Subclass, and give the fixture `world`. That of `conftest.py` is made of the fixtures `executor`, `listener`
-(started with it), `make_job(**args)` -> a `JobSpec` whose script takes `steps=N` and `raise=N`, `device_ids`,
-and `job_id`.
+Subclass, and give the module's fixtures `platform` and `make_job(**args)` -> a `JobSpec` whose script takes
+`steps=N` and `raise=N`, where they are not those of `conftest.py`.
 
 All laws hold on the local host (`test_local_executor.py`), on hosts that have joined
 (`test_joined_contract.py`), on those of Ray (`test_ray_contract.py`), and for jobs in containers
@@ -17,9 +16,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import psutil
-from tests.executors.listening import Listener, Wanted, eventually
+from tests.eventually import eventually
+from tests.executors.listening import Listener, Wanted
 
+from swell.executors.local.processes.listing import is_alive
 from swell.model.command import LaunchGang, Reconfigure, StopGang, SuspendGang
 from swell.model.event import (
     GangEnded,
@@ -187,14 +187,6 @@ class ExecutorContract:
         pids = world.wait(GangStarted, 1).pids
         world.executor.shut_down()
         assert not any(is_alive(pid) for pid in pids)
-
-
-def is_alive(pid: int) -> bool:
-    """Whether it runs: a zombie holds nothing but its number."""
-    try:
-        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
 
 
 __all__ = ["JOB", "ExecutorContract", "ExecutorWorld", "eventually", "is_alive", "launch", "resize"]

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable
 from typing import TypeVar
 
 from swell.model.event import AnyEvent, Event
@@ -46,10 +44,3 @@ class Listener:
                 f"no {kind.__name__} of generation {generation}; came: {self.events}"
             )
             return find()[num - 1]
-
-
-def eventually(is_so: Callable[[], bool], limit_s: float = LIMIT_S) -> None:
-    deadline_s = time.monotonic() + limit_s
-    while not is_so():
-        assert time.monotonic() < deadline_s, "it never came true"
-        time.sleep(0.01)

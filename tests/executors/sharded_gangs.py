@@ -9,9 +9,9 @@ from pathlib import Path
 
 import psutil
 import pytest
+from tests.eventually import eventually
 from tests.executors.contract import MakeJob
 from tests.executors.executor_gangs import ExecutorGangContract, ExecutorGangs
-from tests.executors.listening import eventually
 from tests.executors.puppets import make_spec
 
 from swell.executors.local.processes.strays import HOST_MODULE

@@ -10,7 +10,8 @@ from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 
-from tests.executors.contract import ExecutorWorld, MakeJob, eventually
+from tests.eventually import eventually
+from tests.executors.contract import ExecutorWorld, MakeJob
 from tests.executors.listening import LIMIT_S, Listener
 
 from swell.executors.local.launch import find_agent, stop_agent
@@ -73,7 +74,7 @@ class SharedPlatform:
             joined = [event.node for event in listener.events if isinstance(event, NodeJoined)]
             return set(self._devices) <= there.union(*(node.devices for node in joined))
 
-        eventually(are_there, self._within_s)
+        eventually(are_there, patience_s=self._within_s)
 
     def close(self) -> None:
         stop_agent(self.state_dir)
@@ -93,5 +94,5 @@ class SlicesPlatform(SharedPlatform):
             nodes = [event.node for event in listener.events if isinstance(event, NodeJoined)]
             return there.union(*(node.devices for node in nodes))
 
-        eventually(lambda: len(found()) == self._num_devices, self._within_s)
+        eventually(lambda: len(found()) == self._num_devices, patience_s=self._within_s)
         self._devices = tuple(sorted(found(), key=lambda device: device.rpartition("/")[::-1]))

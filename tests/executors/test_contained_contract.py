@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.executors.contained import contained_executor, contained_job, engine_params, started
 from tests.executors.container_engines import TestedEngine
-from tests.executors.contract import ExecutorContract, ExecutorWorld, MakeJob
+from tests.executors.contract import ExecutorContract
 from tests.executors.puppets import devices
 from tests.executors.shared_platform import SharedPlatform
 
@@ -29,13 +29,6 @@ def platform(
     made = SharedPlatform(state_dir, lambda: contained_executor(state_dir, engine), devices(*range(8)))
     yield made
     made.close()
-
-
-@pytest.fixture
-def world(platform: SharedPlatform, make_job: MakeJob) -> Iterator[ExecutorWorld]:
-    """One platform is for all tests."""
-    with platform.world(make_job) as world:
-        yield world
 
 
 @pytest.fixture

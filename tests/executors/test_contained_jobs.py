@@ -10,15 +10,17 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from tests.eventually import eventually
 from tests.executors.contained import contained_job, engine_params, executors, started
 from tests.executors.container_engines import TestedEngine
-from tests.executors.contract import JOB, is_alive, launch, resize
-from tests.executors.listening import Listener, eventually
+from tests.executors.contract import JOB, launch, resize
+from tests.executors.listening import Listener
 from tests.executors.puppets import devices
 
 from swell.executors.local.agent.address import read_address
 from swell.executors.local.containers.engine import ContainerChoice
 from swell.executors.local.link import LocalExecutor
+from swell.executors.local.processes.listing import is_alive
 from swell.model.command import ProfileJob, StopGang
 from swell.model.event import (
     GangEnded,

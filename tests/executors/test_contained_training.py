@@ -7,10 +7,11 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from tests.eventually import eventually
 from tests.executors.contained import contained_job, executors, started
 from tests.executors.container_engines import TestedEngine
 from tests.executors.contract import JOB, launch, resize
-from tests.executors.listening import Listener, eventually
+from tests.executors.listening import Listener
 from tests.executors.puppets import devices, make_spec
 
 from swell.executors.local.agent.options import AgentOptions

@@ -13,7 +13,8 @@ from pathlib import Path
 import msgspec
 import psutil
 import pytest
-from tests.executors.contract import JOB, eventually, is_alive, launch, resize
+from tests.eventually import eventually
+from tests.executors.contract import JOB, launch, resize
 from tests.executors.listening import Listener
 from tests.executors.puppets import devices
 
@@ -23,6 +24,7 @@ from swell.executors.local.agent.options import AgentOptions
 from swell.executors.local.devices import parse_devices
 from swell.executors.local.launch import find_agent, stop_agent
 from swell.executors.local.link import LocalExecutor
+from swell.executors.local.processes.listing import is_alive
 from swell.model.command import ProfileJob
 from swell.model.event import (
     GangEnded,

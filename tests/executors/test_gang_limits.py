@@ -12,9 +12,10 @@ from pathlib import Path
 import msgspec
 import psutil
 import pytest
+from tests.eventually import eventually
 from tests.executors.agents import CALL
 from tests.executors.contract import JOB, MakeJob, launch
-from tests.executors.listening import Listener, eventually
+from tests.executors.listening import Listener
 from tests.executors.puppets import (
     devices,
     make_spec,

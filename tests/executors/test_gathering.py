@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from tests.executors.contract import eventually
+from tests.eventually import eventually
 from tests.executors.listening import Listener
 
 from swell.executors.controller.protocol import (

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 from tests.executors.agents import CALL
-from tests.executors.contract import ExecutorContract, ExecutorWorld, MakeJob
+from tests.executors.contract import ExecutorContract
 from tests.executors.executor_gangs import ExecutorGangContract
 from tests.executors.joined_hosts import DEVICES, JoinedHosts
 from tests.executors.shared_platform import SharedPlatform
@@ -34,12 +34,6 @@ def platform(tmp_path_factory: pytest.TempPathFactory, importable: None) -> Iter
     yield platform
     hosts.close()
     platform.close()
-
-
-@pytest.fixture
-def world(platform: SharedPlatform, make_job: MakeJob) -> Iterator[ExecutorWorld]:
-    with platform.world(make_job) as world:
-        yield world
 
 
 class TestJoinedHosts(ExecutorContract):

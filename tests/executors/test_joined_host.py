@@ -186,7 +186,16 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[JoinedWor
 
 
 class TestJoinedHost(HostContract):
-    pass
+    def test_a_silent_worker_whose_process_was_stopped_is_told_and_so_is_that_it_goes_on(
+        self, world: JoinedWorld
+    ) -> None:
+        worker = begin(world)
+        pid = world.wait(h.WorkerForked).pid
+        world.wait(h.WorkerSaid)
+        os.kill(pid, signal.SIGSTOP)
+        assert world.wait(h.WorkerHalted) == h.WorkerHalted(run=RUN, worker=worker, is_stopped=True)
+        os.kill(pid, signal.SIGCONT)
+        assert world.wait(h.WorkerHalted, 2) == h.WorkerHalted(run=RUN, worker=worker, is_stopped=False)
 
 
 def test_it_is_set_as_the_platform_is_and_goes_without_modules_that_it_lacks(

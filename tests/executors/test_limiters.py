@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.eventually import eventually
 from tests.executors.fake_groups import FakeKernel, FakeV1, FakeV2
-from tests.executors.listening import eventually
 
 from swell.executors.local.limits import control_groups
 from swell.executors.local.limits.allocation import PERIOD_US, available_cores, quota_us

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-from tests.executors.contract import ExecutorContract, ExecutorWorld, MakeJob, launch
+from tests.executors.contract import ExecutorContract, MakeJob, launch
+from tests.executors.executor_gangs import ExecutorGangContract
 from tests.executors.listening import Listener
 from tests.executors.puppets import devices
-from tests.executors.shared_platform import SharedPlatform
 
 from swell.executors.local.link import LocalExecutor
 from swell.model.event import GangEnded, Outcome
 
 
 class TestLocalExecutor(ExecutorContract):
-    """One platform is for all tests."""
+    pass
 
-    @pytest.fixture
-    def world(self, local_platform: SharedPlatform, make_job: MakeJob) -> Iterator[ExecutorWorld]:
-        with local_platform.world(make_job) as world:
-            yield world
+
+class TestLocalGangs(ExecutorGangContract):
+    pass
 
 
 def test_a_launch_that_the_machine_cannot_do_now_is_lost_and_can_be_tried_again(

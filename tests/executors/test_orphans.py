@@ -7,7 +7,7 @@ import signal
 from pathlib import Path
 
 import pytest
-from tests.executors.listening import eventually
+from tests.eventually import eventually
 from tests.executors.zygotes import Zygote
 
 from swell.executors.local.processes.listing import is_alive

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.executors.listening import Listener, eventually
+from tests.eventually import eventually
+from tests.executors.listening import Listener
 from tests.executors.puppets import devices, make_spec, target
 
 from swell.executors.local.agent.options import AgentOptions

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.executors.listening import eventually
+from tests.eventually import eventually
 from tests.executors.zygotes import Zygote, fork_of
 from tests.full_disk import fill, mounted
 

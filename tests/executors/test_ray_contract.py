@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 from tests.executors.agents import CALL
-from tests.executors.contract import ExecutorContract, ExecutorWorld, MakeJob
+from tests.executors.contract import ExecutorContract
 from tests.executors.executor_gangs import ExecutorGangContract
 from tests.executors.shared_platform import SharedPlatform, SlicesPlatform
 from tests.ray.one_machine import OneMachine, one_machine
@@ -46,12 +46,6 @@ def platform(
     made = SlicesPlatform(state_dir, new_executor, len(HOSTS) * NUM_DEVICES, WITHIN_S)
     yield made
     made.close()
-
-
-@pytest.fixture
-def world(platform: SharedPlatform, make_job: MakeJob) -> Iterator[ExecutorWorld]:
-    with platform.world(make_job) as world:
-        yield world
 
 
 class TestRayHosts(ExecutorContract):

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.executors.contract import JOB, is_alive
+from tests.executors.contract import JOB
 from tests.executors.listening import Listener
 from tests.executors.puppets import hear, hear_said, make_spec, make_stage, target
 
@@ -29,6 +29,7 @@ from swell.executors.gang.worker_messages import (
     WorkerOrder,
 )
 from swell.executors.local.link import LocalExecutor
+from swell.executors.local.processes.listing import is_alive
 from swell.model.command import LaunchGang, Reconfigure, StopGang, SuspendGang
 from swell.model.event import (
     AnyEvent,

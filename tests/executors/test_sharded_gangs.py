@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.eventually import eventually
 from tests.executors.contract import ExecutorWorld, MakeJob
 from tests.executors.executor_gangs import ExecutorGangContract
-from tests.executors.listening import eventually
 from tests.executors.puppets import devices, make_spec
 from tests.executors.shared_platform import SharedPlatform
 from tests.gang_contract import ENDLESS
@@ -45,12 +45,6 @@ def make_job(tmp_path: Path) -> MakeJob:
         )
 
     return make
-
-
-@pytest.fixture
-def world(platform: SharedPlatform, make_job: MakeJob) -> Iterator[ExecutorWorld]:
-    with platform.world(make_job) as world:
-        yield world
 
 
 @pytest.mark.slow

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from tests.executors.contract import ExecutorWorld, MakeJob
 from tests.executors.joined_hosts import DEVICES, JoinedHosts
 from tests.executors.sharded_gangs import ShardedGangContract
 from tests.executors.shared_platform import SharedPlatform
@@ -30,12 +29,6 @@ def platform(tmp_path_factory: pytest.TempPathFactory, importable: None) -> Iter
     yield made
     made.close()
     hosts.close()
-
-
-@pytest.fixture
-def world(platform: SharedPlatform, make_job: MakeJob) -> Iterator[ExecutorWorld]:
-    with platform.world(make_job) as world:
-        yield world
 
 
 class TestShardedGangsOnHosts(ShardedGangContract):

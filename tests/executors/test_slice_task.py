@@ -6,16 +6,16 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 import psutil
 import pytest
+from tests.eventually import eventually
 
-from swell.executors.local.processes.listing import list_processes
+from swell.executors.local.processes.listing import is_alive, list_processes
 from swell.executors.node.options import NodeOptions, read_options
 from swell.executors.slices.order import SliceOrder, host_environ, host_name, host_words, slice_of
 from swell.executors.slurm.slice_task import switch_of
@@ -90,17 +90,6 @@ def task(tmp_path: Path) -> Iterator[Task]:
     made.process.wait()
 
 
-def until(is_so: Callable[[], bool]) -> None:
-    deadline_s = time.monotonic() + LIMIT_S
-    while not is_so():
-        assert time.monotonic() < deadline_s
-        time.sleep(0.01)
-
-
-def is_gone(pid: int) -> bool:
-    return all(process.pid != pid or process.is_dead for process in list_processes())
-
-
 def test_the_host_is_no_descendant_of_the_task_so_that_a_signal_to_all_of_them_spares_it(task: Task) -> None:
     below = [child.pid for child in psutil.Process(task.process.pid).children(recursive=True)]
     assert task.host not in below
@@ -115,8 +104,8 @@ def test_the_host_is_no_descendant_of_the_task_so_that_a_signal_to_all_of_them_s
 
 def test_a_task_that_is_killed_takes_its_host_with_it(task: Task) -> None:
     task.process.kill()
-    until(lambda: is_gone(task.host))
-    until(lambda: not task.folder.exists())
+    eventually(lambda: not is_alive(task.host))
+    eventually(lambda: not task.folder.exists())
 
 
 def test_a_slice_that_is_killed_whole_leaves_its_join_token_on_no_disk(task: Task) -> None:
@@ -125,7 +114,7 @@ def test_a_slice_that_is_killed_whole_leaves_its_join_token_on_no_disk(task: Tas
     task.process.send_signal(signal.SIGSTOP)  # or it would remove the folder
     os.kill(guard, signal.SIGKILL)
     task.process.kill()
-    until(lambda: is_gone(task.host) and is_gone(guard))
+    eventually(lambda: not is_alive(task.host) and not is_alive(guard))
     task.process.wait()
     assert not any("secret" in path.read_text() for path in task.folder.rglob("*") if path.is_file())
 
@@ -134,7 +123,7 @@ def test_a_guard_that_is_killed_takes_its_host_with_it_and_the_task_ends(task: T
     guard = next(process.parent for process in list_processes() if process.pid == task.host)
     os.kill(guard, signal.SIGKILL)
     assert task.process.wait(LIMIT_S) == 128 + signal.SIGKILL
-    until(lambda: is_gone(task.host))
+    eventually(lambda: not is_alive(task.host))
     assert not task.folder.exists()
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from tests.executors.agents import CALL
-from tests.executors.contract import ExecutorContract, ExecutorWorld, MakeJob
+from tests.executors.contract import ExecutorContract
 from tests.executors.executor_gangs import ExecutorGangContract
 from tests.executors.shared_platform import SharedPlatform, SlicesPlatform
 from tests.slurm.cluster import SlurmCluster, why_not
@@ -59,12 +59,6 @@ def platform(
     made = SlicesPlatform(state_dir, new_executor, NUM_NODES * NUM_DEVICES, WITHIN_S)
     yield made
     made.close()
-
-
-@pytest.fixture
-def world(platform: SharedPlatform, make_job: MakeJob) -> Iterator[ExecutorWorld]:
-    with platform.world(make_job) as world:
-        yield world
 
 
 class TestSlurmHosts(ExecutorContract):

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from tests.eventually import eventually
 from tests.executors.agents import zygote_of
-from tests.executors.contract import eventually, launch
+from tests.executors.contract import launch
 from tests.executors.listening import Listener
 from tests.executors.puppets import devices, target
 

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from tests.eventually import eventually
 from tests.executors.agents import CALL, zygote_of
-from tests.executors.listening import Listener, eventually
+from tests.executors.listening import Listener
 from tests.executors.puppets import hear_exited, hear_said, make_spec, make_stage, signals
 
 from swell.executors.controller.profile_cache import ProfileCache

@@ -13,12 +13,12 @@ from pathlib import Path
 import psutil
 import pytest
 from msgspec.structs import replace
-from tests.executors.contract import is_alive
-from tests.executors.listening import eventually
+from tests.eventually import eventually
 from tests.executors.zygotes import Zygote, fork_of
 
 from swell.executors.exit_status import NOT_STARTED
 from swell.executors.local.agent.options import DEFAULT_PRELOAD
+from swell.executors.local.processes.listing import is_alive
 from swell.executors.local.zygote.client import ZygoteClient, ZygoteProgram
 from swell.executors.local.zygote.messages import Exited, Forked, Signal, Warm, WorkerAnswer
 

@@ -6,17 +6,20 @@ import json
 import os
 import subprocess
 import sys
-import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from tests.eventually import eventually
 from tests.machines.namespaces import HOME, STATE, STORAGE, Machine, Network
+
+import swell_papers
 
 _ROOT = Path(__file__).parents[2]
 IMPORTABLE = {"PYTHONPATH": os.pathsep.join([str(_ROOT), str(_ROOT / "src")])}
 PORT, TOKEN = 7070, f"{HOME}/join-token"
-_PATIENCE_S, _LOOK_EVERY_S = 150.0, 0.2
+WITHIN_S = 150.0
+VISITS = str(Path(swell_papers.__file__).parent / "scripts" / "visits.py")
 
 
 def start(machine: Machine, *words: str, **streams: Any) -> subprocess.Popen[str]:
@@ -81,10 +84,34 @@ class Site:
         return shown
 
     def await_nodes(self, count: int) -> None:
-        deadline_s = time.monotonic() + _PATIENCE_S
-        while len(self.nodes()) < count:
-            assert time.monotonic() < deadline_s, [self.log_of(host) for host in self.hosts]
-            time.sleep(_LOOK_EVERY_S)
+        logs = lambda: str([self.log_of(host) for host in self.hosts])  # noqa: E731
+        eventually(lambda: len(self.nodes()) >= count, logs, WITHIN_S)
 
     def log_of(self, host: Machine) -> str:
         return host.outside(f"{HOME}/node.log").read_text()
+
+
+class Jobs:
+    """Of a site."""
+
+    def __init__(self, site: Site) -> None:
+        self._head = site.head
+
+    def submit(self, name: str, steps: int, *options: str) -> str:
+        words = ("submit", "--script", VISITS, "--name", name, "--steps", str(steps), "--global-batch", "64")
+        [job] = json.loads(swell(self._head, *words, *options, "--json"))
+        return str(job["id"])
+
+    def shown(self, job_id: str) -> dict[str, Any]:
+        return dict(json.loads(swell(self._head, "show", job_id, "--json")))
+
+    def await_that(self, job_id: str, is_so: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
+        return eventually(
+            lambda: shown if is_so(shown := self.shown(job_id)) else None,
+            lambda: str(self.shown(job_id)),
+            WITHIN_S,
+        )
+
+
+def hosts_of(shown: dict[str, Any]) -> set[str]:
+    return {device.partition("/")[0] for device in shown["devices"]}

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.machines.namespaces import Network, why_not
-from tests.machines.site import Site, swell
-from tests.machines.test_promised_through_a_lost_host import Jobs, hosts_of
+from tests.machines.site import Jobs, Site, hosts_of, swell
 
 #: Short leases, so that what the dead held is free soon.
 OPTIONS = ["--set", "lease_s=5", "--set", "lease_margin_s=2", "--set", "checkpoint_interval_s=2"]

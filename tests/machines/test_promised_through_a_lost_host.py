@@ -5,52 +5,18 @@
 
 from __future__ import annotations
 
-import json
 import random
-import time
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.machines.namespaces import Network, why_not
-from tests.machines.site import Site, swell
+from tests.machines.site import Jobs, Site, hosts_of, swell
 
-import swell_papers
-
-VISITS = str(Path(swell_papers.__file__).parent / "scripts" / "visits.py")
-WITHIN_S = 150.0
 #: Short leases, so that jobs of tens of seconds can pay for the time until a loss is heard of.
 OPTIONS = ["lease_s=5", "lease_margin_s=2", "checkpoint_interval_s=2", "unified.survive_nodes=1"]
 #: Of each promised job: workers, and steps. A worker alone does two steps a second. All jobs of a test
 #: together have as many devices as two hosts.
 APART, ACROSS = (("1", 72), ("1", 80), ("2", 120)), (("1:4", 240),)
-
-
-class Jobs:
-    """Of a site."""
-
-    def __init__(self, site: Site) -> None:
-        self._site = site
-
-    def submit(self, name: str, steps: int, *options: str) -> str:
-        words = ("submit", "--script", VISITS, "--name", name, "--steps", str(steps), "--global-batch", "64")
-        [job] = json.loads(swell(self._site.head, *words, *options, "--json"))
-        return str(job["id"])
-
-    def shown(self, job_id: str) -> dict[str, Any]:
-        return dict(json.loads(swell(self._site.head, "show", job_id, "--json")))
-
-    def await_that(self, job_id: str, is_so: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
-        deadline_s = time.monotonic() + WITHIN_S
-        while not is_so(shown := self.shown(job_id)):
-            assert time.monotonic() < deadline_s, shown
-            time.sleep(0.1)
-        return shown
-
-
-def hosts_of(shown: dict[str, Any]) -> set[str]:
-    return {device.partition("/")[0] for device in shown["devices"]}
 
 
 def told(ended: list[dict[str, Any]], is_lost: list[bool]) -> str:

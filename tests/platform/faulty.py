@@ -7,9 +7,11 @@ import signal
 import time
 from pathlib import Path
 
-from tests.platform.program import SCRIPTS, Entry, Program, eventually, is_alive, read_diary
+from tests.eventually import eventually
+from tests.platform.program import SCRIPTS, Entry, Program, read_diary
 
 from swell.api.client import connect
+from swell.executors.local.processes.listing import is_alive
 from swell.model.view import Story
 
 FAULTY = SCRIPTS / "faulty.py"

@@ -7,17 +7,18 @@ import os
 import re
 import signal
 import subprocess
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import psutil
+from tests.eventually import PATIENCE_S, eventually
 from tests.started_program import run_program
 
 from swell.api.client import connect
 from swell.executors.local.agent.address import read_address
+from swell.executors.local.processes.listing import is_alive
 from swell.model.view import JobView
 from swell.store.folder import StateFolder
 
@@ -29,32 +30,10 @@ DEVICES = "paced:4@640"
 STEPS_PER_EPOCH = 8
 #: Epochs of a job that ends when its test says so, with `Program.finish`: six hours on four devices.
 ENDLESS = 100_000
-#: What takes longer than this on a busy machine has gone wrong.
-PATIENCE_S = 60.0
-#: To ask a platform costs it and the test some milliseconds of a processor.
-LOOK_EVERY_S = 0.05
 
 Done = subprocess.CompletedProcess[str]
-T = TypeVar("T")
 #: Compares what a job has learned in a folder with a run that was not disturbed; returns its number of steps.
 CheckLearned = Callable[[Path], int]
-
-
-def eventually(look: Callable[[], T | None], what: str, patience_s: float = PATIENCE_S) -> T:
-    """The first answer that is not empty."""
-    give_up_s = time.monotonic() + patience_s
-    while not (found := look()):
-        assert time.monotonic() < give_up_s, f"not within {patience_s:g} s: {what}"
-        time.sleep(LOOK_EVERY_S)
-    return found
-
-
-def is_alive(pid: int) -> bool:
-    """Whether it runs: a zombie holds nothing but its number."""
-    try:
-        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
 
 
 @dataclass(frozen=True, slots=True)

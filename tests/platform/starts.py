@@ -12,7 +12,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.platform.program import ENDLESS, Program, eventually, read_diary
+from tests.eventually import eventually
+from tests.platform.program import ENDLESS, Program, read_diary
 
 from swell.api.client import connect
 

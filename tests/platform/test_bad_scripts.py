@@ -10,13 +10,14 @@ from tests.platform.program import (
     STEPS_PER_EPOCH,
     CheckLearned,
     Program,
-    is_alive,
     job_id,
     read_diary,
     read_weights,
     submission,
 )
 from tests.train.torchrun import run_under_torchrun
+
+from swell.executors.local.processes.listing import is_alive
 
 pytestmark = pytest.mark.slow
 

@@ -8,16 +8,10 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.platform.program import (
-    ENDLESS,
-    CheckLearned,
-    Program,
-    eventually,
-    is_alive,
-    kill,
-    read_diary,
-)
+from tests.eventually import eventually
+from tests.platform.program import ENDLESS, CheckLearned, Program, kill, read_diary
 
+from swell.executors.local.processes.listing import is_alive
 from swell.store.folder import StateFolder
 from swell.store.lock import find_holder
 

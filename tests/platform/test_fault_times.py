@@ -12,8 +12,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.eventually import eventually
 from tests.platform.faulty import Faulty
-from tests.platform.program import DEVICES, Program, eventually, read_diary
+from tests.platform.program import DEVICES, Program, read_diary
 
 CASES = [
     (size, rank, number, num_loaders)

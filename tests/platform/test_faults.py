@@ -12,17 +12,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.eventually import eventually
 from tests.platform.faulty import FAULTY, SOON_S, Faulty
-from tests.platform.program import (
-    DEVICES,
-    Program,
-    eventually,
-    is_alive,
-    kill,
-    read_diary,
-)
+from tests.platform.program import DEVICES, Program, kill, read_diary
 
 from swell.api.client import connect
+from swell.executors.local.processes.listing import is_alive
 
 SETTINGS = (
     "standstill_s=1",

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.platform.program import ENDLESS, STEPS_PER_EPOCH, Program, eventually, kill, read_diary
+from tests.eventually import eventually
+from tests.platform.program import ENDLESS, STEPS_PER_EPOCH, Program, kill, read_diary
 
 import swell as library
 from swell.model.view import MetricSeries

@@ -8,7 +8,8 @@ from itertools import groupby, pairwise
 from pathlib import Path
 
 import pytest
-from tests.platform.program import DEVICES, PATIENCE_S, SCRIPTS, Program, eventually, job_id, kill
+from tests.eventually import PATIENCE_S, eventually
+from tests.platform.program import DEVICES, SCRIPTS, Program, job_id, kill
 
 from swell_papers.policies.pollux import INTERVAL_S
 

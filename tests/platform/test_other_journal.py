@@ -6,16 +6,10 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tests.platform.program import (
-    DEVICES,
-    ENDLESS,
-    CheckLearned,
-    Program,
-    eventually,
-    is_alive,
-    kill,
-    read_diary,
-)
+from tests.eventually import eventually
+from tests.platform.program import DEVICES, ENDLESS, CheckLearned, Program, kill, read_diary
+
+from swell.executors.local.processes.listing import is_alive
 
 
 @pytest.mark.slow

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import optuna
 import pytest
-from tests.platform.program import PATIENCE_S, Program
+from tests.eventually import PATIENCE_S
+from tests.platform.program import Program
 
 from swell.api.client import connect
 

@@ -10,18 +10,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.platform.program import (
-    DEVICES,
-    SCRIPTS,
-    Program,
-    eventually,
-    is_alive,
-    job_id,
-    kill,
-    submission,
-)
+from tests.eventually import eventually
+from tests.platform.program import DEVICES, SCRIPTS, Program, job_id, kill, submission
 
 from swell.api.client import connect
+from swell.executors.local.processes.listing import is_alive
 
 TRIALLED = SCRIPTS / "trialled.py"
 MEMORY = Path("/dev/shm")  # noqa: S108 - that of a trial run, too

@@ -6,7 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.platform.program import ENDLESS, SCRIPTS, Program, eventually, job_id, submission
+from tests.eventually import eventually
+from tests.platform.program import ENDLESS, SCRIPTS, Program, job_id, submission
 
 
 @pytest.mark.slow

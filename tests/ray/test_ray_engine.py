@@ -10,10 +10,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.eventually import eventually
 from tests.machines.namespaces import HOME, STORAGE
 from tests.ray.cluster import LASTING, HealthChecks, NodeOffer, RayCluster, RayNode, why_not
 from tests.ray.swell_on_ray import WITHIN_S, Platform
-from tests.ray.user import RayUser, await_this
+from tests.ray.user import RayUser
 
 TINY = Path(__file__).parents[1] / "executors" / "train_tiny.py"
 NAP_S = 0.1
@@ -53,7 +54,7 @@ def test_a_job_uses_what_is_free_in_ray_and_gives_it_back(cluster: RayCluster, u
         raise
     finally:
         platform.run("down")
-    await_this(lambda: all(free(user, node) == 2 for node in cluster if node is not cluster[2]))
+    eventually(lambda: all(free(user, node) == 2 for node in cluster if node is not cluster[2]))
 
 
 def _tell_the_story(platform: Platform, cluster: RayCluster, user: RayUser) -> None:
@@ -62,17 +63,17 @@ def _tell_the_story(platform: Platform, cluster: RayCluster, user: RayUser) -> N
     user.await_held("first", WITHIN_S)
     words = ("--global-batch", "64", "--workers", "2:6", "--epochs", "10000")
     platform.run("submit", "--script", "tiny.py", "--name", "j", "--no-wait", *words, "--", str(NAP_S))
-    await_this(lambda: platform.job("j")["workers"] == 4, WITHIN_S)
+    eventually(lambda: platform.job("j")["workers"] == 4, patience_s=WITHIN_S)
     assert platform.slices_of(cluster[0]) == [] and free(user, cluster[1]) == free(user, cluster[2]) == 0
 
     user.release("first")  # slices wait in Ray's queue
-    await_this(lambda: platform.num_devices == 6, WITHIN_S)
+    eventually(lambda: platform.num_devices == 6, patience_s=WITHIN_S)
     cluster[2].machine.kill()
     dead_s = user.await_dead(cluster[2], WITHIN_S)
-    await_this(lambda: not platform.slices_of(cluster[2]), WITHIN_S)
+    eventually(lambda: not platform.slices_of(cluster[2]), patience_s=WITHIN_S)
     print(f"the platform has given a node up {time.time() - dead_s:.2f} s after Ray has")
-    await_this(lambda: platform.job("j")["phase"] == "running", WITHIN_S)
-    await_this(lambda: platform.held(cluster[0]) + platform.held(cluster[1]) >= 2, WITHIN_S)
+    eventually(lambda: platform.job("j")["phase"] == "running", patience_s=WITHIN_S)
+    eventually(lambda: platform.held(cluster[0]) + platform.held(cluster[1]) >= 2, patience_s=WITHIN_S)
 
     platform.run("cancel", "j")
     user.hold("second", user.node(cluster[0]), num_cpus=2)
@@ -94,19 +95,19 @@ def test_a_gcs_that_is_killed_and_comes_back_with_what_it_knew_costs_no_step() -
         platform.run("up", "--engine", "ray", "--storage", STORAGE)
         words = ("--global-batch", "64", "--workers", "1", "--epochs", "10000")
         platform.run("submit", "--script", "tiny.py", "--name", "j", "--no-wait", *words, "--", str(NAP_S))
-        await_this(lambda: platform.job("j")["steps"] > 0, WITHIN_S)
+        eventually(lambda: platform.job("j")["steps"] > 0, patience_s=WITHIN_S)
         before, raylets = platform.job("j"), cluster[0].pids("raylet")
         start_gcs = cluster.kill_gcs()
         steps = before["steps"]
-        await_this(lambda: platform.job("j")["steps"] > steps, WITHIN_S)
+        eventually(lambda: platform.job("j")["steps"] > steps, patience_s=WITHIN_S)
         start_gcs()
         steps = platform.job("j")["steps"]
-        await_this(lambda: platform.job("j")["steps"] > steps, WITHIN_S)
+        eventually(lambda: platform.job("j")["steps"] > steps, patience_s=WITHIN_S)
         after = platform.job("j")
         assert (after["generation"], after["live_pids"]) == (before["generation"], before["live_pids"])
         assert cluster[0].pids("raylet") == raylets
         platform.run("submit", "--script", "tiny.py", "--name", "k", "--no-wait", *words, "--", str(NAP_S))
-        await_this(lambda: platform.job("k")["steps"] > 0, WITHIN_S)  # Ray gives it a slice
+        eventually(lambda: platform.job("k")["steps"] > 0, patience_s=WITHIN_S)  # Ray gives it a slice
         platform.run("down")
 
 

@@ -14,8 +14,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.eventually import eventually
 from tests.platform.conftest import check_learned as check_learned
-from tests.platform.program import CheckLearned, Program, eventually, read_diary
+from tests.platform.program import CheckLearned, Program, read_diary
 from tests.platform.starts import NUM_DEVICES, PACE, ROUNDS, StartTimes, await_leave, await_size, begin
 from tests.ray.one_machine import OneMachine, one_machine
 from tests.ray.test_ray_slices import processes_with

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
@@ -89,10 +88,3 @@ class RayUser:
         if "error" in answer:
             raise RuntimeError(f"Ray's user cannot {what}: {answer['error']}")
         return answer["value"]
-
-
-def await_this(is_so: Callable[[], bool], within_s: float = PATIENCE_S) -> None:
-    deadline_s = time.monotonic() + within_s
-    while not is_so():
-        assert time.monotonic() < deadline_s, f"it is not so after {within_s:g} s"
-        time.sleep(0.02)

@@ -11,19 +11,18 @@ import shutil
 import signal
 import socket
 import subprocess
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Self
 
+from tests.eventually import eventually
+
 from swell.executors.local.processes.parent_death import die_with_parent
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "squeue", "sinfo", "scancel", "scontrol")
 DAEMON_PATH = "/usr/sbin:/usr/local/sbin:/sbin"
-WITHIN_S = 60.0
-NAP_S = 0.05
 CPUS = 2
 #: Seconds from the SIGTERM of a preemption to SIGKILL, in the partition `scav`.
 GRACE_S = 5
@@ -97,13 +96,6 @@ def _is_free(port: int) -> bool:
     return True
 
 
-def await_this(is_so: Callable[[], bool], within_s: float = WITHIN_S, what: Callable[[], str] = str) -> None:
-    deadline_s = time.monotonic() + within_s
-    while not is_so():
-        assert time.monotonic() < deadline_s, f"it never came true: {what()}"
-        time.sleep(NAP_S)
-
-
 class SlurmCluster:
     """All of it ends with the `with`, or with the thread that has begun it.
 
@@ -126,7 +118,7 @@ class SlurmCluster:
             self.start_controller()
             for number in range(1, num_nodes + 1):
                 self.start_node(f"n{number}")
-            await_this(lambda: self.states() == ["idle"] * num_nodes, what=self._logs)
+            eventually(lambda: self.states() == ["idle"] * num_nodes, what=self._logs)
         except BaseException:
             self.close()
             raise
@@ -186,11 +178,11 @@ class SlurmCluster:
         }
         words = [f"--{option}={at / name}" for option, name in files.items()]
         self._start("munged", "--foreground", "--force", *words, user="munge")
-        await_this((at / "socket").exists, what=self._logs)
+        eventually((at / "socket").exists, what=self._logs)
 
     def start_controller(self) -> None:
         self._start("slurmctld", "-D", "-f", self.environ["SLURM_CONF"])
-        await_this(lambda: self.run("scontrol", "ping").returncode == 0, what=self._logs)
+        eventually(lambda: self.run("scontrol", "ping").returncode == 0, what=self._logs)
 
     def start_node(self, name: str) -> None:
         (self.folder / f"spool.{name}").mkdir(exist_ok=True)

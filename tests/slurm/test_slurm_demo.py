@@ -10,7 +10,8 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.platform.program import Program, eventually
+from tests.eventually import eventually
+from tests.platform.program import Program
 
 from swell.demo.schedule import CAST, PACE_PER_S
 

@@ -15,8 +15,9 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from tests.eventually import eventually
 from tests.platform.conftest import check_learned as check_learned
-from tests.platform.program import CheckLearned, Program, eventually, read_diary
+from tests.platform.program import CheckLearned, Program, read_diary
 from tests.platform.starts import begin
 from tests.slurm.cluster import SlurmCluster
 from tests.slurm.test_slurm_platform import (

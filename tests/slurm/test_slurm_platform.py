@@ -6,9 +6,10 @@ import re
 from pathlib import Path
 
 import pytest
-from tests.platform.program import Program, eventually, read_diary, submission
+from tests.eventually import eventually
+from tests.platform.program import Program, read_diary, submission
 from tests.platform.starts import WITHIN_S, begin, hosts
-from tests.slurm.cluster import SlurmCluster, await_this
+from tests.slurm.cluster import SlurmCluster
 
 from swell.model.view import JobView
 from swell.sim.pool_file import read_pool
@@ -66,7 +67,7 @@ def test_a_job_grows_with_its_slices_and_goes_on_through_preemption_and_a_restar
     first = hosts(program)
 
     others = run_for_others(slurm, node_of(first[0]))
-    await_this(lambda: is_running(slurm, others))
+    eventually(lambda: is_running(slurm, others))
     view = await_workers(slurm, program, job, 2)
     assert {device.partition("/")[0] for device in view.devices} == {first[1]}
     assert first[0] not in hosts(program)
@@ -80,7 +81,7 @@ def test_a_job_grows_with_its_slices_and_goes_on_through_preemption_and_a_restar
     program.finish(job, folder)
     done = steps(folder)
     assert done == list(range(1, len(done) + 1)), "no step was lost, and none done twice"
-    await_this(lambda: not slurm.jobs(), what=lambda: slurm.run("squeue").stdout)
+    eventually(lambda: not slurm.jobs(), what=lambda: slurm.run("squeue").stdout)
 
 
 @pytest.mark.slow
@@ -133,7 +134,7 @@ def test_idle_nodes_are_borrowed_given_up_to_others_and_logged_for_simulations(
     slurm: SlurmCluster, program: Program, tmp_path: Path
 ) -> None:
     others = run_for_others(slurm, "n1")
-    await_this(lambda: is_running(slurm, others))
+    eventually(lambda: is_running(slurm, others))
     program.ok(*UP, "--borrowed")
     folder = tmp_path / "job"
     job = begin(program, folder)
@@ -143,7 +144,7 @@ def test_idle_nodes_are_borrowed_given_up_to_others_and_logged_for_simulations(
     slurm.run("scancel", others)
     await_workers(slurm, program, job, 4)
     others = run_for_others(slurm, "n2")
-    await_this(lambda: is_running(slurm, others))
+    eventually(lambda: is_running(slurm, others))
     await_workers(slurm, program, job, 2)
     program.finish(job, folder)
     done = steps(folder)

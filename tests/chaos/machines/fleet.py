@@ -15,8 +15,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from tests.eventually import eventually
 from tests.machines.namespaces import HOME, STATE, STORAGE, Machine, Network
-from tests.platform.program import eventually
 
 from swell.api.client import Client, Transport
 from swell.api.errors import ApiError, NoPlatform

@@ -14,9 +14,10 @@ from random import Random
 
 from tests.chaos.machines.fleet import PATIENCE_S, TIMES, Fleet, Host, described
 from tests.chaos.machines.work import Job, Work
-from tests.platform.program import eventually, is_alive
+from tests.eventually import eventually
 
 from swell.api.errors import ApiError
+from swell.executors.local.processes.listing import is_alive
 
 Strike = Callable[["Campaign"], None]
 KILLS: dict[str, Strike] = {}

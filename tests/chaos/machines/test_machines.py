@@ -25,8 +25,8 @@ from tests.chaos.machines.fleet import PATIENCE_S, Fleet, joined_fleet
 from tests.chaos.machines.ray_fleet import ray_fleet
 from tests.chaos.machines.strikes import FREEZES, KILLS, PARTITIONS, Campaign
 from tests.chaos.machines.work import Work
+from tests.eventually import eventually
 from tests.machines.namespaces import why_not
-from tests.platform.program import eventually
 from tests.ray import cluster
 
 from swell.model.view import JobView, Story

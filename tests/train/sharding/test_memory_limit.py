@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from tests.executors.listening import eventually
+from tests.eventually import eventually
 from tests.train.fake_agent import FakeAgent
 
 from swell.train.state.checkpoint import load_checkpoint
