@@ -28,20 +28,21 @@ def test_a_slice_is_a_job_of_one_task_with_its_devices() -> None:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("said", ["--gres=gpu:a100:2", "--gpus-per-node a100:2", "-G 2"])
-def test_gpus_are_asked_for_as_the_user_says(said: str) -> None:
-    words = made(slice_devices="cuda:2", sbatch=said).submission()
-    assert said.split()[0] in words and "--gres=gpu:2" not in words
-
-
-def test_cpus_of_the_user_stand_last_where_sbatch_goes_by_them() -> None:
-    words = made(slice_devices="cuda:2", sbatch="-c 16").submission()
-    assert words.index("--cpus-per-task=2") < words.index("-c")
-
-
-def test_a_cluster_without_gpus_is_asked_for_none() -> None:
-    words = made(slice_devices="cpu:4").submission()
-    assert "--cpus-per-task=4" in words and not any("gres" in word for word in words)
+@pytest.mark.parametrize(
+    ("devices", "said", "last"),
+    [
+        ("cuda:2", "--gres=gpu:a100:2", "--gres=gpu:a100:2"),
+        ("cuda:2", "--gpus-per-node a100:2", "--gpus-per-node"),
+        ("cuda:2", "-G 2", "-G"),
+        ("cuda:2", "-c 16", "-c"),
+        ("cpu:4", "", "--cpus-per-task=4"),
+    ],
+)
+def test_what_the_user_says_stands_last_and_of_gpus_alone(devices: str, said: str, last: str) -> None:
+    """`sbatch` goes by the last one. A cluster without GPUs is asked for none."""
+    words = made(slice_devices=devices, sbatch=said).submission()
+    assert words.index(f"--cpus-per-task={devices[-1]}") <= words.index(last)
+    assert ("--gres=gpu:2" in words) == (said == "-c 16")
 
 
 def test_the_door_finds_what_was_chosen() -> None:

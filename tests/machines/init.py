@@ -67,8 +67,7 @@ def _set_up(order: dict[str, Any]) -> None:
     _mount(f"/proc/self/fd/{storage}", order["storage"], "", _MS_BIND)
     _mount("", order["storage"], "", _MS_REMOUNT | _MS_BIND)
     os.close(storage)
-    size = f",size={order['state_bytes']}" if order["state_bytes"] else ""
-    _mount("tmpfs", order["state"], "tmpfs", _MS_NOSUID | _MS_NODEV, f"mode=700{size}")
+    _mount("tmpfs", order["state"], "tmpfs", _MS_NOSUID | _MS_NODEV, "mode=700")
 
 
 def _name_machines(hosts: str) -> None:

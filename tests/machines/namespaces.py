@@ -58,17 +58,14 @@ class Network:
 
     Args:
         num_machines: that are started with it; `add` starts others.
-        as_user: with the rights of an ordinary user, by a user namespace. None: if need be.
-        state_bytes: size of the state folder of each machine; 0: as much as the kernel gives.
 
     Raises:
         NamespacesMissing: this machine does not offer what is needed.
     """
 
-    def __init__(self, num_machines: int, *, as_user: bool | None = None, state_bytes: int = 0) -> None:
-        has_users = not _may_unshare() if as_user is None else as_user
+    def __init__(self, num_machines: int) -> None:
+        has_users = not _may_unshare()
         self.users = ("user",) if has_users else ()
-        self.state_bytes = state_bytes
         self.storage = tempfile.mkdtemp(prefix="swell-storage-")
         self.machines: list[Machine] = []
         words = [_program("unshare"), "--net", "--pid", "--fork", "--kill-child"]
@@ -206,7 +203,6 @@ class Machine:
                 "hosts": _hosts(),
                 "home": HOME,
                 "state": STATE,
-                "state_bytes": self._network.state_bytes,
                 "storage": STORAGE,
                 "storage_outside": self._network.storage,
                 "visible": _visible(),

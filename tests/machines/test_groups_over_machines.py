@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.machines.forked import Forked
-from tests.machines.namespaces import INTERFACE, Machine, Network, why_not
+from tests.machines.namespaces import Machine, Network, why_not
 
 from swell.wire import environ
 
@@ -43,12 +43,3 @@ def test_workers_of_two_machines_sum_and_hand_a_state_on_over_the_wire_once() ->
             worker.tell(store)
         told = [worker.result() for worker in workers]
     assert told == ["10", "10 memory", "10", "10"]
-
-
-def test_an_address_that_a_machine_has_not_is_named() -> None:
-    skip_without_machines()
-    skip_without_gloo()
-    with Network(1) as network:
-        told = start_worker(network[0], 0, 2, "10.9.0.99").result()
-        expected = "no network interface of this machine has the address 10.9.0.99"
-        assert expected in told and f"{network[0].address} ({INTERFACE})" in told

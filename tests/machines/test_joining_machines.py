@@ -25,6 +25,7 @@ import pytest
 from tests.executors.agents import CALL
 from tests.executors.puppets import make_spec
 from tests.machines.namespaces import HOME, STATE, Machine, Network, why_not
+from tests.machines.site import IMPORTABLE
 
 from swell.executors.leases.lease_times import LeaseTimes
 from swell.executors.local.processes.listing import list_processes
@@ -35,12 +36,10 @@ from swell.model.target import Configuration, Target
 
 pytestmark = pytest.mark.slow
 
-ROOT = Path(__file__).parents[2]
 PATIENCE_S = 60.0
 TIMES = LeaseTimes(lease_s=4.0, margin_s=2.0)
 CHECKPOINT_INTERVAL_S = 1.0
 PORT, TOKEN_FILE = 7070, f"{HOME}/join-token"
-IMPORTABLE = {"PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "src")])}
 
 
 class Output:

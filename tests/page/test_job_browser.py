@@ -171,23 +171,40 @@ def test_another_deadline_is_asked_for_and_a_refusal_is_said(opened: Opened) -> 
     assert (opened.job().deadline_s or 0) > time.time() + 3000
 
 
-def test_an_ended_job_is_retried(served: Served, browser: Browser) -> None:
-    client_spec = {"name": "digits", "script": __file__, "workdir": "/", "global_batch": 64, "steps": 10}
+@pytest.mark.parametrize(
+    ("asked", "opens", "does"),
+    [
+        pytest.param({}, "Retry…", "Retry", id="an ended one"),
+        pytest.param(
+            {"deadline": "now+5s", "or_nothing": True},
+            re.compile(r"^Submit again with now\+\dm"),
+            "Submit again",
+            id="a refused one, with what was offered",
+        ),
+    ],
+)
+def test_a_job_is_submitted_again(
+    served: Served, browser: Browser, asked: dict[str, Any], opens: Any, does: str
+) -> None:
+    spec = {"name": "digits", "script": __file__, "workdir": "/", "global_batch": 64, "steps": 10, **asked}
     with served.opened() as client:
         headers = {"Authorization": f"Bearer {'t' * 40}"}
-        job_id = client.post("/v1/jobs", json=client_spec, headers=headers).json()["id"]
+        job_id = client.post("/v1/jobs", json=spec, headers=headers).json()["id"]
     view = served.control.job(job_id)
-    served.control.put(
-        msgspec.structs.replace(view, phase=Phase.FAILED, finished_s=time.time(), message="oh")
-    )
+    if asked:
+        assert view.phase is Phase.REJECTED
+    else:
+        ended = {"phase": Phase.FAILED, "finished_s": time.time(), "message": "oh"}
+        served.control.put(msgspec.structs.replace(view, **ended))
     page = browser.new_context().new_page()
     page.set_default_timeout(SOON_MS)
     page.goto(served.page.link(OWNER))
     page.goto(f"{served.url}/jobs/{job_id}")
-    page.get_by_role("button", name="Retry…").click()
-    page.get_by_role("button", name="Retry", exact=True).click()
+    page.get_by_role("button", name=opens).click()
+    page.get_by_role("button", name=does, exact=True).click()
     page.wait_for_url("**/jobs/digits-0001")
-    assert served.control.job("digits-0001").phase is Phase.RUNNING
+    again = served.control.job("digits-0001")
+    assert again.phase is Phase.RUNNING and again.is_promised >= bool(asked)
     page.context.close()
 
 
@@ -288,22 +305,3 @@ def test_what_a_trial_run_has_found_is_accepted(served: Served, browser: Browser
     expect(page.locator("#why .warning")).to_have_count(0)
     assert opened.job().held_by == ()
     opened.end()
-
-
-def test_a_refused_job_is_submitted_again_with_what_was_offered(served: Served, browser: Browser) -> None:
-    spec = {"name": "digits", "script": __file__, "workdir": "/", "global_batch": 64, "steps": 10}
-    with served.opened() as client:
-        headers = {"Authorization": f"Bearer {'t' * 40}"}
-        job_id = client.post(
-            "/v1/jobs", json={**spec, "deadline": "now+5s", "or_nothing": True}, headers=headers
-        ).json()["id"]
-    assert served.control.job(job_id).phase is Phase.REJECTED
-    page = browser.new_context().new_page()
-    page.set_default_timeout(SOON_MS)
-    page.goto(served.page.link(OWNER))
-    page.goto(f"{served.url}/jobs/{job_id}")
-    page.get_by_role("button", name=re.compile(r"^Submit again with now\+\dm")).click()
-    page.get_by_role("button", name="Submit again", exact=True).click()
-    page.wait_for_url("**/jobs/digits-0001")
-    assert served.control.job("digits-0001").is_promised
-    page.context.close()

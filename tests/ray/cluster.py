@@ -33,7 +33,6 @@ ENVIRON = {
 }
 _RAY = (sys.executable, "-m", "ray.scripts.scripts")
 STORE_BYTES = 80 << 20  # Ray takes no less than 75 MiB
-_LOGS = "/tmp/ray/session_latest/logs"  # noqa: S108
 
 
 def why_not() -> str:
@@ -110,11 +109,6 @@ class RayNode:
         """Of its machine, as programs on it have it from the kernel. Ray calls it by its address."""
         return self.machine.name
 
-    @property
-    def logs(self) -> Path:
-        """The folder of Ray's logs, which goes with the machine."""
-        return self.machine.outside(_LOGS)
-
     def start(self) -> None:
         self.begin_to_start()
         self.await_start()
@@ -134,11 +128,6 @@ class RayNode:
         printed, _ = self._starting.communicate()
         if self._starting.returncode:
             raise RayFailed(f"no Ray on {self.name}: {printed}")
-
-    def restart(self) -> None:
-        """After its machine was killed: another node for Ray, of the same machine, with the same offer."""
-        self.machine.start()
-        self.start()
 
     def pids(self, program: str) -> list[int]:
         """As they are called here, of the processes of a program of Ray: `raylet`, `gcs_server`."""

@@ -117,22 +117,9 @@ def test_the_script_goes_in_whatever_it_is_and_so_does_its_folder(
     assert found == {"__init__.py", "layers.py", "../../elsewhere/main", "../../elsewhere/helper.py"}
 
 
-def test_swellignore_leaves_out(state: Path, store: CodeStore, project: Path) -> None:
-    lines = "# not code\nruns/\n*.json\n/net/layers.py\n"
-    write(
-        project, {".swellignore": lines, "runs/a/b.py": "", "net/runs": "", "net/x.json": "", "layers.py": ""}
-    )
-    assert taken(state, store, project) == {
-        ".swellignore",
-        "train.py",
-        "net/__init__.py",
-        "net/runs",
-        "layers.py",
-    }
-
-
 def test_swellignore_is_written_as_a_gitignore(state: Path, store: CodeStore, project: Path) -> None:
-    write(project, {".swellignore": "net/**\n!net/layers.py\ntrain.py/\n"})
+    lines = "# not code\nnet/**\n!net/layers.py\ntrain.py/\nruns/\n*.json\n"
+    write(project, {".swellignore": lines, "runs/a/b.py": "", "x.json": ""})
     assert taken(state, store, project) == {".swellignore", "train.py", "net/layers.py"}
     write(project, {".swellignore": "!\n"})
     with pytest.raises(CodeNotFound, match=r"\.swellignore cannot be read .*write it as a \.gitignore"):

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from tests.eventually import eventually
 from tests.machines.namespaces import HOME, STATE, STORAGE, Machine, Network
+from tests.machines.site import IMPORTABLE
 
 from swell.api.client import Client, Transport
 from swell.api.errors import ApiError, NoPlatform
@@ -26,8 +27,6 @@ from swell.executors.local.processes.mark import read_mark
 from swell.model.view import ClusterView, JobView
 from swell.store.folder import Endpoint, StateFolder
 
-ROOT = Path(__file__).parents[3]
-IMPORTABLE = {"PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "src")])}
 #: Short, so that a host is given up soon; long enough for a machine whose cores are busy.
 TIMES = LeaseTimes(lease_s=6.0, margin_s=3.0)
 DEVICES = "paced:2@320"

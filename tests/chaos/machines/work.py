@@ -11,8 +11,9 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from tests.chaos.machines.fleet import IMPORTABLE, Fleet
+from tests.chaos.machines.fleet import Fleet
 from tests.machines.namespaces import HOME, STORAGE
+from tests.machines.site import IMPORTABLE
 
 from swell.model.job import Phase
 from swell.model.view import JobView, Story
