@@ -1,4 +1,4 @@
-"""Kills of Ray's actors while a job trains. KILLS says how many, SEED which ones. What was seen is printed."""
+"""Kills of Ray's actors while a job trains. KILLS says how many, SEED which ones. Times are printed."""
 
 from __future__ import annotations
 
@@ -44,7 +44,8 @@ def test_no_job_and_no_sample_is_lost_by_kills_of_actors(
 ) -> None:
     cluster.add("n2")
     slices = ("--slice-devices", f"paced:{NUM_DEVICES}@640", "--set", "checkpoint_interval_s=20")
-    program.ok("up", "--engine", "ray", "--address", cluster.address, *slices)
+    done = program("up", "--engine", "ray", "--address", cluster.address, *slices)
+    assert done.returncode == 0, done
     folder, times_s, chosen = tmp_path / "job", list[float](), random.Random(SEED)
     job = begin(program, folder)
     await_size(folder, 2 * NUM_DEVICES, 0)
