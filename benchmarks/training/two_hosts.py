@@ -186,11 +186,6 @@ class SwellAcross:
     def settle(self, num_workers: int) -> None:
         self.resize(num_workers)
 
-    def kill_host(self, index: int) -> None:
-        """SIGKILL for all of a machine, which tells no other; what it has written is gone with it."""
-        self.log_folders = [folder for place, folder in enumerate(self.log_folders) if place != index]
-        self.machines[index].kill()
-
     def check(self) -> None:
         if self._failure:
             raise SideFailed(f"swell: {self._failure}; its logs are in {self.folder}")
