@@ -302,14 +302,6 @@ def test_a_storage_that_hangs_takes_no_lease_and_ends_are_told_without_last_word
         answers.set()
 
 
-def test_a_host_that_is_told_to_leave_says_so(world: JoinedWorld) -> None:
-    begin(world)
-    pid = world.wait(h.WorkerForked).pid
-    world.process.leave()
-    world.wait_until(world.running.done)
-    assert not is_alive(pid) and "it left the platform" in world.controller.lost[0]
-
-
 def test_workers_see_the_lease_of_their_host_and_that_it_is_over(world: JoinedWorld) -> None:
     watch = LeaseWatch(str(world.state_dir / LEASE_FILE))
     assert not watch.is_over

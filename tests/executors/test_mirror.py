@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from pathlib import Path
 
 import pytest
@@ -92,19 +91,6 @@ def test_a_state_folder_in_the_working_directory_is_not_mirrored(workdir: Path) 
     scratch = workdir / "state" / "scratch" / "1"
     scratch.mkdir(parents=True)
     assert (Path(mirrored(str(workdir), str(scratch))) / "state").is_symlink()
-
-
-def test_what_goes_while_it_is_copied_is_left_out(workdir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    copy = shutil.copy2
-
-    def copy_some(source: str, target: Path) -> None:
-        if source.endswith("log.txt"):
-            os.unlink(source)
-        copy(source, target)
-
-    monkeypatch.setattr(shutil, "copy2", copy_some)
-    seen = mirror_of(workdir)
-    assert sorted(path.name for path in seen.iterdir()) == [".cache", "data", "linked"]
 
 
 NAMES = st.sampled_from(["a", "b", "c", ".d"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -33,24 +32,10 @@ def test_a_partition_that_takes_a_slice_is_well(healthy: Programs) -> None:
     assert "sbatch --test-only " in " ".join(healthy.asked), "no job is submitted"
 
 
-def test_without_slurms_programs_no_slice_can_be_asked_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    ((level, text, remedy),) = found()
-    assert level is Level.BAD and "scontrol cannot be run" in text and "login node" in text and remedy
-
-
 def test_a_slurmctld_that_is_down_is_told_with_its_words(healthy: Programs) -> None:
     healthy.answer("squeue", err=f"slurm_load_jobs error: {DOWN}\n", status=1)
     ((level, text, remedy),) = found()
     assert level is Level.BAD and DOWN in text and "`scontrol ping`" in remedy
-
-
-def test_what_slurm_would_refuse_is_told(healthy: Programs) -> None:
-    healthy.answer("sbatch", err="allocation failure: Invalid qos specification\n", status=1)
-    ((level, text, remedy),) = found(sbatch="--qos=x")
-    assert level is Level.BAD and "Invalid qos specification" in text and remedy
 
 
 def test_a_partition_without_a_grace_time_is_none_to_borrow_from(healthy: Programs) -> None:

@@ -43,14 +43,6 @@ def started(
     return daemons_of(tmp_path, listener.wait(GangStarted).pids)
 
 
-def test_a_jobs_end_is_told_when_its_daemons_are_gone(
-    executor: LocalExecutor, listener: Listener, started: list[int]
-) -> None:
-    executor.perform(StopGang(job_id="digits-1", generation=1))
-    assert listener.wait(GangEnded).outcome is Outcome.STOPPED
-    assert not any(map(is_alive, started))
-
-
 def test_with_the_zygote_all_that_its_workers_started_ends(
     executor: LocalExecutor, listener: Listener, started: list[int], state_dir: Path
 ) -> None:

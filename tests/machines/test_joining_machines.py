@@ -31,7 +31,7 @@ from swell.executors.leases.lease_times import LeaseTimes
 from swell.executors.local.processes.listing import list_processes
 from swell.executors.node.options import NodeOptions
 from swell.model.command import LaunchGang
-from swell.model.event import AnyEvent, GangEnded, GangStarted, Outcome, StepsReported, WorkersLost
+from swell.model.event import AnyEvent, GangEnded, GangStarted, StepsReported, WorkersLost
 from swell.model.target import Configuration, Target
 
 pytestmark = pytest.mark.slow
@@ -288,20 +288,6 @@ def test_a_long_partition_ends_the_workers_before_the_controller_gives_the_host_
 
 
 @at_once
-def test_a_host_that_is_killed_is_lost_when_its_lease_and_the_margin_are_over(
-    machines: Machines,
-) -> None:
-    head, host = machines
-    before_s = time.monotonic()
-    host.machine.kill()
-    head.await_word("lost")
-    waited_s = time.monotonic() - before_s
-    assert TIMES.wait_s - TIMES.lease_s / 2 < waited_s < TIMES.wait_s + TIMES.lease_s / 2
-    ended = head.await_event(GangEnded)
-    assert isinstance(ended, GangEnded) and ended.outcome is Outcome.LOST
-
-
-@at_once
 def test_workers_of_a_host_process_that_is_stopped_are_gone_before_their_devices_are_given_away(
     machines: Machines,
 ) -> None:
@@ -334,18 +320,3 @@ def test_another_controller_takes_the_gang_over_and_its_workers_train_on(
         head.await_event(StepsReported)
     assert host.workers() == workers and len(workers) == 2
     assert not head.output.has(" lost n") and not head.output.has(WorkersLost.__name__)
-
-
-def test_two_machines_cannot_have_one_name(machines: Machines) -> None:
-    head, host = machines
-    twin = HostMachine(host.machine, head.machine)
-    path = twin.machine.outside(f"{HOME}/twin")
-    path.mkdir()
-    join = f"{head.machine.address}:{PORT}"
-    options = NodeOptions(join=join, token_file=TOKEN_FILE, name="n1", devices="cpu:1")
-    done = twin.machine.popen(*options.command(Path(HOME, "twin")), env=IMPORTABLE, stderr=subprocess.PIPE)
-    _, complaint = done.communicate()
-    assert done.returncode == 1
-    assert "node 'n1' is another machine; no two nodes have one name" in complaint
-    assert "choose another one with --name" in complaint
-    assert not head.output.has(" lost n")

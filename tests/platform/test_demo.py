@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.started_program import run_program
 
 JOB_KEYS = {
     "id", "name", "class", "phase", "submitted_s", "deadline_s", "finished_s", "kept", "counter_offer_s",
@@ -24,16 +23,7 @@ LIMIT_S = 300.0
 def test_the_demo_keeps_its_promises(tmp_path: Path) -> None:
     plain = {name: value for name, value in os.environ.items() if not name.startswith("SWELL_")}
     out = tmp_path / "out.json"
-    done = subprocess.run(
-        [sys.executable, "-P", "-m", "swell.cli.main", "demo", "--json", out],
-        capture_output=True,
-        text=True,
-        stdin=subprocess.DEVNULL,
-        timeout=LIMIT_S,
-        cwd=tmp_path,
-        env=plain,
-        check=False,
-    )
+    done = run_program("demo", "--json", out, environ=plain, timeout_s=LIMIT_S, folder=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     found = json.loads(out.read_text())
     assert found.keys() == {"cluster", "jobs"}

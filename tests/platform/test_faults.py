@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 from tests.eventually import eventually
+from tests.platform.conftest import end_jobs
 from tests.platform.faulty import FAULTY, SOON_S, Faulty
 from tests.platform.program import DEVICES, Program, kill, read_diary
 
-from swell.api.client import connect
 from swell.executors.local.processes.listing import is_alive
 
 SETTINGS = (
@@ -42,12 +42,7 @@ def hasty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Program]:
 @pytest.fixture
 def swell(hasty: Program) -> Iterator[Program]:
     yield hasty
-    with connect(hasty.state) as client:
-        open_jobs = [job.id for job in client.jobs() if not job.phase.is_end]
-        for job in open_jobs:
-            client.cancel(job)
-    for job in open_jobs:
-        hasty.await_job(job, lambda view: view.phase.is_end, f"end of {job}")
+    end_jobs(hasty)
 
 
 def check_steps(job: Faulty) -> None:
