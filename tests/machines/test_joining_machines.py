@@ -22,6 +22,7 @@ from typing import ClassVar
 
 import msgspec
 import pytest
+from tests.chaos.machines.fleet import is_worker
 from tests.executors.agents import CALL
 from tests.executors.puppets import make_spec
 from tests.machines.namespaces import HOME, STATE, Machine, Network, why_not
@@ -156,17 +157,7 @@ class HostMachine:
 
     def workers(self) -> list[int]:
         """Pids of live processes that are forks of the zygote."""
-        found = []
-        for pid in self.machine.pids():
-            try:
-                words = Path(f"/proc/{pid}/cmdline").read_bytes()
-                parent = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-                above = Path(f"/proc/{parent}/cmdline").read_bytes()
-            except OSError:
-                continue
-            if words == above and b"swell.executors.local.zygote.process" in words:
-                found.append(pid)
-        return found
+        return [pid for pid in self.machine.pids() if is_worker(pid)]
 
     def await_no_worker(self) -> float:
         """When none was left, by this process's clock."""

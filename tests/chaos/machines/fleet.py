@@ -17,7 +17,7 @@ from pathlib import Path
 
 from tests.eventually import eventually
 from tests.machines.namespaces import HOME, STATE, STORAGE, Machine, Network
-from tests.machines.site import IMPORTABLE
+from tests.machines.site import start, swell
 
 from swell.api.client import Client, Transport
 from swell.api.errors import ApiError, NoPlatform
@@ -66,29 +66,18 @@ class Head:
     def up(self) -> None:
         words = [word for text in SETTINGS for word in ("--set", text)]
         with self._log.open("a") as log:
-            self._daemon = self.machine.popen(
-                sys.executable,
-                *("-P", "-m", "swell.cli.main", "up", "--foreground"),
-                *self._hosts,
-                *words,
-                env=IMPORTABLE,
-                stdout=log,
-                stderr=log,
-            )
+            up = ("up", "--foreground", *self._hosts, *words)
+            self._daemon = start(self.machine, *up, stdout=log, stderr=log)
 
     @property
     def is_up(self) -> bool:
         return self._daemon.poll() is None
 
-    def swell(self, *words: str) -> str:
-        """What a command prints that must succeed."""
-        return self.machine.run(sys.executable, "-P", "-m", "swell.cli.main", *words, env=IMPORTABLE)
-
     def token(self) -> str:
         """By which hosts join."""
         path = self.state / "first.join-token"
         if not path.exists():
-            self.swell("admin", "tokens", "add", "first", "--out", f"{STATE}/{path.name}")
+            swell(self.machine, "admin", "tokens", "add", "first", "--out", f"{STATE}/{path.name}")
         return path.read_text()
 
     @contextmanager
@@ -157,15 +146,10 @@ class Host:
         path.touch(mode=0o600)
         path.write_text(self._head.token())
         with self._log.open("a") as log:
-            self._process = self.machine.popen(
-                sys.executable,
-                *("-P", "-m", "swell.cli.main", "node", "--name", self.name, "--devices", DEVICES),
-                *("--join", f"{self._head.machine.address}:{HOSTS_PORT}", "--token-file", TOKEN_FILE),
-                *("--state", STATE),
-                env=IMPORTABLE,
-                stdout=log,
-                stderr=log,
-            )
+            head = f"{self._head.machine.address}:{HOSTS_PORT}"
+            node = ("node", "--name", self.name, "--devices", DEVICES, "--state", STATE)
+            join = ("--join", head, "--token-file", TOKEN_FILE)
+            self._process = start(self.machine, *node, *join, stdout=log, stderr=log)
 
     @property
     def written(self) -> Path:
@@ -191,7 +175,7 @@ class Host:
 
     def workers(self) -> list[int]:
         """Pids of live processes that are forks of the zygote, stopped ones too."""
-        return [pid for pid in self.machine.pids() if _is_worker(pid)]
+        return [pid for pid in self.machine.pids() if is_worker(pid)]
 
     def complaints(self) -> str:
         """Of workers that were given a device which another one held."""
@@ -211,7 +195,7 @@ def _number_here(machine: Machine, pid: int) -> int:
     raise NoPlatform(f"process {pid} of {machine.name} has ended")
 
 
-def _is_worker(pid: int) -> bool:
+def is_worker(pid: int) -> bool:
     """A zygote has the same words, and may have been forked by a process that has them, too."""
     try:
         words = Path(f"/proc/{pid}/cmdline").read_bytes()
@@ -281,7 +265,7 @@ class Fleet:
 
     def replay_differs(self) -> object:
         """The first difference that the journal has to what was done; None: it leads to the same."""
-        return json.loads(self.head.swell("admin", "replay", "--json"))["first_difference"]
+        return json.loads(swell(self.head.machine, "admin", "replay", "--json"))["first_difference"]
 
 
 @contextmanager
