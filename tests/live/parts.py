@@ -16,6 +16,7 @@ from swell.core.platform_core import PlatformCore
 from swell.live.clock import SystemClocks
 from swell.live.head_thread import Site
 from swell.live.platform import Platform
+from swell.live.webhooks import Webhooks
 from swell.model.command import AnyCommand, LaunchGang, ProfileJob, Reconfigure, StopGang, SuspendGang
 from swell.model.event import (
     AnyEvent,
@@ -171,11 +172,19 @@ def new_core() -> PlatformCore:
 
 
 def new_platform(
-    folder: Path, hands: Hands, clocks: SystemClocks | None = None
+    folder: Path,
+    hands: Hands,
+    journal: SqlJournal | None = None,
+    clocks: SystemClocks | None = None,
+    webhooks: Webhooks | None = None,
+    **site: Any,
 ) -> tuple[Platform, SqlJournal]:
-    journal = SqlJournal(folder / "journal.db")
+    """Recovered, and not started. `journal`: that of `folder` if None."""
+    journal = journal or SqlJournal(folder / "journal.db")
     (folder / "jobs").mkdir(exist_ok=True)
-    site = Site(jobs_dir=folder / "jobs", policy="one", nodes=(NODE,))
-    platform = Platform(site, new_core(), journal, hands, system_clocks=clocks)
+    about: dict[str, Any] = {"jobs_dir": folder / "jobs", "policy": "one", "nodes": (NODE,)}
+    platform = Platform(
+        Site(**about | site), new_core(), journal, hands, system_clocks=clocks, webhooks=webhooks
+    )
     platform.recover(journal.history())
     return platform, journal

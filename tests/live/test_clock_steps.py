@@ -25,7 +25,7 @@ def test_a_deadline_follows_a_clock_that_stays_as_it_was_set(
     monkeypatch.setattr(head_thread, "LOOK_EVERY_S", 0.01)
     ahead_s = 0.0
     clocks = SystemClocks(wall_s=lambda: time.time() + ahead_s)
-    platform, journal = new_platform(tmp_path, Hands(), clocks)
+    platform, journal = new_platform(tmp_path, Hands(), clocks=clocks)
     with at_work(platform, journal):
         asked_s = time.time() + 700.0
         job_id = run_job(platform, job_class=JobClass.SOFT, deadline_s=asked_s)

@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from swell.live.head_thread import Site
 from swell.live.platform import Platform
 from swell.model.command import AnyCommand, LaunchGang
 from swell.model.errors import InvalidInput, InvalidJob, NodeInUse, UnknownNode
 from swell.model.event import NodeJoined, NodeLost
 from swell.model.job import Origin, Phase
 from swell.model.node import Node
-from swell.store.journal import SqlJournal
 
-from .parts import NODE, Hands, new_core, spec
-from .test_other_journal import copy_journal
-from .test_platform import at_work, run_job, until
+from .parts import NODE, Hands, new_platform, spec
+from .test_platform import as_if_killed, run_job, until
+from .test_platform import running as platform_at_work
 
 JOINED = Node(name="far", kind="cpu", devices=("far/0", "far/1"), address="10.9.0.11")
 #: From the join of a node to the start of a job that waited for it: promised to users.
@@ -49,16 +47,9 @@ class Noting(Hands):
         self.deliver(NodeLost(at_s=0.0, name=name, cause=cause))
 
 
-@contextmanager
-def running(folder: Path, hands: Hands, *own: Node) -> Iterator[Platform]:
+def running(folder: Path, hands: Hands, *own: Node) -> AbstractContextManager[Platform]:
     """A platform that hosts may join, with these nodes of its own machine."""
-    journal = SqlJournal(folder / "journal.db")
-    (folder / "jobs").mkdir(exist_ok=True)
-    site = Site(jobs_dir=folder / "jobs", policy="one", nodes=own, hosts_may_join=True)
-    platform = Platform(site, new_core(), journal, hands)
-    platform.recover(journal.history())
-    with at_work(platform, journal):
-        yield platform
+    return platform_at_work(folder, hands, nodes=own, hosts_may_join=True)
 
 
 def has(platform: Platform, *names: str) -> Callable[[], bool]:
@@ -88,10 +79,9 @@ def test_what_no_machine_here_can_hold_is_taken_only_where_more_may_join(tmp_pat
         until(lambda: platform.job(job_id).reason_code == "no_nodes")
         with pytest.raises(InvalidJob, match="a sample of the batch for each worker"):
             platform.submit(spec(min_workers=64, global_batch=8))
-    alone = Site(jobs_dir=tmp_path / "jobs", policy="one", nodes=(NODE,))
-    journal = SqlJournal(tmp_path / "other.db")
-    platform = Platform(alone, new_core(), journal, Noting())
-    platform.recover(journal.history())
+    alone = tmp_path / "alone"
+    alone.mkdir()
+    platform, journal = new_platform(alone, Noting())
     with pytest.raises(InvalidJob, match="at least 3 devices but the cluster has 2"):
         platform.submit(spec(min_workers=3))
     journal.close()
@@ -106,7 +96,7 @@ def test_joined_nodes_and_their_gangs_outlive_the_daemon(tmp_path: Path) -> None
         until(lambda: platform.job(job_id).phase is Phase.QUEUED)
         platform.undrain_node("far")
         until(lambda: platform.job(job_id).phase is Phase.RUNNING)
-        survivors, copy = hands.survivors(), copy_journal(tmp_path, "copy")
+        copy, survivors = as_if_killed(tmp_path, hands)
     with running(copy, survivors) as after:
         until(has(after, "far"))
         assert after.job(job_id).phase is Phase.RUNNING and not survivors.performed
@@ -121,7 +111,7 @@ def test_gangs_whose_leases_ended_without_a_platform_are_no_setbacks(tmp_path: P
     with running(tmp_path, hands) as platform:
         hands.join()
         job_id = run_job(platform)
-        survivors, copy = hands.survivors(), copy_journal(tmp_path, "copy")
+        copy, survivors = as_if_killed(tmp_path, hands)
     survivors.gangs.clear()
     with running(copy, survivors) as after:
         until(lambda: "requeued" in [story.code for story in after.stories(job_id)])

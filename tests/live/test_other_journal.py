@@ -2,25 +2,13 @@
 
 from __future__ import annotations
 
-import sqlite3
 from pathlib import Path
 
 from swell.model.command import LaunchGang, StopGang
 from swell.model.job import Phase
 
 from .parts import Hands, spec
-from .test_platform import run_job, running, until
-
-
-def copy_journal(folder: Path, name: str) -> Path:
-    target = folder / name
-    target.mkdir()
-    with (
-        sqlite3.connect(folder / "journal.db") as source,
-        sqlite3.connect(target / "journal.db") as copy,
-    ):
-        source.backup(copy)
-    return target
+from .test_platform import as_if_killed, run_job, running, until
 
 
 def first_index(hands: Hands, kind: type[LaunchGang | StopGang], job_id: str) -> int:
@@ -48,7 +36,7 @@ def test_with_an_older_journal_jobs_go_on_under_a_newer_generation(tmp_path: Pat
     hands = Hands()
     with running(tmp_path, hands) as first:
         job = run_job(first)
-        older = copy_journal(tmp_path, "older")
+        older, _ = as_if_killed(tmp_path, hands, "older")
     with running(tmp_path, hands) as again:
         until(lambda: again.job(job).phase is Phase.RUNNING)
         assert hands.gangs == {job: 3}

@@ -39,9 +39,11 @@ PATIENCE_S = 20.0
 
 
 @contextmanager
-def running(folder: Path, hands: Hands) -> Iterator[Platform]:
-    """A platform at work in a thread of its own; stopped in good order at the end."""
-    platform, journal = new_platform(folder, hands)
+def running(
+    folder: Path, hands: Hands, journal: SqlJournal | None = None, **options: Any
+) -> Iterator[Platform]:
+    """A platform at work in a thread of its own; stopped in good order at the end. See `new_platform`."""
+    platform, journal = new_platform(folder, hands, journal, **options)
     with at_work(platform, journal):
         yield platform
 
@@ -147,9 +149,9 @@ def test_stopping_suspends_jobs_and_the_next_platform_goes_on_with_them(tmp_path
         assert platform.job(job_id).generation == 3  # launched, suspended, launched
 
 
-def as_if_killed(folder: Path, hands: Hands) -> tuple[Path, Hands]:
+def as_if_killed(folder: Path, hands: Hands, name: str = "left") -> tuple[Path, Hands]:
     """What a kill -9 at this moment leaves: the journal on disk, and gangs that do not notice."""
-    left = folder / "left"
+    left = folder / name
     left.mkdir()
     with sqlite3.connect(folder / "journal.db") as source, sqlite3.connect(left / "journal.db") as target:
         source.backup(target)

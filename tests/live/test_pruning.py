@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from pathlib import Path
 
 import msgspec
@@ -11,8 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.store.views import job_view
 
-from swell.live.head_thread import Site
-from swell.live.platform import Platform
 from swell.live.pruning import DAY_S, PruneRequest, Retention, choose, prune
 from swell.model.errors import UnknownJob, Unwritable
 from swell.model.event import Outcome
@@ -20,7 +17,7 @@ from swell.model.job import Phase
 from swell.model.view import PrunedJob
 from swell.store.journal import SqlJournal
 
-from .parts import NODE, Hands, new_core, spec
+from .parts import Hands, spec
 from .test_platform import running, until
 
 KILOBYTE = 4096
@@ -34,9 +31,7 @@ def archive_with(folder: Path, sizes: dict[str, int], ended_s: float = 100.0) ->
         (folder / "jobs" / job_id / "checkpoints").mkdir(parents=True)
         (folder / "jobs" / job_id / "checkpoints" / "step").write_bytes(b"x" * num_pages * KILOBYTE)
         views.append(job_view(id=job_id, phase=Phase.SUCCEEDED, finished_s=ended_s + number))
-    journal.append([])
     journal.keep(views)
-    journal.fold(b"{}")
     return journal
 
 
@@ -128,11 +123,5 @@ def test_a_platform_with_a_limit_prunes_by_itself(tmp_path: Path) -> None:
     journal = archive_with(tmp_path, {"old": 1})
     limits = Retention(keep_days=1.0)
     assert limits.is_limited and limits.keep_days * DAY_S > 0
-    site = Site(jobs_dir=tmp_path / "jobs", policy="one", nodes=(NODE,), retention=limits)
-    platform = Platform(site, new_core(), journal, Hands())
-    thread = threading.Thread(target=platform.run)
-    thread.start()
-    until(lambda: not (tmp_path / "jobs" / "old").exists())
-    platform.stop()
-    thread.join(20)
-    journal.close()
+    with running(tmp_path, Hands(), journal, retention=limits):
+        until(lambda: not (tmp_path / "jobs" / "old").exists())

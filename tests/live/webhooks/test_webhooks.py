@@ -9,7 +9,7 @@ import shutil
 import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,8 +18,8 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.live.parts import NODE, Hands, new_core, spec
-from tests.live.test_platform import as_if_killed, at_work, until
+from tests.live.parts import Hands, spec
+from tests.live.test_platform import as_if_killed, running, until
 from tests.live.turns import turn
 from tests.live.webhooks.receiver import Receiver, receiving
 from tests.store.fresh_journal import fresh_journal
@@ -27,7 +27,6 @@ from tests.store.views import job_view
 
 from swell.assemble import webhook_of
 from swell.live import webhooks
-from swell.live.head_thread import Site
 from swell.live.platform import Platform
 from swell.live.webhooks import (
     KEPT_S,
@@ -258,15 +257,10 @@ def test_messages_are_given_up_when_they_are_old_unwanted_or_too_many(
 
 
 # ---------------------------------------------------------------- a platform
-@contextmanager
-def platform_with(folder: Path, hands: Hands, *everywhere: Webhook) -> Iterator[Platform]:
+def platform_with(folder: Path, hands: Hands, *everywhere: Webhook) -> AbstractContextManager[Platform]:
     journal = SqlJournal(folder / "journal.db")
     webhooks = Webhooks(journal, key_of(SECRET), everywhere, partial(webhook_of, journal))
-    site = Site(jobs_dir=folder / "jobs", policy="one", nodes=(NODE,))
-    platform = Platform(site, new_core(), journal, hands, webhooks=webhooks)
-    platform.recover(journal.history())
-    with at_work(platform, journal):
-        yield platform
+    return running(folder, hands, journal, webhooks=webhooks)
 
 
 def test_the_owner_of_a_job_hears_of_it_and_of_no_other(tmp_path: Path, receiver: Receiver) -> None:
