@@ -5,7 +5,7 @@ Subclass, and give the module's fixtures `platform` and `make_job(**args)` -> a 
 
 All laws hold on the local host (`test_local_executor.py`), on hosts that have joined
 (`test_joined_contract.py`), on those of Ray (`test_ray_contract.py`), and for jobs in containers
-(`test_contained_contract.py`).
+(`test_contained_jobs.py`).
 """
 
 from __future__ import annotations

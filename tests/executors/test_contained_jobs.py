@@ -1,4 +1,4 @@
-"""Jobs in containers, by a fake engine and by real ones: what they may do, and what becomes of them."""
+"""Jobs in containers, by a fake engine and by real ones: the contract, what they may do, and their ends."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ from pathlib import Path
 import msgspec
 import pytest
 from tests.eventually import eventually
-from tests.executors.contained import contained_job, engine_params, executors, started
+from tests.executors.contained import contained_executor, contained_job, engine_params, executors, started
 from tests.executors.container_engines import TestedEngine
-from tests.executors.contract import JOB, launch, resize
+from tests.executors.contract import JOB, ExecutorContract, ExecutorWorld, launch
 from tests.executors.listening import Listener
 from tests.executors.puppets import devices
+from tests.executors.shared_platform import SharedPlatform
 
 from swell.executors.local.agent.address import read_address
 from swell.executors.local.containers.engine import ContainerChoice
 from swell.executors.local.link import LocalExecutor
 from swell.executors.local.processes.listing import is_alive
-from swell.model.command import ProfileJob, StopGang
+from swell.model.command import ProfileJob
 from swell.model.event import (
     GangEnded,
     GangResized,
@@ -69,6 +70,16 @@ def engine(request: pytest.FixtureRequest) -> Iterator[TestedEngine]:
         yield engine
 
 
+@pytest.fixture(scope="module")
+def platform(
+    tmp_path_factory: pytest.TempPathFactory, engine: TestedEngine, importable: None
+) -> Iterator[SharedPlatform]:
+    state_dir = tmp_path_factory.mktemp("contained") / "state"
+    made = SharedPlatform(state_dir, lambda: contained_executor(state_dir, engine), devices(*range(8)))
+    yield made
+    made.close()
+
+
 @pytest.fixture
 def new_executor(tmp_path: Path, engine: TestedEngine) -> Iterator[Callable[[], LocalExecutor]]:
     with executors(tmp_path / "state", engine) as make:
@@ -85,21 +96,23 @@ def make_job(tmp_path: Path, engine: TestedEngine) -> Callable[..., JobSpec]:
     return lambda **args: contained_job(engine, tmp_path, **args)
 
 
-def test_each_worker_has_a_container_and_a_resize_keeps_those_that_stay(
-    executor: LocalExecutor, listener: Listener, make_job: Callable[..., JobSpec], engine: TestedEngine
-) -> None:
-    executor.perform(launch(make_job, devices(0)))
-    first = listener.wait(GangStarted, 1)
-    executor.perform(resize(2, devices(0, 1, 2)))
-    grown = listener.wait(GangResized, 2)
-    assert grown.pids[:1] == first.pids
+@REAL_IN_SOAK
+class TestContainedJobs(ExecutorContract):
+    pass
+
+
+def test_each_worker_has_a_container(world: ExecutorWorld, engine: TestedEngine) -> None:
+    world.launch(world.devices[:1])
+    world.wait(GangStarted, 1)
+    world.resize(2, world.devices[:3])
+    grown = world.wait(GangResized, 2)
     assert all(map(is_alive, grown.pids)), "these are processes of this machine, by its own numbers"
-    assert len(engine.running()) == 3 and all(JOB in name for name in engine.running())
-    executor.perform(resize(3, devices(0)))
-    assert listener.wait(GangResized, 3).pids == first.pids
+    assert len(engine.running()) == 3 and all(world.job_id in name for name in engine.running())
+    world.resize(3, world.devices[:1])
+    world.wait(GangResized, 3)
     eventually(lambda: len(engine.running()) == 1)
-    executor.perform(StopGang(job_id=JOB, generation=4))
-    listener.wait(GangEnded, 4)
+    world.stop(4)
+    world.wait(GangEnded, 4)
     assert not engine.running(), "its devices are free, so its containers are gone"
 
 
@@ -188,12 +201,10 @@ def test_an_image_that_cannot_train_fails_its_job_and_no_other(
 
 
 @REAL_IN_SOAK
-def test_a_trial_run_has_a_container_too(
-    executor: LocalExecutor, listener: Listener, make_job: Callable[..., JobSpec], engine: TestedEngine
-) -> None:
-    spec = launch(make_job, devices(0)).spec
-    executor.perform(ProfileJob(job_id="trial", spec=spec, sizes=(1, 2), device_kind="paced@400"))
-    assert listener.wait(JobProfiled).profile.compute_s
+def test_a_trial_run_has_a_container_too(world: ExecutorWorld, engine: TestedEngine) -> None:
+    spec = world.make_job()
+    world.executor.perform(ProfileJob(job_id=world.job_id, spec=spec, sizes=(1, 2), device_kind="paced@400"))
+    assert world.wait(JobProfiled).profile.compute_s
     eventually(lambda: not engine.running())
 
 
@@ -207,17 +218,15 @@ def is_down(engine: TestedEngine) -> Iterator[Path]:
 
 
 @FAKE_ONLY
-def test_without_a_daemon_a_gang_is_lost_and_can_be_tried_again(
-    is_down: Path, executor: LocalExecutor, listener: Listener, make_job: Callable[..., JobSpec]
-) -> None:
+def test_without_a_daemon_a_gang_is_lost_and_can_be_tried_again(is_down: Path, world: ExecutorWorld) -> None:
     is_down.write_text("permission denied while trying to connect to the Docker daemon socket")
-    executor.perform(launch(make_job, devices(0)))
-    ended = listener.wait(GangEnded, 1)
+    world.launch(world.devices[:1])
+    ended = world.wait(GangEnded, 1)
     assert ended.outcome is Outcome.LOST
     assert "docker cannot be used: permission denied" in ended.message
     is_down.unlink()
-    executor.perform(launch(make_job, devices(0), generation=2, steps=5))
-    assert listener.wait(GangEnded, 2).outcome is Outcome.SUCCEEDED
+    world.launch(world.devices[:1], generation=2, steps=5)
+    assert world.wait(GangEnded, 2).outcome is Outcome.SUCCEEDED
 
 
 @FAKE_ONLY
