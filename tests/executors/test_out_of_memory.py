@@ -29,6 +29,7 @@ from swell.model.event import (
 from swell.model.job import EndCondition, JobSpec
 
 pytest.importorskip("torch")
+pytestmark = pytest.mark.slow
 SCRIPT = Path(__file__).with_name("narrow.py")
 #: 64 samples take a worker 0.01 s.
 DEVICES, KIND = "paced:4@6400", "paced@6400"
@@ -126,7 +127,6 @@ def check_learned(folder: Path, weights: list[np.ndarray]) -> None:
         np.testing.assert_allclose(found, wanted, rtol=1e-7)
 
 
-@pytest.mark.slow
 def test_a_trial_finds_what_fits_and_a_gang_keeps_to_it_at_every_size(
     weights: list[np.ndarray], platform: Platform, tmp_path: Path
 ) -> None:
@@ -149,7 +149,6 @@ def test_a_trial_finds_what_fits_and_a_gang_keeps_to_it_at_every_size(
     assert not platform.warnings()
 
 
-@pytest.mark.slow
 def test_a_worker_alone_that_runs_out_comes_again_from_where_it_was(
     weights: list[np.ndarray], platform: Platform, tmp_path: Path
 ) -> None:
@@ -175,7 +174,6 @@ def test_a_worker_alone_that_runs_out_comes_again_from_where_it_was(
     assert len(platform.warnings()) == 2
 
 
-@pytest.mark.slow
 def test_others_go_on_where_one_ran_out_and_all_take_smaller_passes(
     weights: list[np.ndarray], platform: Platform, tmp_path: Path
 ) -> None:
@@ -198,7 +196,6 @@ def test_others_go_on_where_one_ran_out_and_all_take_smaller_passes(
     check_learned(tmp_path, weights)
 
 
-@pytest.mark.slow
 def test_one_sample_that_does_not_fit_is_told(platform: Platform, tmp_path: Path) -> None:
     platform.profile("none-fits", job(tmp_path, 0, global_batch=4))
     failed = platform.listener.wait(ProfilingFailed)
@@ -207,7 +204,6 @@ def test_one_sample_that_does_not_fit_is_told(platform: Platform, tmp_path: Path
     assert not platform.warnings()
 
 
-@pytest.mark.slow
 def test_a_shard_is_never_cut(platform: Platform, tmp_path: Path) -> None:
     platform.profile("shards", job(tmp_path, 20, "shards=2"))
     failed = platform.listener.wait(ProfilingFailed)
@@ -215,7 +211,6 @@ def test_a_shard_is_never_cut(platform: Platform, tmp_path: Path) -> None:
     assert "raise elastic()'s shards=2, to 4 for instance" in failed.message
 
 
-@pytest.mark.slow
 def test_a_profile_has_the_number_of_shards_which_the_job_must_be_able_to_live_with(
     platform: Platform, tmp_path: Path
 ) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 import statistics
 import sys
 import time
@@ -20,7 +19,7 @@ from swell.executors.exit_status import NOT_STARTED
 from swell.executors.local.agent.options import DEFAULT_PRELOAD
 from swell.executors.local.processes.listing import is_alive
 from swell.executors.local.zygote.client import ZygoteClient, ZygoteProgram
-from swell.executors.local.zygote.messages import Exited, Forked, Signal, Warm, WorkerAnswer
+from swell.executors.local.zygote.messages import Exited, Forked, Warm, WorkerAnswer
 
 
 @pytest.mark.slow
@@ -97,16 +96,6 @@ def test_a_module_that_starts_a_thread_is_refused() -> None:
     zygote.channel.close()
 
 
-def test_the_heap_of_arrow_starts_no_thread() -> None:
-    """scikit-learn imports it where it finds it, and jobs preload that."""
-    pytest.importorskip("pyarrow")
-    zygote = Zygote("pyarrow")
-    try:
-        assert isinstance(zygote.answer(), Warm)
-    finally:
-        zygote.end()
-
-
 def test_a_worker_gets_its_own_environment_folder_log_and_group(zygote: Zygote, tmp_path: Path) -> None:
     pid = zygote.fork(tmp_path, "tell", "x y", "$(touch evil)", COLOUR="blue")
     assert zygote.answer() == Exited(key="a", status=0)
@@ -127,17 +116,6 @@ def test_a_folder_that_is_not_there_is_told_in_the_log(zygote: Zygote, tmp_path:
     assert isinstance(zygote.answer(), Forked)
     assert zygote.answer() == Exited(key="b", status=1)
     assert missing in (tmp_path / "b.log").read_text()
-
-
-def test_signals_reach_the_worker_and_a_kill_its_children_too(zygote: Zygote, tmp_path: Path) -> None:
-    zygote.fork(tmp_path, "have_child")
-    child_file = tmp_path / "child"
-    eventually(lambda: child_file.exists() and bool(child_file.read_text()))
-    child = int(child_file.read_text())
-    zygote.ask(Signal(key="nobody", signal=signal.SIGKILL))
-    zygote.ask(Signal(key="a", signal=signal.SIGTERM))
-    assert zygote.answer() == Exited(key="a", status=-signal.SIGTERM)
-    eventually(lambda: not is_alive(child))
 
 
 def test_workers_die_with_the_zygote_and_the_zygote_when_the_agent_hangs_up(

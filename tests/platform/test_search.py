@@ -52,6 +52,7 @@ def search_program() -> str:
     return program
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(240)
 def test_a_study_prunes_trials_that_are_worse_and_finds_the_best(swell: Program, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(TRAIN.replace("SINCE_S", f"{time.time()}"))
