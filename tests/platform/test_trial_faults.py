@@ -70,19 +70,14 @@ class Trialled:
         lines = path.read_text().splitlines() if path.exists() else []
         return [(place, int(pid), trial == "1") for place, pid, trial in map(str.split, lines)]
 
-    def await_place(self, place: str, besides: frozenset[int] = frozenset(), in_trial: bool = True) -> int:
-        """The process that has got there, of a trial run or the real one; not one of those."""
-        return eventually(
-            lambda: next(
-                (
-                    p
-                    for at, p, is_trial in self.events()
-                    if at == place and is_trial == in_trial and p not in besides
-                ),
-                0,
-            ),
-            f"a process at {place!r}",
-        )
+    def await_place(self, place: str, besides: frozenset[int] = frozenset()) -> int:
+        """The process of a trial run that has got there; not one of those."""
+
+        def look() -> int | None:
+            there = (pid for at, pid, is_trial in self.events() if at == place and is_trial)
+            return next((pid for pid in there if pid not in besides), None)
+
+        return eventually(look, f"a process at {place!r}")
 
     def codes(self) -> list[str]:
         with connect(self.swell.state) as client:

@@ -2,8 +2,8 @@
 
 Argument: epochs outside of Swell, default 1; the weights after each of them go to `weights-of-epochs`.
 
-Files in the current folder change its ways (arguments would ask for a trial run of their own): `daemon`: a
-command that each worker's shell runs first; `dies`: raise after 5 steps; `leaves`: end the loop after 5;
+Files in the current folder change its ways (arguments would ask for a trial run of their own):
+`dies`: raise after 5 steps; `leaves`: end the loop after 5;
 `diverges`: the loss is NaN from step 6 on; `exits`: after step 5 workers of these ranks call os._exit(0), or
 all sys.exit(0) if it is empty; `flat`: make one epoch; `enough`: end with an epoch that has not begun yet.
 """
@@ -19,8 +19,6 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from swell import train
 
-if Path("daemon").exists():
-    os.system(Path("daemon").read_text())  # noqa: S605 - the test's own words
 torch.set_default_dtype(torch.float64)
 torch.manual_seed(0)
 x = torch.randn(512, 8)

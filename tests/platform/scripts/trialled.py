@@ -1,9 +1,9 @@
 """Notes in files whose names begin as its argument says when its process gets where; others change its ways.
 
 They are in shared memory, of which a trial run has none of its own. `events` gets a line
-`PLACE PID TRIAL` at the start, before elastic and for each step. `hold-PLACE`, `run-hold-PLACE`: wait there,
-in a trial run or in the real one, while the file exists. `exits`: leave the loop so in a trial run, after
-three steps: `sys` or `os`, and a status. In the working directory a trial run, and the first real run, make
+`PLACE PID TRIAL` at the start, before elastic and for each step. `hold-PLACE`: wait there in a trial run
+while the file exists. `exits`: leave the loop so in a trial run, after three steps: `sys` or `os`, and a
+status. In the working directory a trial run, and the first real run, make
 the folder `out`, which must not be there.
 """
 
@@ -28,7 +28,7 @@ def named(name: str) -> Path:
 def note(place: str) -> None:
     with open(named("events"), "a") as events:
         events.write(f"{place} {os.getpid()} {int(is_trial)}\n")
-    while named(f"{'' if is_trial else 'run-'}hold-{place}").exists():
+    while is_trial and named(f"hold-{place}").exists():
         time.sleep(0.01)
 
 

@@ -3,13 +3,10 @@
 A step takes a worker as long with one sample as with 32, and beyond that longer and longer, as one whose
 cache is too small: so the best batch is 32 for each worker. Keeps a diary in the current folder, a line a
 step: steps, pid of the leader, workers, batch, epoch. Ends before the epoch that a file `before` names.
-
-Arguments outside of Swell: epochs, and a batch that stays; its rate is by the same rule, and no step waits.
 """
 
 import json
 import os
-import sys
 import time
 from pathlib import Path
 
@@ -27,9 +24,6 @@ RATE = 0.002
 #: Of the term that counts, whose gradients of no two samples have anything in common: beside it those of the
 #: line hardly matter, so the noise scale of all is far above every batch.
 NOISE = 1000.0
-
-is_alone = len(sys.argv) > 1
-epochs, batch = map(int, sys.argv[1:]) if is_alone else (1, OWN_BATCH)
 
 
 class CountingSgd(torch.optim.SGD):
@@ -52,9 +46,9 @@ model = torch.nn.ModuleDict({"seen": seen, "line": line})
 for parameter in model.parameters():
     torch.nn.init.zeros_(parameter)
 groups = [{"params": list(part.parameters()), "is_count": part is seen} for part in (seen, line)]
-optimizer = CountingSgd(groups, lr=RATE * (batch / OWN_BATCH) ** 0.5)
-loader = DataLoader(TensorDataset(torch.arange(NUM_SAMPLES)), batch_size=batch, shuffle=True)
-run = train.elastic(model, optimizer, loader, epochs=epochs, rate_rule="square_root")
+optimizer = CountingSgd(groups, lr=RATE)
+loader = DataLoader(TensorDataset(torch.arange(NUM_SAMPLES)), batch_size=OWN_BATCH, shuffle=True)
+run = train.elastic(model, optimizer, loader, epochs=1, rate_rule="square_root")
 with open("diary", "a") as diary:
     for epoch in run.epochs():
         if Path("before").exists() and epoch >= int(Path("before").read_text()):
@@ -63,8 +57,7 @@ with open("diary", "a") as diary:
             optimizer.zero_grad()
             loss = NOISE * seen(index).mean() + torch.nn.functional.mse_loss(line(x[index]), y[index])
             loss.backward()
-            if not is_alone:
-                time.sleep(STEP_S + SLOW_S * max(0, len(index) - CACHED))
+            time.sleep(STEP_S + SLOW_S * max(0, len(index) - CACHED))
             before = run.steps
             run.step(loss)
             if run.is_leader and run.steps > before:
