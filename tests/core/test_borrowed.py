@@ -11,7 +11,7 @@ from tests.core.fakes import core_of, node, profile, spec, strict
 from tests.core.head import Head
 from tests.examples import Shown, share_of_examples
 
-from swell.core.reclaims import Reclaims
+from swell.core.loss_rates import LossRates
 from swell.model.cluster import Cluster
 from swell.model.command import LaunchGang
 from swell.model.event import JobProfiled, JobSubmitted, NodeJoined
@@ -131,11 +131,11 @@ def test_a_job_without_a_promise_has_borrowed_nodes_first() -> None:
 
 
 def test_how_often_nodes_are_taken_back_is_counted() -> None:
-    seen, none, lent = Reclaims(), Cluster(), Cluster((borrowed("b0"), borrowed("b1"), node("n0")))
-    seen.note(none, lent, 100.0)
-    assert seen.per_node_s(150.0) == 0.0
+    seen, none, lent = LossRates(), Cluster(), Cluster((borrowed("b0"), borrowed("b1"), node("n0")))
+    seen.note_nodes(none, lent, 100.0)
+    assert seen.borrowed.per_node_s(150.0) == 0.0
     kept = lent.without_node("b1")
-    seen.note(lent, kept, 200.0)
-    assert seen.num_reclaimed == 1 and seen.per_node_s(200.0) == pytest.approx(1 / 200.0)
-    seen.note(kept, kept.without_node("n0"), 300.0)  # an owned one is no reclaim
-    assert seen.per_node_s(400.0) == pytest.approx(1 / 400.0)
+    seen.note_nodes(lent, kept, 200.0)
+    assert seen.borrowed.num_lost == 1 and seen.borrowed.per_node_s(200.0) == pytest.approx(1 / 200.0)
+    seen.note_nodes(kept, kept.without_node("n0"), 300.0)  # an owned one is no reclaim
+    assert seen.borrowed.per_node_s(400.0) == pytest.approx(1 / 400.0)

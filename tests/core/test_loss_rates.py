@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.examples import pick
 
-from swell.core.loss_rates import BORROWED_NODE_S, OWNED_NODE_S, LossRates, mean_time_to_loss_s
-from swell.core.reclaims import Reclaims
+from swell.core.loss_rates import BORROWED_NODE_S, OWNED_NODE_S, LossRates, NodeLosses
 from swell.model.cluster import Cluster
 from swell.model.node import Node
 
@@ -21,11 +20,9 @@ def nodes(num: int, is_borrowed: bool = False, first: int = 0) -> tuple[Node, ..
     )
 
 
-def mean_s(
-    cluster: Cluster, num: int, losses: LossRates | None = None, reclaims: Reclaims | None = None
-) -> float:
+def mean_s(cluster: Cluster, num: int, losses: LossRates | None = None) -> float:
     devices = tuple(device for node in cluster.nodes[:num] for device in node.devices)
-    return mean_time_to_loss_s(losses or LossRates(), reclaims or Reclaims(), cluster, devices, 0.0)
+    return (losses or LossRates()).mean_time_to_loss_s(cluster, devices, 0.0)
 
 
 @given(st.integers(1, 9), pick(True, False))
@@ -37,7 +34,7 @@ def test_a_gang_on_n_nodes_is_lost_n_times_as_often_as_long_as_nothing_was_seen(
 
 
 def test_what_was_seen_outweighs_what_is_assumed() -> None:
-    reclaims = Reclaims(num_reclaimed=999, lent_node_s=999 * 600.0)
-    assert mean_s(Cluster(nodes(1, is_borrowed=True)), 1, reclaims=reclaims) == pytest.approx(600.0, rel=0.01)
-    losses = LossRates(num_lost=99, owned_node_s=99 * 5 * OWNED_NODE_S)
+    losses = LossRates(borrowed=NodeLosses(num_lost=999, node_s=999 * 600.0))
+    assert mean_s(Cluster(nodes(1, is_borrowed=True)), 1, losses) == pytest.approx(600.0, rel=0.01)
+    losses = LossRates(owned=NodeLosses(num_lost=99, node_s=99 * 5 * OWNED_NODE_S))
     assert mean_s(Cluster(nodes(1)), 1, losses) == pytest.approx(5 * OWNED_NODE_S, rel=0.05)

@@ -148,7 +148,7 @@ def _(event: NodeLost, state: HeadState) -> None:
         state.note_lost_node(event)
     is_owned = state.cluster.has_node(event.name) and event.name not in state.cluster.borrowed
     if is_owned and event.name not in state.warned:
-        state.losses.num_lost += 1
+        state.losses.owned.num_lost += 1
     state.set_cluster(state.cluster.without_node(event.name))
 
 

@@ -407,7 +407,7 @@ class Core:
             owned_widths=usable.cluster.owned_widths,
             ends=known_ends(state, usable),
             unheard_s=settings.unheard_s,
-            reclaims_per_node_s=state.reclaims.per_node_s(state.now_s),
+            reclaims_per_node_s=state.losses.borrowed.per_node_s(state.now_s),
             is_due=state.policy_state.is_due,
             memory=state.policy_state.memory,
             learning=learning_of(records, state.usable) if is_told else None,

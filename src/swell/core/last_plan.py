@@ -70,9 +70,3 @@ class LastPlan(msgspec.Struct, kw_only=True, dict=True):
     def improvise(self, job_ids: Iterable[str]) -> None:
         """These jobs do for now what it did not say."""
         self.revisit = tuple(sorted({*self.revisit, *job_ids}))
-
-    def forget(self, job_ids: frozenset[str]) -> None:
-        """These jobs are no more."""
-        self.waiting = {job_id: plan for job_id, plan in self.waiting.items() if job_id not in job_ids}
-        self.write_down()
-        self.revisit = tuple(job_id for job_id in self.revisit if job_id not in job_ids)

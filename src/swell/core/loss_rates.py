@@ -7,10 +7,12 @@ its workers, without mirrors, loses it with any of them.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import msgspec
 
-from swell.core.reclaims import Reclaims
 from swell.model.cluster import Cluster
+from swell.model.view import BorrowedNodes
 
 #: Assumed of owned nodes, with the weight of one loss: a machine fails, or is started again, once a month.
 #: In published records of large clusters a node fails once in months or years; single machines are in
@@ -20,22 +22,66 @@ OWNED_NODE_S = 30 * 86_400.0
 BORROWED_NODE_S = 1_800.0
 
 
-class LossRates(msgspec.Struct, kw_only=True):
-    """Losses of owned nodes, and of gangs on several nodes."""
+class NodeLosses(msgspec.Struct, kw_only=True):
+    """Time that nodes were there, and how many of them were lost, or taken back."""
 
-    num_owned: int = 0  #: nodes that are there now
-    #: Owned nodes that were not told to leave before; and gangs on owned nodes that lost workers alone.
+    num_there: int = 0  #: now
     num_lost: int = 0
-    owned_node_s: float = 0.0  #: at `as_of_s`, of all owned nodes that there ever were
+    node_s: float = 0.0  #: at `as_of_s`, of all nodes that there ever were
     as_of_s: float = 0.0
+
+    @classmethod
+    def together(cls, every: Iterable[NodeLosses], now_s: float) -> NodeLosses:
+        """Return the counts of several groups of nodes as one, at this moment."""
+        whole = cls(as_of_s=now_s)
+        for one in every:
+            whole.num_there += one.num_there
+            whole.num_lost += one.num_lost
+            whole.node_s += one.total_s(now_s)
+        return whole
+
+    def note(self, num_there: int, now_s: float) -> None:
+        """So many nodes are there from now on."""
+        self.node_s = self.total_s(now_s)
+        self.as_of_s = max(now_s, self.as_of_s)
+        self.num_there = num_there
+
+    def total_s(self, now_s: float) -> float:
+        """Time that nodes were there until now, in seconds of a node."""
+        return self.node_s + self.num_there * max(0.0, now_s - self.as_of_s)
+
+    def per_node_s(self, now_s: float, assumed_s: float = 0.0) -> float:
+        """Losses for each second that a node is there; 0 before there was a node.
+
+        Args:
+            assumed_s: time with one loss that counts as if it had been seen.
+        """
+        seen_s = assumed_s + self.total_s(now_s)
+        return (bool(assumed_s) + self.num_lost) / seen_s if seen_s > 0.0 else 0.0
+
+    def view(self, now_s: float) -> BorrowedNodes | None:
+        """Return what users are shown of borrowed nodes; None: there never was one."""
+        if not self.num_there and not self.num_lost:
+            return None
+        return BorrowedNodes(
+            num_there=self.num_there, num_given_back=self.num_lost, lent_s=self.total_s(now_s)
+        )
+
+
+class LossRates(msgspec.Struct, kw_only=True):
+    """Losses of nodes, and of gangs on several nodes."""
+
+    #: Those were not told to leave before; gangs on owned nodes that lost workers alone count too.
+    owned: NodeLosses = msgspec.field(default_factory=NodeLosses)
+    borrowed: NodeLosses = msgspec.field(default_factory=NodeLosses)
     num_struck: int = 0  #: gangs on several nodes that have lost workers
     num_whole: int = 0  #: of them, those that have lost all
 
-    def note_nodes(self, cluster: Cluster, now_s: float) -> None:
-        """These nodes are there from now on."""
-        self.owned_node_s += self.num_owned * max(0.0, now_s - self.as_of_s)
-        self.as_of_s = max(now_s, self.as_of_s)
-        self.num_owned = len(cluster.nodes) - len(cluster.borrowed)
+    def note_nodes(self, before: Cluster, after: Cluster, now_s: float) -> None:
+        """The nodes are other ones from now on."""
+        self.owned.note(len(after.nodes) - len(after.borrowed), now_s)
+        self.borrowed.note(len(after.borrowed), now_s)
+        self.borrowed.num_lost += len(before.borrowed - after.borrowed)
 
     def note_gang(self, num_nodes: int, is_whole: bool) -> None:
         """A gang on so many nodes has lost workers, all or some."""
@@ -43,36 +89,24 @@ class LossRates(msgspec.Struct, kw_only=True):
             self.num_struck += 1
             self.num_whole += is_whole
 
-    def owned_per_s(self, now_s: float) -> float:
-        """Losses for each second that an owned node is there."""
-        seen_s = self.owned_node_s + self.num_owned * max(0.0, now_s - self.as_of_s)
-        return (1 + self.num_lost) / (OWNED_NODE_S + seen_s)
+    def mean_time_to_loss_s(
+        self,
+        cluster: Cluster,
+        devices: tuple[str, ...],
+        now_s: float,
+        loses_with_any_worker: bool = False,
+    ) -> float:
+        """Expected time until a gang on these devices loses training that is not saved.
 
-    @property
-    def whole_share(self) -> float:
-        """Share of losses of a gang on several nodes that take all of it; 1 as long as none was seen."""
-        return (1 + self.num_whole) / (1 + self.num_struck)
+        A gang on n nodes meets a loss n times as often as one on a single node.
 
-
-def mean_time_to_loss_s(
-    losses: LossRates,
-    reclaims: Reclaims,
-    cluster: Cluster,
-    devices: tuple[str, ...],
-    now_s: float,
-    loses_with_any_worker: bool = False,
-) -> float:
-    """Expected time until a gang on these devices loses training that is not saved.
-
-    A gang on n nodes meets a loss n times as often as one on a single node.
-
-    Args:
-        loses_with_any_worker: its state is divided among its workers, and no part lies at two of them.
-    """
-    nodes = set(map(cluster.node_of.get, devices)) - {None}
-    num_borrowed = len(nodes & cluster.borrowed)
-    borrowed_per_s = (1 + reclaims.num_reclaimed) / (BORROWED_NODE_S + reclaims.node_s(now_s))
-    per_s = num_borrowed * borrowed_per_s + (len(nodes) - num_borrowed) * losses.owned_per_s(now_s)
-    if len(nodes) > 1 and not loses_with_any_worker:
-        per_s *= losses.whole_share
-    return 1.0 / per_s if per_s > 0.0 else OWNED_NODE_S
+        Args:
+            loses_with_any_worker: its state is divided among its workers, and no part lies at two of them.
+        """
+        nodes = set(map(cluster.node_of.get, devices)) - {None}
+        num_borrowed = len(nodes & cluster.borrowed)
+        per_s = num_borrowed * self.borrowed.per_node_s(now_s, BORROWED_NODE_S)
+        per_s += (len(nodes) - num_borrowed) * self.owned.per_node_s(now_s, OWNED_NODE_S)
+        if len(nodes) > 1 and not loses_with_any_worker:  # share of losses that take all; 1 before the first
+            per_s *= (1 + self.num_whole) / (1 + self.num_struck)
+        return 1.0 / per_s if per_s > 0.0 else OWNED_NODE_S

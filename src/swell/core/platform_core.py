@@ -14,7 +14,7 @@ from swell.core.core import BelievedGang, Core
 from swell.core.explanations import TurnChanges
 from swell.core.kinds import KindAdmission, KindLoad, choose, named_kinds
 from swell.core.leaving_nodes import together
-from swell.core.reclaims import Reclaims
+from swell.core.loss_rates import NodeLosses
 from swell.core.saved_kinds import SavedKind, SavedPlatform, read_platform
 from swell.core.unknown_gangs import UnknownGangEvent
 from swell.model.calendar import Calendar
@@ -389,9 +389,9 @@ class PlatformCore:
         return tuple(lost if len(self._cores) == 1 else sorted(lost, key=lambda event: event.at_s))
 
     @property
-    def reclaims(self) -> Reclaims:
-        """Those of all kinds; later changes do not show in it."""
-        return Reclaims.together((core.state.reclaims for core in self._cores), self.now_s)
+    def reclaims(self) -> NodeLosses:
+        """Those of borrowed nodes of all kinds; later changes do not show in it."""
+        return NodeLosses.together((core.state.losses.borrowed for core in self._cores), self.now_s)
 
     @property
     def domain(self) -> Domain:

@@ -17,10 +17,9 @@ from swell.core.equal_values import EqualValues
 from swell.core.explanations import EXPECTED_START, LatestAccounts
 from swell.core.holdings import Holdings
 from swell.core.last_plan import LastPlan
-from swell.core.loss_rates import LossRates, mean_time_to_loss_s
+from swell.core.loss_rates import LossRates
 from swell.core.option_table import JobOptions
 from swell.core.policy_state import PolicyState
-from swell.core.reclaims import Reclaims
 from swell.core.record import JobRecord
 from swell.core.setbacks import Setbacks
 from swell.core.table import JobTable
@@ -45,7 +44,6 @@ class KeptState(msgspec.Struct, kw_only=True, dict=True):
     now_s: float = 0.0
     calendar: Calendar = msgspec.field(default_factory=Calendar)
     cluster: Cluster = msgspec.field(default_factory=Cluster)
-    reclaims: Reclaims = msgspec.field(default_factory=Reclaims)
     losses: LossRates = msgspec.field(default_factory=LossRates)
     warned: dict[str, list[NodeWarned]] = {}  #: by name, of nodes there, or away, that get no more work
     ends_s: dict[str, float] = {}  #: by name, of nodes whose end is known; see `NodeEndKnown`
@@ -189,16 +187,14 @@ class HeadState(KeptState, kw_only=True):
     def mean_time_to_loss_s(self, record: JobRecord, devices: tuple[str, ...]) -> float:
         """Expected time until the job's gang on these devices loses training that is not saved."""
         loses_with_any = record.profile is not None and record.profile.loses_with_any_worker
-        return mean_time_to_loss_s(
-            self.losses, self.reclaims, self.cluster, devices, self.now_s, loses_with_any
-        )
+        return self.losses.mean_time_to_loss_s(self.cluster, devices, self.now_s, loses_with_any)
 
     def note_lost_workers(self, record: JobRecord, devices: tuple[str, ...], is_whole: bool) -> None:
         """A gang has lost its workers on these devices; a node that went with them was counted before."""
         self.losses.note_gang(record.num_nodes, is_whole)
         nodes = {self.cluster.node_of.get(device, "") for device in devices}
         if "" not in nodes and nodes.isdisjoint(self.cluster.borrowed):
-            self.losses.num_lost += 1
+            self.losses.owned.num_lost += 1
 
     def nodes_of(self, devices: tuple[str, ...]) -> int:
         """Number of nodes that are there and have some of these devices."""
@@ -373,8 +369,7 @@ class HeadState(KeptState, kw_only=True):
 
     def set_cluster(self, cluster: Cluster) -> None:
         """These nodes are there now. Rows need no change as long as they allow for so many devices."""
-        self.reclaims.note(self.cluster, cluster, self.now_s)
-        self.losses.note_nodes(cluster, self.now_s)
+        self.losses.note_nodes(self.cluster, cluster, self.now_s)
         self.cluster = cluster
         self.measure_cluster()
 

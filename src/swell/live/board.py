@@ -14,8 +14,8 @@ from itertools import islice
 from typing import NamedTuple
 
 from swell.core.explanations import PlanOutlook, TurnChanges, guessed, planned_s, with_outlook
+from swell.core.loss_rates import NodeLosses
 from swell.core.platform_core import PlatformCore
-from swell.core.reclaims import Reclaims
 from swell.model.calendar import Calendar
 from swell.model.cluster import Cluster
 from swell.model.event import NodeLost, NodeWarned
@@ -55,7 +55,7 @@ class TurnNews:
     warned: Mapping[str, NodeWarned] = field(default_factory=dict)  #: nodes that get no more work, by name
     ends_s: Mapping[str, float] = field(default_factory=dict)
     lost_nodes: Sequence[NodeLost] = ()
-    reclaims: Reclaims = field(default_factory=Reclaims)
+    reclaims: NodeLosses = field(default_factory=NodeLosses)
     ended: Sequence[JobView] = ()
     changes: Sequence[TurnChanges] = ()  #: of open jobs, by core
     stories: Sequence[tuple[str, Story]] = ()
