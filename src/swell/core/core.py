@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import partial
-from itertools import repeat
 
 import numpy as np
 
@@ -424,7 +423,9 @@ class Core:
     def _held_borrowed(self, cluster: Cluster) -> IntArray:
         """(J,) devices of borrowed nodes that each job has, or is about to have."""
         state, borrowed = self._state, cluster.borrowed_devices
-        held = map(state.holdings.targets.get, state.table.ids) if borrowed else repeat(None)
+        if not borrowed:
+            return read_only(np.zeros(len(state.table), dtype=np.int64))
+        held = map(state.holdings.targets.get, state.table.ids)
         nums = (len(borrowed.intersection(devices or ())) for devices in held)
         return read_only(np.fromiter(nums, np.int64, len(state.table)))
 
