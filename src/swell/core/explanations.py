@@ -39,7 +39,7 @@ class PlanOutlook:
 
     @cached_property
     def of_policy(self) -> PlanOutlook:
-        """The same plan with the ends that the policy expects: a fold takes no time for a forecast."""
+        """The same plan with the ends that the policy expects: a fold asks the policy nothing."""
         return PlanOutlook(replace(self.plan, forecast=lambda: None), self.snapshot)
 
     @cached_property
@@ -98,7 +98,6 @@ class LatestAccounts:
 
     def __init__(self, outlook: PlanOutlook | None = None) -> None:
         self.outlook = outlook
-        self._is_written = outlook is None
         self._explained: dict[str, Callable[[], str] | None] = {}  #: and what writes why; None: it is written
         self._up_s: dict[str, float] = {}
 
@@ -124,7 +123,6 @@ class LatestAccounts:
         status = record.status
         if self.outlook is not None:
             self._up_s[record.id] = at_s
-            self._is_written = False
         elif status.estimated_finish_s is not None and status.begins_s is not None:
             # The plan was made before a restart of the daemon.
             status.estimated_finish_s = moved_s(status.estimated_finish_s, status.begins_s, at_s)
@@ -136,27 +134,13 @@ class LatestAccounts:
     def up_s(self, job_id: str) -> float | None:
         return self._up_s.get(job_id)
 
-    def write(self, records: Mapping[str, JobRecord]) -> None:
-        """Bring reasons and estimates up to date."""
-        for job_id in self._explained.keys() & records.keys():
-            self.write_reason(records[job_id])
-        if self.outlook is None or self._is_written:
-            return
-        for row, job_id in enumerate(self.outlook.plan.job_ids):
-            if job_id in records:
-                self._write(records[job_id], self.outlook.of_policy, row)
-        self._is_written = True
-
-    def write_one(self, record: JobRecord) -> None:
-        """The next plan will not know this job: what the latest one says of it stays."""
+    def write(self, record: JobRecord) -> None:
+        """Bring the record's reason and estimates up to date: the next plan may not know this job."""
         self.write_reason(record)
-        if self.outlook is None or self._is_written:
+        outlook = None if self.outlook is None else self.outlook.of_policy
+        row = None if outlook is None else outlook.row(record.id)
+        if outlook is None or row is None:
             return
-        row = self.outlook.row(record.id)
-        if row is not None:
-            self._write(record, self.outlook.of_policy, row)
-
-    def _write(self, record: JobRecord, outlook: PlanOutlook, row: int) -> None:
         record.status.estimated_finish_s = outlook.finish_s(row, self.up_s(record.id))
         record.status.begins_s = outlook.begins_s(row)
         if record.id not in self._explained:

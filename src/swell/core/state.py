@@ -357,7 +357,7 @@ class HeadState(KeptState, kw_only=True):
     def _remove_row(self, record: JobRecord) -> None:
         if record.id in self.table:
             if record.ended is None:  # of one that ended, its end says all there is to say
-                self.latest.write_one(record)
+                self.latest.write(record)
             self.table.remove(record.id)
 
     def note_lost_node(self, event: NodeLost) -> None:
@@ -463,7 +463,8 @@ class HeadState(KeptState, kw_only=True):
         return None if rates is None else (rates, np.full_like(sizes, batch))
 
     def save(self) -> bytes:
-        self.latest.write(self.records)
+        for record in self.records.values():
+            self.latest.write(record)
         self.last_plan.write_down()
         kept = {name: getattr(self, name) for name in KeptState.__struct_fields__}
         saved = Saved(
