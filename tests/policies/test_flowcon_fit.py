@@ -25,8 +25,8 @@ from tests.policies.shared_cores import (
 from tests.policies.snapshots import best_effort, snapshot, texts
 
 from swell.core.policy_state import PolicyState
+from swell.policies.core_shares import BLIND_MISSES
 from swell.policies.flowcon_fit import FlowConFit
-from swell.policies.learners import BLIND_MISSES
 
 EVERY_FAMILY: Sequence[Family] = (exponential, hyperbola, plateau_first, two_falls, constant, rising)
 

@@ -30,10 +30,6 @@ class PlanOutlook:
     snapshot: Snapshot  #: that it was made of
 
     @cached_property
-    def _row_of(self) -> dict[str, int]:
-        return {job_id: row for row, job_id in enumerate(self.plan.job_ids)}
-
-    @cached_property
     def _followed(self) -> PlanForecast | None:
         return self.plan.forecast()
 
@@ -48,7 +44,7 @@ class PlanOutlook:
 
     def row(self, job_id: str) -> int | None:
         """None: the plan was made without this job."""
-        return self._row_of.get(job_id)
+        return self.snapshot.row_of.get(job_id)
 
     def finish_s(self, row: int, up_s: float | None) -> float | None:
         """The plan's estimate; of a job whose gang has started since, as much later as that was late.

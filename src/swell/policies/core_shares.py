@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Protocol
 
+import msgspec
 import numpy as np
 
 from swell.arrays import FloatArray, IntArray
@@ -20,24 +20,29 @@ from swell.solvers.marginal import serve_in_order
 
 #: A gang that is launched now is on its node when the policy is asked again, this long from now.
 LAUNCHED_S = 0.1
+#: After so many measurements without a number a job counts as one that does not report.
+BLIND_MISSES = 2
+#: With less CPU time a job has done nothing, or has not reported.
+LEAST_CPU_S = 1e-6
 #: A job that has shown no progress in so many measurements in a row, from its first one on, is told of.
 FLAT_RUNS = 3
 
 
-class Sharer(Protocol):
+class Sharer(msgspec.Struct, omit_defaults=True):
     """What a policy remembers of a job that shares a node."""
 
-    @property
-    def share(self) -> float:
-        """CPU share of the job, in (0, 1]."""
+    share: float = 1.0  #: CPU share of the job, in (0, 1]
+    misses: int = 0  #: measurements in a row in which there was nothing to measure
 
     @property
     def is_blind(self) -> bool:
-        """It learns unseen."""
+        """It learns unseen; a job that has just begun may have nothing to tell yet."""
+        return self.misses >= BLIND_MISSES
 
     @property
     def is_told_flat(self) -> bool:
         """It is seen, and has shown no progress so far. Once it has, this is never so again."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True)

@@ -11,17 +11,22 @@ from msgspec import Meta
 from swell.model.options import Domain
 from swell.model.plan import Allocation
 from swell.model.snapshot import Learning, Snapshot
-from swell.policies.core_shares import FLAT_RUNS, divided, equal_part, first_come, why_blind, why_flat
+from swell.policies.core_shares import (
+    FLAT_RUNS,
+    LEAST_CPU_S,
+    Sharer,
+    divided,
+    equal_part,
+    first_come,
+    why_blind,
+    why_flat,
+)
 from swell.policies.policy import Policy
 
 #: The lists: NL, young and quickly growing; WL, near convergence; CL, converging and growing slowly.
 NEW, WATCHING, COMPLETING = "new", "watching", "completing"
 #: Shares are rounded to so many digits: a smaller change is not worth a command.
 SHARE_DIGITS = 3
-#: Less CPU time than this since the last measurement is none: the job has not reported.
-LEAST_CPU_S = 1e-6
-#: After so many runs of Algorithm 1 without a number a job counts as one that does not report.
-BLIND_MISSES = 2
 
 Alpha = Annotated[
     float,
@@ -35,24 +40,17 @@ Interval = Annotated[
 ]
 
 
-class Container(msgspec.Struct, omit_defaults=True):
-    """What is remembered of a job."""
+class Container(Sharer, omit_defaults=True):
+    """What is remembered of a job, whose share is L, and whose misses are runs of Algorithm 1."""
 
     group: str = NEW  #: its list
-    share: float = 1.0  #: L
     at_s: float = 0.0  #: of the latest measurement, as are the next two
     value: float | None = None  #: E
     told_s: float | None = None  #: when that was reported
     cpu_s: float = 0.0
     growth: float | None = None  #: G by Eq. 2; None: not measured yet
     best: float = 0.0  #: highest G so far
-    misses: int = 0  #: runs of Algorithm 1 in a row in which there was nothing to measure
     num_flat: int = 0  #: measurements before the first in which the metric improved
-
-    @property
-    def is_blind(self) -> bool:
-        """A job that has just begun may have nothing to tell yet."""
-        return self.misses >= BLIND_MISSES
 
     @property
     def is_told_flat(self) -> bool:

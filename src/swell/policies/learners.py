@@ -8,23 +8,18 @@ import msgspec
 import numpy as np
 
 from swell.model.snapshot import Learning, Snapshot
-from swell.policies.core_shares import FLAT_RUNS
+from swell.policies.core_shares import FLAT_RUNS, LEAST_CPU_S, Sharer
 from swell.solvers import fair_clock, loss_curve
 
 #: Of the samples of a job when there are so many, neighbours become one.
 MOST_SAMPLES = 48
-#: With less CPU time no job has done anything.
-LEAST_CPU_S = 1e-6
-#: After so many observations without a number a job counts as one that does not report.
-BLIND_MISSES = 2
 #: Larger values count as this: their squares are to be finite.
 MOST_VALUE = 1e100
 
 
-class Learner(msgspec.Struct, omit_defaults=True):
+class Learner(Sharer, omit_defaults=True):
     """What is remembered of a job on a node. Work is CPU time, on the node's clock of it."""
 
-    share: float = 1.0
     cpu_s: list[float] = []  #: of the samples, from the first one on
     value: list[float] = []
     weight: list[float] = []
@@ -45,13 +40,7 @@ class Learner(msgspec.Struct, omit_defaults=True):
     is_flat: bool = False  #: more likely than not nothing is learnt
     num_flat: int = 0  #: predictions in a row that said so
     has_learned: bool = False  #: after it was told to be flat
-    misses: int = 0  #: observations in a row without a number
     is_urgent: bool = False
-
-    @property
-    def is_blind(self) -> bool:
-        """A job that has just begun may have nothing to tell yet."""
-        return self.misses >= BLIND_MISSES
 
     @property
     def is_told_flat(self) -> bool:

@@ -10,12 +10,11 @@ import numpy as np
 from msgspec import Meta
 
 from swell.arrays import BoolArray, FloatArray, IntArray
-from swell.model.options import NO_OPTION, Domain, FixedBatch, Sizes
+from swell.model.options import Domain, FixedBatch, Sizes
 from swell.model.plan import Allocation, Refusal
 from swell.model.snapshot import Memory, Snapshot
-from swell.policies.levels import all_levels
 from swell.policies.policy import Period, Policy, switch
-from swell.policies.unpromised import without_promises
+from swell.policies.unpromised import chosen_without_promises
 from swell.solvers.knapsack import best_options
 
 MostDevices = Annotated[int, Meta(ge=1, description="Most devices of a job.")]
@@ -126,10 +125,9 @@ class Saxena(Policy):
 
     def _told(self, snapshot: Snapshot, option: IntArray) -> Allocation:
         options = snapshot.options
-        answer = without_promises(
+        answer = chosen_without_promises(
             snapshot,
-            all_levels(snapshot),
-            np.where(option == NO_OPTION, 0, option - options.starts[:-1] + 1),
+            option,
             snapshot.arrival_order,
             lambda row: "this division has the highest total of speed-ups over one device",
             "jobs that came before need all devices, or the next decision is not due yet",

@@ -30,8 +30,7 @@ from swell.policies.elasticflow.standing import NONE, remembered_soft, to_rememb
 from swell.policies.flowcon_fit import FlowConFit
 from swell.policies.levels import Levels, useful_levels
 from swell.policies.policy import Policy, switch
-from swell.policies.unified.changes import charge_changes
-from swell.policies.unified.gains import GAINS
+from swell.policies.unified.gains import GAINS, charge_changes
 from swell.solvers.filling import copy_of
 from swell.solvers.profile.plans import AS_PLANNED, BROKEN, MOMENT_S
 
