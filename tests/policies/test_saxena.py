@@ -164,6 +164,11 @@ def test_what_has_run_or_was_promised_is_never_dropped() -> None:
     assert answer.refusals[3].earliest_deadline_s is None
 
 
+def test_who_runs_stays_when_earlier_ones_come_back() -> None:
+    jobs = [best_effort("early", WIDE, 100, submitted=-90.0), best_effort("runs", LINEAR, 100, held=2)]
+    assert decided(jobs, 4).workers.tolist() == [0, 4]
+
+
 def test_lost_devices_are_a_reason_to_decide_and_the_latest_waits() -> None:
     course, jobs = Course(Saxena(), 8), jobs_of([WIDE, WIDE])
     assert course.ask(jobs, 0.0) == [4, 4]
