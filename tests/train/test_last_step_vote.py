@@ -8,7 +8,7 @@ from typing import cast
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.executors.puppets import JOB, make_stage, target
+from tests.executors.puppets import JOB, hear_exited, hear_said, make_stage, target
 
 from swell.executors.gang.gang_record import GangRecord, Restarts
 from swell.executors.gang.restarts import RestartController
@@ -36,7 +36,7 @@ class Gang:
         )
 
     def ask(self, worker: int, message: messages.FromWorker) -> messages.FromAgent:
-        (answer,) = self._gang.said(worker, message, 0.0)
+        (answer,) = hear_said(self._gang, worker, message, 0.0)
         assert isinstance(answer, TellWorker) and answer.worker == worker
         return answer.message
 
@@ -99,7 +99,7 @@ def test_workers_in_step_agree_however_their_signals_come(data: st.DataObject) -
 def test_a_worker_that_has_gone_need_not_vote() -> None:
     gang = Gang(2)
     assert gang.ask(1, messages.StopVote(num_steps=7)) == messages.StopVotes(most=None)
-    gang._gang.exited(0, 0, "", 0.0)
+    hear_exited(gang._gang, 0, 0, "", 0.0)
     assert gang.ask(1, messages.StopVote(num_steps=8)) == messages.StopVotes(most=7)
 
 
