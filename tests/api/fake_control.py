@@ -40,7 +40,7 @@ from swell.model.view import (
     Story,
     SubmitResult,
 )
-from swell.store.curve import CurvePoint
+from swell.store.curves import CurvePoint
 
 #: A strict job is refused when less than this is left, and offered this.
 NEEDS_S = 60.0

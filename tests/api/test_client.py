@@ -26,7 +26,7 @@ from swell.api.server import ApiServer, create_app
 from swell.api.unix_socket import listen
 from swell.model.errors import InvalidJob, UnknownJob
 from swell.model.job import Phase
-from swell.store.curve import CurvePoint
+from swell.store.curves import CurvePoint
 from swell.store.folder import Endpoint, StateFolder
 from swell.tally import tally_of
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from swell.api.host_findings import host_findings
+from swell.api.machine_findings import host_findings
 from swell.executors.local.processes.strays import HOST_MODULE
 from swell.executors.node.state import HostState
 from swell.executors.storage import write_mark

@@ -18,7 +18,7 @@ import swell
 from swell.cli.main import run
 from swell.cli.metrics import HEIGHT, LEAST_WIDTH, WORKERS_HEIGHT, chart
 from swell.model.view import MetricHistory, MetricSeries
-from swell.store.curve import CurvePoint
+from swell.store.curves import CurvePoint
 from swell.store.folder import StateFolder
 from swell.tally import tally_of
 

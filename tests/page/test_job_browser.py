@@ -16,7 +16,7 @@ from tests.store.views import job_view
 from swell.api.user_list import OWNER, Caller
 from swell.model.job import JobFinding, Phase
 from swell.model.view import JobView, Story
-from swell.store.curve import CurvePoint
+from swell.store.curves import CurvePoint
 from swell.tally import tally_of
 
 from .browser import Watched, serious_faults

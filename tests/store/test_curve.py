@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.examples import fewer_if_quick
 from tests.store.views import with_all
 
-from swell.store.curve import (
+from swell.store.curves import (
     MOST_POINTS,
     NEWEST_POINTS,
     OLDER_POINTS,

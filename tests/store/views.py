@@ -11,7 +11,7 @@ from swell.model.job import JobClass, Phase, Profile
 from swell.model.node import Node
 from swell.model.outcome import OutcomeSums, device_s
 from swell.model.view import JobView
-from swell.store.curve import CurvePoint, absorb
+from swell.store.curves import CurvePoint, absorb
 from swell.tally import tally_of
 
 DEFAULTS: dict[str, Any] = {

@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import pytest
 
-from swell.web import bundle as bundle_module
-from swell.web.bundle import bundle
+from swell.web import self_contained
+from swell.web.self_contained import bundle
 
 
 def _files(monkeypatch: pytest.MonkeyPatch, **texts: str) -> None:
-    monkeypatch.setattr(bundle_module, "read_asset", lambda name: texts[name[len("static/") : -len(".js")]])
+    monkeypatch.setattr(self_contained, "read_asset", lambda name: texts[name[len("static/") : -len(".js")]])
 
 
 def test_what_a_module_imports_comes_before_it_and_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page
 
-from swell.web.bundle import bundle
+from swell.web.self_contained import bundle
 
 
 @pytest.fixture

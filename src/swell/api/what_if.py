@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 
 import msgspec
@@ -17,7 +18,6 @@ from swell.api.client import connect_as_owner
 from swell.api.errors import NoPlatform
 from swell.api.job_file import load
 from swell.api.quotas import refuse_unkept
-from swell.api.similar_jobs import SimilarJobs
 from swell.api.user_list import UserList
 from swell.assemble import left_behind, settings_of
 from swell.core.job_progress import JobProgress
@@ -29,9 +29,11 @@ from swell.core.state import Saved, job_sizes
 from swell.executors.controller.profile_cache import ProfileCache
 from swell.live.clock import HeadClock
 from swell.live.job_checks import check_job, with_named_kinds
+from swell.model.cluster import Cluster
+from swell.model.command import ProfileJob
 from swell.model.counted import told_devices
 from swell.model.errors import InvalidInput, InvalidJob
-from swell.model.job import Elasticity, JobClass, JobSpec, Phase
+from swell.model.job import Elasticity, JobClass, JobSpec, Phase, Profile
 from swell.model.node import Node
 from swell.model.options import Sizes
 from swell.model.quota import Quota
@@ -408,3 +410,57 @@ def _by_calendar(fate: JobForecast, offset_s: float) -> JobForecast:
         finish_s=None if finish_s is None else finish_s + offset_s,
         counter_offer_s=None if offer_s is None else offer_s + offset_s,
     )
+
+
+class SimilarJobs:
+    """Jobs are alike that run the same script with the same global batch on workers of the same size.
+
+    Args:
+        cache: of the platform's trial runs.
+        records: jobs that the head knows.
+        ended: jobs that it has forgotten.
+    """
+
+    def __init__(
+        self, cache: ProfileCache, cluster: Cluster, records: Iterable[JobRecord], ended: Sequence[JobView]
+    ) -> None:
+        self._cache = cache
+        self._cluster = cluster
+        self._records = sorted(records, key=lambda record: record.submitted_s, reverse=True)
+        self._ended = sorted(ended, key=lambda view: view.submitted_s, reverse=True)
+
+    def profile(self, spec: JobSpec) -> Profile | None:
+        """Its own if it was measured before; else that of the newest job like it; None if there is none."""
+        ended = (
+            msgspec.structs.replace(
+                spec,
+                args=view.args,
+                min_workers=view.min_workers,
+                max_workers=view.max_workers,
+                code=view.code,
+            )
+            for view in self._ended
+            if is_like(view, spec)
+        )
+        found = chain(
+            [self._kept(spec)],
+            (record.profile for record in self._records if is_like(record.spec, spec)),
+            map(self._kept, ended),
+        )
+        return next((profile for profile in found if profile is not None), None)
+
+    def _kept(self, spec: JobSpec) -> Profile | None:
+        if not self._cluster.nodes:
+            return None
+        sizes = tuple(job_sizes(spec, self._cluster.num_devices).tolist())
+        kind = self._cluster.nodes[0].kind
+        return self._cache.profile(ProfileJob(job_id="", spec=spec, sizes=sizes, device_kind=kind))
+
+
+def is_like(one: JobSpec | JobView, other: JobSpec) -> bool:
+    """Whether trial runs measure the same batches of the same script.
+
+    Arguments may differ: they mostly say for how long, and how, a model is trained.
+    """
+    names = ("entry", "global_batch", "min_batch", "max_batch", "batch_per_worker", "devices_per_worker")
+    return all(getattr(one, name) == getattr(other, name) for name in names)

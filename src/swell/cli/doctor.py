@@ -1,21 +1,24 @@
-"""`swell doctor`, `backup` and `restore`."""
+"""`swell doctor`, also with `--measure`, `backup` and `restore`."""
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from swell.api.errors import InvalidOption
+from swell.api.errors import ApiError, InvalidOption
 from swell.cli.node import host_folder
-from swell.cli.options import Json, State
-from swell.cli.output import print_json, warn
+from swell.cli.options import Json, State, node_of_devices
+from swell.cli.output import note, print_json, print_table, warn
 
 if TYPE_CHECKING:
+    from swell.measure.measurement import DeviceMeasure
     from swell.model.finding import Finding
     from swell.store.copies import Restored
     from swell.store.folder import StateFolder
+
 
 #: Exit status when something is bad.
 BAD = 1
@@ -49,7 +52,7 @@ def doctor(
     running.
     """
     if measure:
-        from swell.cli.measure import measure_devices
+        from swell.cli.doctor import measure_devices
 
         measure_devices(state, devices or "auto", json)
     elif devices is not None:
@@ -75,7 +78,7 @@ def _tell(findings: list[Finding], json: bool) -> None:
 def _examined(state: Path | None) -> list[Finding]:
     """Findings about the platform and the host whose state folders are here, and about this machine once."""
     from swell.api.doctor import about_folder, examine, examine_machine
-    from swell.api.host_findings import host_findings
+    from swell.api.machine_findings import host_findings
     from swell.executors.node.state import read_record
     from swell.store.folder import StateFolder
 
@@ -160,3 +163,39 @@ def _print_restored(folder: StateFolder, file: Path, restored: Restored) -> None
 
 def _moved(former: Path | None) -> str:
     return "" if former is None else f"; the old one was moved to {former}"
+
+
+def measure_devices(state: Path | None, devices: str, json: bool) -> None:
+    """Measure this machine's devices, and print what was measured.
+
+    Raises:
+        InvalidOption: the devices cannot be had.
+        ApiError: workers did not do what was to be measured.
+    """
+    from swell.api.installed import lack_of_torch
+    from swell.executors.local.launch import AgentError, find_agent
+    from swell.measure.measurement import MeasureFailed, measure
+    from swell.store.folder import StateFolder
+
+    if lack := lack_of_torch():
+        raise InvalidOption(lack)
+    node = node_of_devices(devices)
+    if find_agent(StateFolder(state).path) is not None:
+        warn("a platform is up here: its jobs and the measurement slow each other down")
+    with tempfile.TemporaryDirectory(prefix="swell-measure-") as folder:
+        try:
+            found = measure(node, Path(folder), lambda what: note(f"measures {what}"))
+        except (AgentError, MeasureFailed) as error:
+            raise ApiError(f"--measure: {error}") from error
+    if json:
+        print_json(found)
+    else:
+        print_table(("WHAT", "MEASURED", "EXPECTED"), map(_row, found), wrapping=0)
+
+
+def _row(one: DeviceMeasure) -> tuple[str, str, str]:
+    return one.what, _seconds(one.measured_s), "-" if one.expected_s is None else _seconds(one.expected_s)
+
+
+def _seconds(value: float) -> str:
+    return f"{value:.3f} s" if value >= 0.0095 else f"{1e3 * value:.3f} ms"

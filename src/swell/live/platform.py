@@ -66,7 +66,7 @@ from swell.model.view import (
     Story,
     SubmitResult,
 )
-from swell.store.curve import CurvePoint
+from swell.store.curves import CurvePoint
 from swell.store.journal import JournalHistory, SqlJournal
 
 #: What an owner may ask of an open job.

@@ -14,8 +14,7 @@ from swell.model.coding import decoder, encode
 from swell.model.event import AnyEvent, JobSubmitted
 from swell.model.view import JobView, Story
 from swell.store.archive import Archive, put_jobs, put_stories
-from swell.store.curve import CurvePoint
-from swell.store.curves import CurveBook, taken_off
+from swell.store.curves import CurveBook, CurvePoint, taken_off
 from swell.store.database import as_text, bytes_on_disk
 from swell.store.errors import DamagedState, remedy
 
