@@ -1,4 +1,4 @@
-"""What a machine offers to a platform or a host of one, and lacks. Looking changes nothing, and sends nothing."""
+"""What a machine offers to a platform or as its host, and lacks. Looking changes and sends nothing."""
 
 from __future__ import annotations
 
