@@ -52,8 +52,6 @@ def doctor(
     running.
     """
     if measure:
-        from swell.cli.doctor import measure_devices
-
         measure_devices(state, devices or "auto", json)
     elif devices is not None:
         raise InvalidOption("--devices goes with --measure: say which devices are to be measured")
