@@ -30,6 +30,7 @@ from swell.model.event import (
 from swell.model.job import BetweenSteps, EndCondition, JobClass, JobSpec, Profile
 from swell.model.node import Node
 from swell.model.throughput import ThroughputPoint
+from swell.throughput.belief import FittedBelief
 
 NODE_DEVICES = 8
 RACK_DEVICES = 16 * NODE_DEVICES
@@ -101,12 +102,13 @@ def _rate_per_s(curve: int, workers: int) -> float:
     return 1.0 / (compute_s / workers + fixed_s + doubling_s * math.log2(workers) + each_s * workers)
 
 
-class TableBelief:
-    """Believes what is true; with the methods of `FittedBelief`."""
+class TableBelief(FittedBelief):
+    """Believes what is true."""
 
     margins = np.full(1, 0.05)
 
     def __init__(self, members: dict[str, Member]) -> None:
+        super().__init__()
         self._members = members
 
     def throughput(self, job_id: str, sizes: IntArray, hosts: IntArray) -> tuple[ThroughputPoint, ...]:

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from rich.box import SIMPLE_HEAD
@@ -85,18 +85,23 @@ class Stopwatch:
 
 
 class TimedPolicy:
+    """Stands for a policy: what it declares is the policy's."""
+
     def __init__(self, policy: Policy, watch: Stopwatch) -> None:
-        self.name, self.makes_promises = policy.name, policy.makes_promises
-        self.offered, self.weighs_changes = policy.offered, policy.weighs_changes
-        self.counts_quotas = policy.counts_quotas
-        self.forbids_migration = policy.forbids_migration
-        self.period_s = policy.period_s
+        self._policy = policy
         self.decide: Callable[[Snapshot], Allocation] = watch.timed(policy.decide)
 
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._policy, name)
 
-class TimedPlacer:
-    def __init__(self, placer: BestFitPlacer, watch: Stopwatch) -> None:
-        self.place: Callable[..., Placement] = watch.timed(placer.place)
+
+class TimedPlacer(BestFitPlacer):
+    def __init__(self, watch: Stopwatch) -> None:
+        super().__init__()
+        self._timed: Callable[..., Placement] = watch.timed(super().place)
+
+    def place(self, *args: Any, **kwargs: Any) -> Placement:
+        return self._timed(*args, **kwargs)
 
 
 @dataclass
@@ -127,8 +132,8 @@ class Trial:
         self._policy_watch, self._placer_watch = Stopwatch(), Stopwatch()
         self._crowd = Crowd(mix, seed)
         planner = Planner(
-            TimedPolicy(new_policy(policy), self._policy_watch),
-            TimedPlacer(BestFitPlacer(), self._placer_watch),
+            cast(Policy, TimedPolicy(new_policy(policy), self._policy_watch)),
+            TimedPlacer(self._placer_watch),
             {"as_drawn": AsDrawn(members=self._crowd.members)},
         )
         self._policy, self._num_tenants = policy, mix.num_tenants

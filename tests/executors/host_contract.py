@@ -8,12 +8,13 @@ from typing import Protocol, TypeVar
 import msgspec
 from tests.executors.puppets import make_spec
 
+from swell.executors.gang.worker_messages import HostMessage
 from swell.executors.hosts import messages as h
 from swell.model.event import Outcome
 from swell.model.job import Elasticity, JobSpec
 from swell.wire import messages as m
 
-Heard = TypeVar("Heard", bound=h.HostMessage)
+Heard = TypeVar("Heard", bound=HostMessage)
 RUN = "job-1"
 
 

@@ -13,7 +13,7 @@ from tests.executors.puppets import JOB, make_spec
 
 from swell.executors.controller.directed_runs import TELL_EVERY_S
 from swell.executors.gang.gang_controller import GangController
-from swell.executors.gang.worker_messages import Effect, trial_run
+from swell.executors.gang.worker_messages import Effect, HostMessage, trial_run
 from swell.executors.hosts import messages as h
 from swell.model.command import ProfileJob, StopGang, SuspendGang
 from swell.model.event import (
@@ -39,7 +39,7 @@ def fleet(tmp_path: Path) -> Fleet:
     return Fleet(tmp_path)
 
 
-def told(fleet: Fleet, host: str, kind: type[h.HostMessage]) -> list[h.ToHost]:
+def told(fleet: Fleet, host: str, kind: type[HostMessage]) -> list[h.ToHost]:
     return [message for message in fleet.hosts[host].told if isinstance(message, kind)]
 
 

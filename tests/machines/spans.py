@@ -15,6 +15,7 @@ import msgspec
 import torch
 from torch import nn
 
+from swell.train.collective import peer_memory
 from swell.train.collective.group import Group
 from swell.train.collective.next_group import FormFailed
 from swell.train.link.agent_link import Link, Order
@@ -63,13 +64,13 @@ def work(line: Connection[str, str], rank: int, num_ranks: int) -> str:
     number = torch.tensor([float(rank) + 1])
     group.sum_all(number)
     ways = []
-    read = state_transfer.read
+    read = peer_memory.read
 
     def read_and_tell(*what: Any) -> None:
         ways.append("memory")
         read(*what)
 
-    state_transfer.read = read_and_tell  # type: ignore[attr-defined]
+    vars(state_transfer)["read"] = read_and_tell
     hand_state(group, state, [msgspec.json.decode(card, type=MemberCard) for card in cards], [0])
     assert (net.weight == 1.0).all()
     group.close()
