@@ -23,8 +23,7 @@ from swell.core.job_progress import JobProgress
 from swell.core.option_table import JobOptions
 from swell.core.planner import Planner
 from swell.core.record import CommandTimes, JobRecord
-from swell.core.snapshot_columns import OVERDUE_SHARE
-from swell.core.table import LEAST_REMAINING_STEPS, JobTable
+from swell.core.table import LEAST_REMAINING_STEPS, OVERDUE_SHARE, JobTable
 from swell.model.cluster import Cluster
 from swell.model.node import Node
 from swell.model.options import Sizes

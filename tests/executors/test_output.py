@@ -15,7 +15,7 @@ from tests.full_disk import fill, mounted
 
 from swell.executors.local.logs.writer import MOST_WAITING_BYTES, NO_ANSWER
 from swell.executors.local.zygote.messages import Exited, Forked, Signal, ValuesPrinted
-from swell.executors.local.zygote.value_lines import INTERVAL_S
+from swell.executors.local.zygote.output import INTERVAL_S
 
 
 @pytest.fixture

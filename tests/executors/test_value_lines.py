@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swell.executors.local.zygote.value_lines import INTERVAL_S, MAX_LINE_BYTES, ValueLines
+from swell.executors.local.zygote.output import INTERVAL_S, MAX_LINE_BYTES, ValueLines
 from swell.wire.numbers import Number
 
 LINES = st.one_of(

@@ -61,7 +61,7 @@ FORKING.set_forkserver_preload(
         "torch.distributed",
         "torch._dynamo",
         "swell.train.runtime.runner",
-        "swell.train.runtime.calibrate",
+        "swell.train.runtime.group_trial",
         "swell.executors.local.zygote.process",
         "tests.train.fake_agent",
         "tests.train.frozen",

@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from swell.train.state.checksum import checksum, is_summable
-from swell.train.state.drift import Replica
+from swell.train.state.drift import Replica, checksum, is_summable
 from swell.train.state.optimizer_set import OptimizerSet
 from swell.train.state.train_state import TrainState
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swell.train.collective.tree import Fold, cover
+from swell.train.collective.sharded import Fold, cover
 from swell.train.data.sample_schedule import cut
 
 Term = str  #: who was added to whom, written out: equal terms are equal bits

@@ -6,7 +6,7 @@ import msgspec
 import numpy as np
 
 from swell.arrays import FloatArray
-from swell.sim.profiles.law import hu
+from swell.sim.profiles.load import hu
 from swell.sim.traces.entry import Trace, TraceJob
 from swell.sim.traces.fill import fill
 from swell.sim.traces.rules import FillRules

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from swell.model.job import JobSpec
 from swell.sim.profiles.curve import ThroughputCurve, curve_of
-from swell.sim.profiles.law import GLOBAL_BATCH, PowerLaw, hu
-from swell.sim.profiles.load import BUILT_IN, load
+from swell.sim.profiles.load import BUILT_IN, GLOBAL_BATCH, PowerLaw, hu, load
 from swell.sim.profiles.profile_set import ProfileError, UnknownProfile, pairs
 from swell.sim.profiles.tables import read_table, read_tables
 from swell.throughput.belief import FittedBelief

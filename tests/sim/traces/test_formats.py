@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.examples import fewer_if_quick
 
-from swell.sim.profiles.law import PowerLaw
+from swell.sim.profiles.load import PowerLaw
 from swell.sim.traces.entry import Trace, TraceError, TraceJob
 from swell.sim.traces.fill import fill
 from swell.sim.traces.formats.registry import BY_NAME, FORMATS

@@ -11,8 +11,7 @@ import torch.distributed as dist
 from torch._C._distributed_c10d import FileStore
 
 from swell.train.collective.group import Group
-from swell.train.collective.sharded import sum_nodes
-from swell.train.collective.tree import Fold
+from swell.train.collective.sharded import Fold, sum_nodes
 from swell.train.data.sample_schedule import cut
 
 path, rank, num_workers = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from swell.train.sharding.large_buffers import LargeBuffers
-from swell.train.sharding.scratch_room import scratch_room
+from swell.train.sharding.shard_group import scratch_room
 
 CPU = torch.device("cpu")
 DTYPES = [torch.float32, torch.bfloat16, torch.uint8, torch.float64]

@@ -15,8 +15,7 @@ from torch.utils.data import DataLoader, TensorDataset
 from swell import train
 from swell.train.collective.gradients import LoopError
 from swell.train.sharding.divided_block import TOP_HOOKS
-from swell.train.sharding.elementwise import check_elementwise
-from swell.train.sharding.shard_choice import check_choice
+from swell.train.sharding.shard_choice import check_choice, check_elementwise
 
 Make = Callable[[list[nn.Parameter]], torch.optim.Optimizer]
 

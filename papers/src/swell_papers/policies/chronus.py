@@ -11,9 +11,9 @@ from msgspec import Meta
 from swell.arrays import IntArray
 from swell.model.plan import Allocation
 from swell.model.snapshot import BEST_EFFORT, Snapshot
+from swell.policies.core_shares import requested_levels
 from swell.policies.levels import Levels
 from swell.policies.policy import Policy
-from swell.policies.requested import requested_levels
 from swell.policies.unpromised import without_promises
 from swell.solvers.marginal import SeparatePart, raise_within
 from swell_papers.policies.edf_feasibility import EdfForecast

@@ -30,7 +30,7 @@ from swell.model.job import MOST_BETWEEN_S, Profile
 from swell.model.lengths import span
 from swell.wire import messages
 
-CALIBRATE_ENTRY = "swell.train.runtime.calibrate:main"
+CALIBRATE_ENTRY = "swell.train.runtime.group_trial:main"
 
 
 @dataclass(slots=True)

@@ -2,14 +2,62 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 
-from swell.sim.profiles.law import DEFAULT_EXPONENT, PowerLaw, hu
+import numpy as np
+
+from swell.arrays import each
+from swell.sim.profiles.curve import ThroughputCurve
 from swell.sim.profiles.pollux import PolluxProfiles, is_pollux
 from swell.sim.profiles.profile_set import ProfileSet, UnknownProfile
 from swell.sim.profiles.saxena import saxena
 from swell.sim.profiles.tables import read_tables
+
+#: Sizes go up to this many workers.
+MAX_WORKERS = 4096
+#: The batch of a job that tells none: large enough for every size.
+GLOBAL_BATCH = 4096
+MODEL = "any"
+DEFAULT_EXPONENT = 0.8
+
+
+class PowerLaw:
+    """n workers make n ** exponent steps a second, whatever the model. Implements `ProfileSet`.
+
+    A step is what one worker does in a second, so a job's steps are its seconds on one worker. Sizes are the
+    powers of two up to the global batch.
+    """
+
+    def __init__(self, exponent: float = DEFAULT_EXPONENT, name: str = "") -> None:
+        self.exponent = exponent
+        self.name = name or f"law:{exponent:g}"
+
+    def models(self) -> tuple[str, ...]:
+        return (MODEL,)
+
+    def batches(self, model: str) -> tuple[int, ...]:
+        return (GLOBAL_BATCH,)
+
+    def curve(self, model: str, global_batch: int) -> ThroughputCurve:
+        """Return the curve by this law of any model and any global batch >= 1."""
+        num_sizes = int(math.log2(min(MAX_WORKERS, global_batch))) + 1
+        sizes = 2 ** np.arange(num_sizes, dtype=np.int64)
+        return ThroughputCurve(model, global_batch, sizes, each(lambda size: size**self.exponent, sizes))
+
+
+def hu() -> PowerLaw:
+    """Huawei ModelArts' jobs on average: the speed of n nodes is n * 0.8 ** log2(n).
+
+    References: Hu et al., section 4.2, Equations 2 to 4 and Figure 6: "the actual training speed decreases
+        by 20% on average when the number of nodes doubles".
+    """
+    return PowerLaw(
+        exponent=1.0 + math.log2(0.8),
+        name="hu",
+    )
+
 
 BUILT_IN: dict[str, Callable[[], ProfileSet]] = {
     "hu": hu,

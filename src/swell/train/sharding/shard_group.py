@@ -11,8 +11,11 @@ and those that come are given theirs in the new one.
 
 from __future__ import annotations
 
+import mmap
+import os
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -26,10 +29,27 @@ from swell.train.sharding.block_exchange import BlockExchange
 from swell.train.sharding.intervals import Interval, Intervals, common, union, without
 from swell.train.sharding.large_buffers import trim_heap
 from swell.train.sharding.layout import FailureDomains, Layout, ShardCard, covers, lay_out, plan_transfers
-from swell.train.sharding.scratch_room import scratch_room
 from swell.train.sharding.shard_transfers import ShardTransfers
 from swell.train.sharding.state_pieces import StatePieces
 from swell.train.sharding.state_shard import StateShard
+from swell.wire.whole_files import make_folder
+
+
+def scratch_room(folder: Path, size: int, dtype: torch.dtype) -> torch.Tensor:
+    """Return a flat tensor in a file in `folder`; in memory where the disk has no room for it twice.
+
+    A whole state that is gathered to be saved may be larger than the memory that a worker may have: the
+    kernel writes the pages of a file out where memory is short.
+    """
+    num_bytes = size * dtype.itemsize
+    with suppress(OSError):  # then there is still the memory
+        make_folder(folder)
+        disk = os.statvfs(folder)
+        if 0 < 2 * num_bytes <= disk.f_bavail * disk.f_frsize:
+            with tempfile.TemporaryFile(dir=folder) as file:
+                os.posix_fallocate(file.fileno(), 0, num_bytes)  # a full disk would kill who writes
+                return torch.frombuffer(mmap.mmap(file.fileno(), num_bytes), dtype=dtype, count=size)
+    return torch.empty(size, dtype=dtype, device="cpu")
 
 
 class VoteOutcome(NamedTuple):
