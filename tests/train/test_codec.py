@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections import Counter, OrderedDict
+from collections import Counter, OrderedDict, deque
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -21,13 +22,17 @@ tensors = st.builds(
     st.lists(st.integers(0, 3), max_size=3),
     dtypes,
 )
-values = st.none() | st.booleans() | st.integers() | st.floats() | st.text() | tensors
-keys = st.text() | st.integers()
+plain = st.none() | st.booleans() | st.integers() | st.floats() | st.text()
+arrays = tensors.filter(lambda tensor: tensor.dtype != torch.bfloat16).map(torch.Tensor.numpy)
+values = plain | tensors | arrays
+keys = st.text() | st.integers() | st.floats(allow_nan=False) | st.tuples(st.text(), st.integers())
 trees = st.recursive(
     values,
     lambda inner: (
         st.lists(inner)
         | st.lists(inner).map(tuple)
+        | st.lists(inner).map(lambda items: deque(items, 9))
+        | st.sets(keys)
         | st.dictionaries(keys, inner)
         | st.dictionaries(keys, inner).map(OrderedDict)
         | st.dictionaries(keys, st.integers(0, 5)).map(Counter)
@@ -41,9 +46,13 @@ def same(ours: Any, theirs: Any) -> bool:
         return False
     if isinstance(ours, torch.Tensor):
         return ours.dtype == theirs.dtype and ours.shape == theirs.shape and torch.equal(ours, theirs)
+    if isinstance(ours, np.ndarray):
+        return ours.dtype == theirs.dtype and ours.shape == theirs.shape and bool((ours == theirs).all())
+    if isinstance(ours, deque) and ours.maxlen != theirs.maxlen:
+        return False
     if isinstance(ours, dict):
         return list(ours) == list(theirs) and all(same(ours[key], theirs[key]) for key in ours)
-    if isinstance(ours, list | tuple):
+    if isinstance(ours, list | tuple | deque):
         return len(ours) == len(theirs) and all(map(same, ours, theirs))
     return bool(ours == theirs) or ours != ours
 
@@ -58,11 +67,12 @@ def test_what_is_encoded_comes_back(tree: Any) -> None:
     ("tree", "named"),
     [
         (
-            {"objects": {"sampler": {"order": {1, 2}}}},
-            r"state\['objects'\]\['sampler'\]\['order'\] is a builtins.set",
+            {"objects": {"sampler": {"order": frozenset({1, 2})}}},
+            r"state\['objects'\]\['sampler'\]\['order'\] is a builtins.frozenset",
         ),
         ({"f": [len]}, r"state\['f'\]\[0\]"),
-        ({("a", 1): 2}, r"key \('a', 1\)"),
+        ({("a", len): 2}, r"key \('a', .*\) of state\[1\] is a builtins"),
+        ({torch.eye(1): 2}, r"state has a tensor as a key"),
         ({"x": torch.eye(2).to_sparse()}, r"state\['x'\] is a torch.sparse_coo tensor"),
     ],
 )

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import sys
+from collections import deque
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from swell.train.state import codec
-from swell.train.state.script_values import can_be_made, pack, unpack
+from swell.train.state.script_values import can_be_made, copied, pack, unpack
 from swell.train.state.script_variables import ScriptVariables
 from swell.wire.findings import ScriptFinding
 
@@ -34,6 +36,35 @@ def test_what_cannot_be_made_is_an_error() -> None:
     now = torch.optim.lr_scheduler.StepLR(torch.optim.SGD([parameter], 0.1), 3)
     with pytest.raises(TypeError, match=r"was a torch.optim.lr_scheduler.StepLR, and here it is a LinearLR"):
         unpack(before, through_checkpoint(now))
+
+
+class Best(NamedTuple):
+    loss: float
+    per_class: np.ndarray
+
+
+def test_arrays_deques_and_records_within_containers_come_back_in_their_place() -> None:
+    def history() -> dict[Any, Any]:
+        zeros = np.zeros(3)
+        return {
+            "sum": zeros,
+            ("train", 1): deque([0.5], maxlen=2),
+            "best": Best(9.0, np.zeros(2)),
+            "seen": set(),
+        }
+
+    own, saved = history(), history()
+    kept = copied(saved)
+    saved["sum"] += [1.0, 2.0, 3.0]
+    saved["train", 1].extend([0.25, 0.125])
+    saved["best"], saved["seen"] = Best(0.125, np.ones(2)), {(1, "a"), 2}
+    assert kept["sum"].tolist() == [0.0] * 3 and list(kept["train", 1]) == [0.5] and not kept["seen"]
+    array, losses = own["sum"], own["train", 1]
+    assert unpack(own, through_checkpoint(saved)) is own
+    assert own["sum"] is array and array.tolist() == [1.0, 2.0, 3.0]
+    assert own["train", 1] is losses and losses == deque([0.25, 0.125], maxlen=2)
+    assert isinstance(own["best"], Best) and own["best"].loss == 0.125
+    assert own["best"].per_class.tolist() == [1.0, 1.0] and own["seen"] == {(1, "a"), 2}
 
 
 def test_a_change_that_cannot_be_saved_is_told_with_its_line() -> None:

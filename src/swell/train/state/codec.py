@@ -1,19 +1,20 @@
 """A state tree as JSON plus tensors, and back: what is broadcast and saved, without pickle.
 
-A state tree is what `state_dict()` returns: dicts, lists and tuples of plain values and tensors. It is
+A state tree is what `state_dict()` returns: containers of plain values, tensors and NumPy arrays. It is
 split into a *skeleton*, a JSON text in which each tensor is a numbered slot, and the list of tensors.
 """
 
 from __future__ import annotations
 
 import json
-from collections import Counter, OrderedDict
+from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 
-Tree = Any  #: nested dict (keys str or int), list, tuple, None, bool, int, float, str, Tensor
+Tree = Any  #: nested dict, list, tuple, set, deque, None, bool, int, float, complex, str, Tensor, array
 
 #: A container becomes an object of one member, whose name tells the kind; a plain value stays itself.
 _DICT_TAGS: dict[type, str] = {dict: "dict", OrderedDict: "ordered", Counter: "counter"}
@@ -42,7 +43,7 @@ def encode(tree: Tree, name: str = "state") -> tuple[str, list[torch.Tensor]]:
 
 
 def decode(skeleton: str, tensors: Sequence[torch.Tensor]) -> Tree:
-    """The tree again; `tensors` are put in its slots as they are."""
+    """The tree again; `tensors` are put in its slots as they are, and arrays are of host memory."""
     return _tree(json.loads(skeleton), tensors.__getitem__)
 
 
@@ -62,6 +63,10 @@ def _skeleton(value: Tree, path: str, tensors: list[torch.Tensor]) -> Any:
         return float(value)
     if isinstance(value, complex):
         return {"complex": [value.real, value.imag]}
+    if isinstance(value, np.generic) and not isinstance(item := value.item(), np.generic):
+        return _skeleton(item, path, tensors)
+    if isinstance(value, np.ndarray) and value.dtype.kind in "biufc":
+        return {"array": _slot(torch.from_numpy(value.copy()), path, tensors)}
     if type(value) in _DICT_TAGS or isinstance(value, dict):
         tag = _DICT_TAGS.get(type(value), "dict")
         return {
@@ -73,10 +78,13 @@ def _skeleton(value: Tree, path: str, tensors: list[torch.Tensor]) -> Any:
     if isinstance(value, list | tuple):
         tag = "list" if isinstance(value, list) else "tuple"
         return {tag: [_skeleton(item, f"{path}[{index}]", tensors) for index, item in enumerate(value)]}
+    if isinstance(value, set | deque):
+        items = [_skeleton(item, f"an item of {path}", tensors) for item in [*value]]
+        return {"set": items} if isinstance(value, set) else {"deque": [value.maxlen, *items]}
     raise EncodeError(
         f"{path} is a {type(value).__module__}.{type(value).__qualname__}, which cannot be sent or saved; "
-        "a state_dict may hold numbers, strings, None, tensors, and dicts, lists and tuples of these: "
-        "convert it in state_dict() (an array with torch.from_numpy) and back in load_state_dict()"
+        "a state_dict may hold numbers, strings, None, tensors, arrays of numbers, and containers of these: "
+        "convert it in state_dict() and back in load_state_dict()"
     )
 
 
@@ -97,10 +105,12 @@ def _slot(value: torch.Tensor, path: str, tensors: list[torch.Tensor]) -> dict[s
     return {"tensor": len(tensors) - 1}
 
 
-def _key(key: Any, path: str) -> str | int:
-    if isinstance(key, bool) or not isinstance(key, str | int):
-        raise EncodeError(f"{path} has the key {key!r}; keys of a state_dict are strings or integers")
-    return key
+def _key(key: Any, path: str) -> Any:
+    tensors: list[torch.Tensor] = []
+    told = _skeleton(key, f"the key {key!r} of {path}", tensors)
+    if tensors:
+        raise EncodeError(f"{path} has a tensor as a key, or in one; no other process would find it by that")
+    return told
 
 
 def _tree(node: Any, fill: Callable[[int], Any]) -> Tree:
@@ -112,6 +122,11 @@ def _tree(node: Any, fill: Callable[[int], Any]) -> Tree:
     if tag == "complex":
         return complex(*content)
     if tag in _DICTS:
-        return _DICTS[tag]({key: _tree(item, fill) for key, item in content})
+        return _DICTS[tag]({_tree(key, fill): _tree(item, fill) for key, item in content})
+    if tag == "array":
+        tensor = _tree(content, fill)
+        return tensor.cpu().numpy() if isinstance(tensor, torch.Tensor) else tensor
     items = [_tree(item, fill) for item in content]
-    return items if tag == "list" else tuple(items)
+    if tag == "deque":
+        return deque(items[1:], items[0])
+    return {"list": list, "tuple": tuple, "set": set}[tag](items)

@@ -109,14 +109,6 @@ def wrap(value: Any) -> Packed:
     if is_object(value):
         form = {"form": form_of(value)} if isinstance(value, nn.Module) else {}
         return {"object": _state_of(value), "kind": kind_of(value), **form}
-    if isinstance(value, np.ndarray):
-        return {"array": torch.from_numpy(np.ascontiguousarray(value))}
-    if isinstance(value, np.generic):
-        return {"value": value.item()}
-    if isinstance(value, deque):
-        return {"deque": list(value), "maxlen": value.maxlen}
-    if isinstance(value, set):
-        return {"set": list(value)}
     if is_record(value):
         return {"record": list(value), "kind": kind_of(value)}
     return {"value": value}
@@ -167,20 +159,6 @@ def unpack(own: Any, packed: Packed) -> Any:
         return put_object(own, packed)
     if "named" in packed:
         return find(packed["named"])
-    if "array" in packed:
-        array = packed["array"].cpu().numpy()
-        if isinstance(own, np.ndarray) and own.shape == array.shape and own.flags.writeable:
-            own[...] = array
-            return own
-        return array
-    if "deque" in packed:
-        if isinstance(own, deque) and own.maxlen == packed["maxlen"]:
-            own.clear()
-            own.extend(packed["deque"])
-            return own
-        return deque(packed["deque"], packed["maxlen"])
-    if "set" in packed:
-        return set(packed["set"])
     if "record" in packed:
         kind = type(own) if kind_of(own) == packed["kind"] else find(packed["kind"])
         return kind._make(packed["record"])
@@ -199,6 +177,17 @@ def put_back(own: Any, value: Any) -> Any:
         own.clear()
         own.update(items)
         return own
+    if isinstance(own, deque) and isinstance(value, deque) and own.maxlen == value.maxlen:
+        own.clear()
+        own.extend(value)
+        return own
+    if is_record(own) and isinstance(value, tuple):
+        return type(own)._make(map(put_back, own, value))
+    if isinstance(own, np.ndarray) and isinstance(value, np.ndarray):
+        if own.shape != value.shape or not own.flags.writeable:
+            return value
+        own[...] = value
+        return own
     if not isinstance(own, torch.Tensor) or not isinstance(value, torch.Tensor):
         return value
     if own.shape != value.shape or own.dtype != value.dtype or own.layout != value.layout:
@@ -215,6 +204,10 @@ def copied(value: Any) -> Any:
         # Losses so far, say, which each step copies: a call for each would take eight times as long.
         items = [item if type(item) in UNCHANGING else copied(item) for item in value]
         return items if isinstance(value, list) else tuple(items)
+    if isinstance(value, np.ndarray | set):
+        return value.copy()
+    if isinstance(value, deque):
+        return deque(map(copied, [*value]), value.maxlen)
     if isinstance(value, dict):
         twin = value.copy()  # an OrderedDict stays one
         twin.update([(key, copied(item)) for key, item in twin.items()])
