@@ -22,7 +22,7 @@ from typing import ClassVar
 
 import msgspec
 import pytest
-from tests.chaos.machines.fleet import is_worker
+from tests.chaos.machines.fleet import is_fork
 from tests.executors.agents import CALL
 from tests.executors.puppets import make_spec
 from tests.machines.namespaces import HOME, STATE, Machine, Network, why_not
@@ -157,7 +157,7 @@ class HostMachine:
 
     def workers(self) -> list[int]:
         """Pids of live processes that are forks of the zygote."""
-        return [pid for pid in self.machine.pids() if is_worker(pid)]
+        return [pid for pid in self.machine.pids() if is_fork(pid)]
 
     def await_no_worker(self) -> float:
         """When none was left, by this process's clock."""

@@ -175,7 +175,7 @@ class Host:
 
     def workers(self) -> list[int]:
         """Pids of live processes that are forks of the zygote, stopped ones too."""
-        return [pid for pid in self.machine.pids() if is_worker(pid)]
+        return [pid for pid in self.machine.pids() if _is_worker(pid)]
 
     def complaints(self) -> str:
         """Of workers that were given a device which another one held."""
@@ -195,17 +195,21 @@ def _number_here(machine: Machine, pid: int) -> int:
     raise NoPlatform(f"process {pid} of {machine.name} has ended")
 
 
-def is_worker(pid: int) -> bool:
+def _is_worker(pid: int) -> bool:
     """A zygote has the same words, and may have been forked by a process that has them, too."""
+    mark = read_mark(pid)
+    return is_fork(pid) and mark is not None and mark.worker > 0
+
+
+def is_fork(pid: int) -> bool:
+    """Whether it lives, and has the words of a zygote as the process has that forked it."""
     try:
         words = Path(f"/proc/{pid}/cmdline").read_bytes()
         state, parent = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[:2]
         above = Path(f"/proc/{parent}/cmdline").read_bytes()
     except OSError:
         return False
-    mark = read_mark(pid)
-    is_fork = state != "Z" and words == above and b"swell.executors.local.zygote.process" in words
-    return is_fork and mark is not None and mark.worker > 0
+    return state != "Z" and words == above and b"swell.executors.local.zygote.process" in words
 
 
 def described(pid: int) -> str:
