@@ -63,6 +63,8 @@ DryRun = Annotated[
         help="With --from-sbatch: print the lines and the job as a job file, and submit nothing.",
     ),
 ]
+#: Characters of a line that are shown.
+WIDEST = 60
 
 
 @with_groups
@@ -164,10 +166,6 @@ def _is_news(told: str, view: JobView) -> bool:
 
     is_kept_waiting = view.reason_code in {"trial_lost", "no_nodes", "few_devices"}
     return has_verdict(view) or (is_kept_waiting and view.reason != told)
-
-
-#: Characters of a line that are shown.
-WIDEST = 60
 
 
 def read_sbatch(file: Path, words: Sequence[str], given: Mapping[str, Any]) -> TranslatedScript:

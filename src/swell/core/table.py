@@ -36,6 +36,16 @@ WORKERS_BITS = 17
 
 #: (J,) columns of the table by name, read-only.
 Columns = Mapping[str, Any]
+#: A job's last stretch is never believed to be shorter: reports, not beliefs, end jobs.
+LEAST_REMAINING_STEPS = 0.001
+#: The same for a restart job, which reports nothing, as a share of what its user estimated.
+LEAST_REMAINING_SHARE = 0.1
+#: Minus priority, time of submission and id: jobs go in this order that are alike otherwise.
+Arrival = tuple[int, float, str]
+#: Types of columns. All values are kept as floats, and copied as these.
+TYPES = (float, int, bool)
+#: Fields that a policy sees.
+SEEN = frozenset(field.name for field in fields(Snapshot))
 
 
 def advanced(now_s: float, columns: Columns, start_cost_s: FloatArray) -> dict[str, FloatArray]:
@@ -86,20 +96,6 @@ def with_waits(
     since_s = columns["waits_since_s"]
     left_s = np.maximum(most_wait_s - np.where(np.isnan(since_s), 0.0, now_s - since_s), 0.0)
     return read_only(option_start_s + np.repeat(left_s, options.num))
-
-
-#: A job's last stretch is never believed to be shorter: reports, not beliefs, end jobs.
-LEAST_REMAINING_STEPS = 0.001
-#: The same for a restart job, which reports nothing, as a share of what its user estimated.
-LEAST_REMAINING_SHARE = 0.1
-
-
-#: Minus priority, time of submission and id: jobs go in this order that are alike otherwise.
-Arrival = tuple[int, float, str]
-#: Types of columns. All values are kept as floats, and copied as these.
-TYPES = (float, int, bool)
-#: Fields that a policy sees.
-SEEN = frozenset(field.name for field in fields(Snapshot))
 
 
 class Column(NamedTuple):

@@ -18,6 +18,15 @@ from swell.policies.unpromised import without_promises
 from swell.solvers.fair_clock import fair_ends
 from swell.solvers.marginal import serve_in_order
 
+#: A gang that is launched now is on its node when the policy is asked again, this long from now.
+LAUNCHED_S = 0.1
+#: After so many measurements without a number a job counts as one that does not report.
+BLIND_MISSES = 2
+#: With less CPU time a job has done nothing, or has not reported.
+LEAST_CPU_S = 1e-6
+#: A job that has shown no progress in so many measurements in a row, from its first one on, is told of.
+FLAT_RUNS = 3
+
 
 def requested_levels(snapshot: Snapshot) -> Levels:
     """Levels of which each job has one at most, as (J, 1) columns.
@@ -34,16 +43,6 @@ def requested_levels(snapshot: Snapshot) -> Levels:
     option[has_any, 0], rates[has_any, 0] = chosen, options.rate_per_s[chosen]
     workers[has_any, 0], devices[has_any, 0] = options.workers[chosen], options.devices[chosen]
     return levels_of(snapshot, UsefulOptions(option, workers, devices, rates, has_any.astype(np.int64)))
-
-
-#: A gang that is launched now is on its node when the policy is asked again, this long from now.
-LAUNCHED_S = 0.1
-#: After so many measurements without a number a job counts as one that does not report.
-BLIND_MISSES = 2
-#: With less CPU time a job has done nothing, or has not reported.
-LEAST_CPU_S = 1e-6
-#: A job that has shown no progress in so many measurements in a row, from its first one on, is told of.
-FLAT_RUNS = 3
 
 
 class Sharer(msgspec.Struct, omit_defaults=True):

@@ -24,6 +24,12 @@ from swell.wire.metric_names import MOST_METRICS
 MOST_POINTS = 1000
 NEWEST_POINTS = 300
 OLDER_POINTS = 400
+#: A job gets a row so many batches after the first report that its rows lack.
+BATCHES_TOGETHER = 256
+#: Jobs that get one with a batch, besides twice as many as are due on average.
+LEAST_JOBS = 1
+#: A job has so many rows at most; the next one is all of them together.
+MOST_ROWS = 2
 
 
 class CurvePoint(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -93,13 +99,6 @@ def _measure(points: Sequence[CurvePoint]) -> Callable[[CurvePoint, CurvePoint],
         return lambda first, last: float(last.last_step - first.first_step)
     return lambda first, last: last.at_s - first.at_s
 
-
-#: A job gets a row so many batches after the first report that its rows lack.
-BATCHES_TOGETHER = 256
-#: Jobs that get one with a batch, besides twice as many as are due on average.
-LEAST_JOBS = 1
-#: A job has so many rows at most; the next one is all of them together.
-MOST_ROWS = 2
 
 Curves = dict[str, list[CurvePoint]]
 

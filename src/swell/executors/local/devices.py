@@ -39,6 +39,9 @@ _PACED = re.compile(
     r"(?:(?:(?P<racks>[0-9]+)x)?(?P<nodes>[0-9]+)x)?(?P<devices>[0-9]+)@(?P<rate>[0-9]+(?:\.[0-9]+)?)"
 )
 
+#: Closeness of two GPUs that NVLink joins: below that of any pair that only PCIe joins.
+BY_NVLINK = -1
+
 
 class DeviceError(ValueError):
     """These devices cannot be offered; the text names the thing, the rule and the remedy."""
@@ -253,10 +256,6 @@ def _visible(gpus: list[tuple[str, str]], chosen: str | None) -> list[tuple[str,
             )
         visible.append(matches[0])
     return visible
-
-
-#: Closeness of two GPUs that NVLink joins: below that of any pair that only PCIe joins.
-BY_NVLINK = -1
 
 
 def islands_of_gpus(uuids: Sequence[str]) -> tuple[Sequence[str], Islands]:

@@ -21,6 +21,7 @@ MAX_WORKERS = 4096
 GLOBAL_BATCH = 4096
 MODEL = "any"
 DEFAULT_EXPONENT = 0.8
+LAW = "law:"
 
 
 class PowerLaw:
@@ -64,7 +65,6 @@ BUILT_IN: dict[str, Callable[[], ProfileSet]] = {
     "law": lambda: PowerLaw(DEFAULT_EXPONENT),
     "saxena": saxena,
 }
-LAW = "law:"
 
 
 def load(name: str) -> ProfileSet:

@@ -24,6 +24,12 @@ from swell.sim.profiles.statistics import GradientStatistics, Validation
 
 #: A local batch that is above a bound by rounding alone is within it.
 ROUNDING = 1e-8
+PLACEMENTS, SCALABILITY, VALIDATION = "placements.csv", "scalability.csv", "validation-"
+PLACEMENT_COLUMNS = ("placement", "local_bsz", "step_time", "sync_time")
+#: Of the nodes it was measured on.
+DEVICES_PER_NODE = 4
+#: A measured placement: devices -> samples of a pass -> (step, exchange) in seconds.
+Points = dict[int, dict[float, tuple[float, float]]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,15 +110,6 @@ class StepTimes:
             )
         above = int(self._measured[at])
         return (above, above) if above == workers else (int(self._measured[at - 1]), above)
-
-
-PLACEMENTS, SCALABILITY, VALIDATION = "placements.csv", "scalability.csv", "validation-"
-PLACEMENT_COLUMNS = ("placement", "local_bsz", "step_time", "sync_time")
-#: Of the nodes it was measured on.
-DEVICES_PER_NODE = 4
-
-#: A measured placement: devices -> samples of a pass -> (step, exchange) in seconds.
-Points = dict[int, dict[float, tuple[float, float]]]
 
 
 def is_pollux(folder: Path) -> bool:

@@ -21,6 +21,10 @@ from swell.wire import environ, messages
 if TYPE_CHECKING:
     from swell.train.sharding.shard_group import ShardGroup
 
+T = TypeVar("T")
+#: Sums that are timed.
+NUM_TIMED = 5
+
 
 class GroupProfiling(Profiling):
     """One of several workers that make `Welcome.group_steps` steps together and tell how long these took.
@@ -63,12 +67,6 @@ class GroupProfiling(Profiling):
     def finish(self, is_early: bool) -> None:
         """The script left its loop before all steps were made: nothing is told."""
         exit_now(environ.EXIT_STOPPED)
-
-
-T = TypeVar("T")
-
-#: Sums that are timed.
-NUM_TIMED = 5
 
 
 def main() -> None:

@@ -16,6 +16,9 @@ from swell.train.sharding.state_shard import StateShard
 
 #: What each worker keeps a part of: what the optimizer keeps; or also the parameters of blocks.
 ShardChoice = Literal["optimizer"] | Sequence[type[nn.Module] | nn.Module]
+#: Elements of the first of two stretches into which a parameter is cut for the check, and of the parameter.
+FIRST, SHAPE = 10, (4, 6)
+NUM_STEPS = 3
 
 
 def check_choice(shard: ShardChoice, model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
@@ -70,11 +73,6 @@ def _modules(
                 "such as [Block]"
             )
     return chosen
-
-
-#: Elements of the first of two stretches into which a parameter is cut for the check, and of the parameter.
-FIRST, SHAPE = 10, (4, 6)
-NUM_STEPS = 3
 
 
 def check_elementwise(optimizer: torch.optim.Optimizer) -> None:

@@ -40,6 +40,31 @@ CHUNK = 65536
 
 _WEIGHT = 0x1E3779B97F4A7C15
 _MIX = 6364136223846793005
+#: Steps from one comparison of all tensors to the next, for every so many elements of parameters, and for
+#: every so many parameters: it takes about the same share of a step for any model, up to `MAX_INTERVAL`.
+INTERVAL, NUM_ELEMENTS, NUM_PARAMETERS = 16, 16384, 8
+MAX_INTERVAL = 512
+_PLAIN = frozenset({bool, int, float, str, NoneType})
+_IMMUTABLE = {*_PLAIN, tuple}
+_NOT_PLAIN = "not a plain value"
+_OF_HYPERPARAMETERS = (
+    "A scheduler is stepped by hand or with a worker's own number, or the value is set from a counter of "
+    "the script's own, which begins at 0 in a new worker. Give the scheduler to elastic(scheduler=...), "
+    "which steps it, and take your scheduler.step() out; give ReduceLROnPlateau to "
+    "elastic(state={'plateau': ...}) and step it with what run.step() returns, the mean of all workers; "
+    "compute a value of your own from run.steps"
+)
+_OF_TENSORS = (
+    "A second optimizer, or an update outside run.step(), uses a worker's own gradients or its own state. "
+    "Put all parameters into elastic()'s optimizer, as parameter groups; or step the second optimizer after "
+    "run.step(), if run.has_stepped, and give it to elastic(state={'second': ...})"
+)
+_OF_MIRRORS = (
+    "what the optimizer keeps differs between two workers that have the same part of it (mirrors=True); the "
+    "script changes optimizer.state on some workers only, or memory is faulty"
+)
+#: Number of a parameter group, name of a hyperparameter, and its value as it is compared.
+Hyperparameter = tuple[int, str, Any]
 
 
 @torch.no_grad()
@@ -77,36 +102,6 @@ def is_summable(value: object) -> bool:
 @lru_cache(maxsize=16)
 def _weights(device: torch.device) -> torch.Tensor:
     return torch.arange(CHUNK, dtype=torch.int64, device=device) * _WEIGHT | 1
-
-
-#: Steps from one comparison of all tensors to the next, for every so many elements of parameters, and for
-#: every so many parameters: it takes about the same share of a step for any model, up to `MAX_INTERVAL`.
-INTERVAL, NUM_ELEMENTS, NUM_PARAMETERS = 16, 16384, 8
-MAX_INTERVAL = 512
-
-_PLAIN = frozenset({bool, int, float, str, NoneType})
-_IMMUTABLE = {*_PLAIN, tuple}
-_NOT_PLAIN = "not a plain value"
-
-_OF_HYPERPARAMETERS = (
-    "A scheduler is stepped by hand or with a worker's own number, or the value is set from a counter of "
-    "the script's own, which begins at 0 in a new worker. Give the scheduler to elastic(scheduler=...), "
-    "which steps it, and take your scheduler.step() out; give ReduceLROnPlateau to "
-    "elastic(state={'plateau': ...}) and step it with what run.step() returns, the mean of all workers; "
-    "compute a value of your own from run.steps"
-)
-_OF_TENSORS = (
-    "A second optimizer, or an update outside run.step(), uses a worker's own gradients or its own state. "
-    "Put all parameters into elastic()'s optimizer, as parameter groups; or step the second optimizer after "
-    "run.step(), if run.has_stepped, and give it to elastic(state={'second': ...})"
-)
-_OF_MIRRORS = (
-    "what the optimizer keeps differs between two workers that have the same part of it (mirrors=True); the "
-    "script changes optimizer.state on some workers only, or memory is faulty"
-)
-
-#: Number of a parameter group, name of a hyperparameter, and its value as it is compared.
-Hyperparameter = tuple[int, str, Any]
 
 
 class DriftError(RuntimeError):

@@ -24,6 +24,10 @@ from swell.wire.numbers import Number, spelled
 MAX_LINE_BYTES = 4096
 #: They are read at most so often.
 INTERVAL_S = 0.5
+#: What a worker can print while the zygote is stopped. More would exhaust an ordinary user's share of pipes.
+PIPE_BYTES = 256 << 10
+#: Read from one pipe before others, and forks, have their turn.
+TURN_BYTES = 64 << 10
 
 
 class ValueLines:
@@ -90,12 +94,6 @@ def _numbers(found: dict[str, object]) -> Iterator[tuple[str, Number]]:
                 yield name, spelled(float(value))
             except OverflowError:
                 continue  # a whole number that no float can hold
-
-
-#: What a worker can print while the zygote is stopped. More would exhaust an ordinary user's share of pipes.
-PIPE_BYTES = 256 << 10
-#: Read from one pipe before others, and forks, have their turn.
-TURN_BYTES = 64 << 10
 
 
 @dataclass(slots=True)
