@@ -57,7 +57,8 @@ class NodeLosses(msgspec.Struct, kw_only=True):
             assumed_s: time with one loss that counts as if it had been seen.
         """
         seen_s = assumed_s + self.total_s(now_s)
-        return (bool(assumed_s) + self.num_lost) / seen_s if seen_s > 0.0 else 0.0
+        num_lost = self.num_lost + (1 if assumed_s else 0)
+        return num_lost / seen_s if seen_s > 0.0 else 0.0
 
     def view(self, now_s: float) -> BorrowedNodes | None:
         """Return what users are shown of borrowed nodes; None: there never was one."""

@@ -39,10 +39,9 @@ class Cluster(msgspec.Struct, frozen=True, dict=True):
         """Names of the nodes that may be reclaimed at any second."""
         return frozenset(node.name for node in self.nodes if node.is_borrowed)
 
-    @cached_property
+    @property
     def num_borrowed(self) -> int:
-        """Devices that may be reclaimed at any second."""
-        return sum(len(node.devices) for node in self.nodes if node.is_borrowed)
+        return len(self.borrowed_devices)
 
     @cached_property
     def borrowed_devices(self) -> frozenset[str]:

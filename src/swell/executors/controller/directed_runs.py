@@ -277,9 +277,9 @@ class DirectedRuns:
             self._keep_gang(run)
         for effect in effects:
             match effect:
-                case StartWorker() if not self._has_host(run, effect):
-                    pass  # its end follows
-                case StartWorker() | TellWorker() | SignalWorker():
+                case StartWorker():
+                    self._start(run, effect)
+                case TellWorker() | SignalWorker():
                     if (host := run.workers.get(effect.worker)) is not None:
                         self._hosts.tell(host, effect)
                 case event:
@@ -300,18 +300,18 @@ class DirectedRuns:
         run.settled = run.gang.gang.settled
         self._hosts.tell_all(run.hosts, messages.KeepGang(run=run.key, gang=run.settled))
 
-    def _has_host(self, run: DirectedRun, start: StartWorker) -> bool:
-        """Whether a host can start this worker. Else its end will be heard."""
+    def _start(self, run: DirectedRun, start: StartWorker) -> None:
+        """Have the host of its devices start this worker; where none can, its end will be heard."""
         host, *others = sorted({self._hosts.host_of.get(device, "") for device in start.devices})
         run.workers[start.worker] = host
-        if others or host not in run.hosts:
+        if host in run.hosts and not others:
+            self._hosts.tell(host, start)
+        else:
             exited = run.director.lost(start.worker, "its host is gone")
             if others:
                 why = "its devices are of several hosts"
                 exited = msgspec.structs.replace(exited, status=NOT_STARTED, log_tail=why)
             self._later(partial(self.hear, host, exited))
-            return False
-        return True
 
     def release_hosts(self, run: DirectedRun) -> None:
         """Close the run where no worker of the gang is left, and none is to come."""

@@ -44,11 +44,9 @@ class FixedDraws(TorchDispatchMode):
             return drawn.copy_(torch.as_tensor(chances[-1] if chances else 0.5))
         if name in _FILLS and drawn.numel():
             bounds = [arg for arg in args if isinstance(arg, int | float) and not isinstance(arg, bool)]
-            row, generator = (
-                torch.empty_like(drawn[:1] if drawn.dim() else drawn),
-                torch.Generator(drawn.device),
-            )
-            drawn.copy_(getattr(row, _FILLS[name])(*bounds, generator=generator.manual_seed(0)))
+            generator = torch.Generator(drawn.device).manual_seed(0)
+            row = torch.empty_like(drawn[:1] if drawn.dim() else drawn)
+            drawn.copy_(getattr(row, _FILLS[name])(*bounds, generator=generator))
         return drawn
 
 
