@@ -84,18 +84,10 @@ def simulate(
     Raises:
         ValueError: two jobs have one id.
     """
-    pool, kept = scenario.pool, KeptDevices()
-    jobs, outcomes = {job.id: job for job in scenario.jobs}, dict[str, JobOutcome]()
-    if len(jobs) < len(scenario.jobs):
-        ((job_id, _),) = Counter(job.id for job in scenario.jobs).most_common(1)
-        raise ValueError(f"job {job_id!r} is in the workload twice; ids are unique")
-    coming, num_ended = list[SimJob](), 0
-    most_devices = cache(scenario.most_devices)
-    for job in sorted(jobs.values(), key=lambda job: job.submit_s):
-        if job.smallest_devices > (most := most_devices(job.kinds)):
-            outcomes[job.id] = too_large(job, most)
-        else:
-            coming.append(job)
+    pool, kept, num_ended = scenario.pool, KeptDevices(), 0
+    jobs = _by_id(scenario.jobs)
+    outcomes = _refused(scenario)
+    coming = sorted((job for job in scenario.jobs if job.id not in outcomes), key=lambda job: job.submit_s)
 
     def note(view: JobView) -> None:
         segments = () if log is None else log.take(view.id, world.now_s)
@@ -143,6 +135,21 @@ def simulate(
         kept_device_s=kept.device_s,
         waste=world.all_gangs.waste,
     )
+
+
+def _by_id(jobs: Sequence[SimJob]) -> dict[str, SimJob]:
+    by_id = {job.id: job for job in jobs}
+    if len(by_id) < len(jobs):
+        ((job_id, _),) = Counter(job.id for job in jobs).most_common(1)
+        raise ValueError(f"job {job_id!r} is in the workload twice; ids are unique")
+    return by_id
+
+
+def _refused(scenario: Scenario) -> dict[str, JobOutcome]:
+    """Jobs by id that the cluster is too small for, however few devices they get."""
+    most_devices = cache(scenario.most_devices)
+    needs = [(job, most_devices(job.kinds)) for job in scenario.jobs]
+    return {job.id: too_large(job, most) for job, most in needs if job.smallest_devices > most}
 
 
 def cluster(
