@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 from collections import Counter, OrderedDict, deque
 from typing import Any
@@ -61,6 +62,10 @@ def same(ours: Any, theirs: Any) -> bool:
 def test_what_is_encoded_comes_back(tree: Any) -> None:
     skeleton, parts = encode(tree)
     assert same(decode(skeleton, parts), tree)
+    file = io.BytesIO()
+    torch.save(decode(skeleton, parts, for_file=True), file)
+    file.seek(0)
+    assert same(decode(*encode(torch.load(file, weights_only=True))), tree)
 
 
 @pytest.mark.parametrize(

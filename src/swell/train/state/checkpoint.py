@@ -415,7 +415,7 @@ class Checkpoints:
                 path.unlink(missing_ok=True)
 
     def _write(self, content: Content) -> Path:
-        tree = codec.decode(content.skeleton, content.tensors)  # the same tree, of plain values only
+        tree = codec.decode(content.skeleton, content.tensors, for_file=True)
         handle, draft = tempfile.mkstemp(prefix=".draft-", dir=self.folder)
         try:
             with os.fdopen(handle, "wb", buffering=0) as file:
@@ -465,7 +465,8 @@ def _is_finite(tensor: torch.Tensor) -> bool:
 
 def _read(path: Path, in_place: bool = False) -> dict[str, Any]:
     """`in_place`: model and optimizer lie in the file until they are written to, which changes no file."""
-    tree: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True, mmap=in_place)
+    read = torch.load(path, map_location="cpu", weights_only=True, mmap=in_place)
+    tree: dict[str, Any] = codec.decode(*codec.encode(read))
     if not in_place:
         return tree
     # What the script keeps for long does not lie in a file that is removed some day.

@@ -2,6 +2,7 @@
 
 A state tree is what `state_dict()` returns: containers of plain values, tensors and NumPy arrays. It is
 split into a *skeleton*, a JSON text in which each tensor is a numbered slot, and the list of tensors.
+What `torch.load(path, weights_only=True)` refuses, arrays and deques, is a marked dict there and in files.
 """
 
 from __future__ import annotations
@@ -19,6 +20,9 @@ Tree = Any  #: nested dict, list, tuple, set, deque, None, bool, int, float, com
 #: A container becomes an object of one member, whose name tells the kind; a plain value stays itself.
 _DICT_TAGS: dict[type, str] = {dict: "dict", OrderedDict: "ordered", Counter: "counter"}
 _DICTS: dict[str, type] = {tag: kind for kind, tag in _DICT_TAGS.items()}
+
+_ARRAY = "swell.array"  #: the only key of a dict that stands for an array, with a tensor of its values
+_DEQUE = "swell.deque"  #: the only key of a dict that stands for a deque, with its `maxlen` and its items
 
 
 class Slot(int):
@@ -42,14 +46,18 @@ def encode(tree: Tree, name: str = "state") -> tuple[str, list[torch.Tensor]]:
     return json.dumps(_skeleton(tree, name, tensors)), tensors
 
 
-def decode(skeleton: str, tensors: Sequence[torch.Tensor]) -> Tree:
-    """The tree again; `tensors` are put in its slots as they are, and arrays are of host memory."""
-    return _tree(json.loads(skeleton), tensors.__getitem__)
+def decode(skeleton: str, tensors: Sequence[torch.Tensor], *, for_file: bool = False) -> Tree:
+    """The tree again; `tensors` are put in its slots as they are, and arrays are of host memory.
+
+    Args:
+        for_file: leave marked dicts as they are. To encode and decode what was read later gives the tree.
+    """
+    return _tree(json.loads(skeleton), tensors.__getitem__, dict if for_file else _unmarked)
 
 
 def slots(skeleton: str) -> Tree:
     """The tree with a `Slot` in place of each tensor."""
-    return _tree(json.loads(skeleton), Slot)
+    return _tree(json.loads(skeleton), Slot, dict)
 
 
 def _skeleton(value: Tree, path: str, tensors: list[torch.Tensor]) -> Any:
@@ -66,7 +74,7 @@ def _skeleton(value: Tree, path: str, tensors: list[torch.Tensor]) -> Any:
     if isinstance(value, np.generic) and not isinstance(item := value.item(), np.generic):
         return _skeleton(item, path, tensors)
     if isinstance(value, np.ndarray) and value.dtype.kind in "biufc":
-        return {"array": _slot(torch.from_numpy(value.copy()), path, tensors)}
+        return _skeleton({_ARRAY: torch.from_numpy(value.copy())}, path, tensors)
     if type(value) in _DICT_TAGS or isinstance(value, dict):
         tag = _DICT_TAGS.get(type(value), "dict")
         return {
@@ -78,9 +86,10 @@ def _skeleton(value: Tree, path: str, tensors: list[torch.Tensor]) -> Any:
     if isinstance(value, list | tuple):
         tag = "list" if isinstance(value, list) else "tuple"
         return {tag: [_skeleton(item, f"{path}[{index}]", tensors) for index, item in enumerate(value)]}
-    if isinstance(value, set | deque):
-        items = [_skeleton(item, f"an item of {path}", tensors) for item in [*value]]
-        return {"set": items} if isinstance(value, set) else {"deque": [value.maxlen, *items]}
+    if isinstance(value, deque):
+        return _skeleton({_DEQUE: [value.maxlen, *value]}, path, tensors)
+    if isinstance(value, set):
+        return {"set": [_skeleton(item, f"an item of {path}", tensors) for item in [*value]]}
     raise EncodeError(
         f"{path} is a {type(value).__module__}.{type(value).__qualname__}, which cannot be sent or saved; "
         "a state_dict may hold numbers, strings, None, tensors, arrays of numbers, and containers of these: "
@@ -113,7 +122,7 @@ def _key(key: Any, path: str) -> Any:
     return told
 
 
-def _tree(node: Any, fill: Callable[[int], Any]) -> Tree:
+def _tree(node: Any, fill: Callable[[int], Any], make_dict: Callable[[Any], Tree]) -> Tree:
     if not isinstance(node, dict):
         return node
     [(tag, content)] = node.items()
@@ -122,11 +131,16 @@ def _tree(node: Any, fill: Callable[[int], Any]) -> Tree:
     if tag == "complex":
         return complex(*content)
     if tag in _DICTS:
-        return _DICTS[tag]({_tree(key, fill): _tree(item, fill) for key, item in content})
-    if tag == "array":
-        tensor = _tree(content, fill)
-        return tensor.cpu().numpy() if isinstance(tensor, torch.Tensor) else tensor
-    items = [_tree(item, fill) for item in content]
-    if tag == "deque":
-        return deque(items[1:], items[0])
-    return {"list": list, "tuple": tuple, "set": set}[tag](items)
+        pairs = [(_tree(key, fill, make_dict), _tree(item, fill, make_dict)) for key, item in content]
+        return make_dict(pairs) if tag == "dict" else _DICTS[tag](dict(pairs))
+    return {"list": list, "tuple": tuple, "set": set}[tag](_tree(item, fill, make_dict) for item in content)
+
+
+def _unmarked(pairs: list[tuple[Any, Tree]]) -> Tree:
+    """A dict of these, or the array or deque that it stands for."""
+    match pairs:
+        case [(key, torch.Tensor() as values)] if key == _ARRAY:
+            return values.cpu().numpy()
+        case [(key, [maxlen, *items])] if key == _DEQUE:
+            return deque(items, maxlen)
+    return dict(pairs)
