@@ -13,7 +13,7 @@ from multiprocessing.connection import Connection
 from typing import cast
 
 from benchmarks.head.machine import EmulatedMachine, Emulation, name_of
-from swell.executors.hosts.messages import FromHost
+from swell.executors.gang.host_messages import FromHost
 from swell.executors.local.lines import LineLink
 from swell.executors.node.terms import HostTerms, TermHost
 from swell.executors.remote.host_address import parse_address

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from benchmarks.head.workers import Act, EmulatedWorker, Exit
+from swell.executors.gang import host_messages as messages
+from swell.executors.gang.host_messages import FromHost, ToHost
 from swell.executors.gang.job_context import DeviceBinding
-from swell.executors.hosts import messages
-from swell.executors.hosts.messages import FromHost, ToHost
 from swell.model.node import Node
 from swell.model.usage import GangUsage
 from swell.wire.messages import Finished, FromWorker, Hello, Progress

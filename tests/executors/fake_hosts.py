@@ -19,10 +19,10 @@ from tests.executors.puppets import JOB, make_spec
 
 from swell.executors.controller.controller import Controller
 from swell.executors.controller.protocol import EventTold, Inventory
+from swell.executors.gang import host_messages as h
 from swell.executors.gang.gang_settings import GangSettings
 from swell.executors.gang.job_context import DeviceBinding, MeetingPoint
-from swell.executors.hosts import messages as h
-from swell.executors.hosts.kept_runs import KeptRuns
+from swell.executors.gang.kept_runs import KeptRuns
 from swell.executors.retransmission import ReceivedNumbers
 from swell.model.command import GangCommand, LaunchGang, ProfileJob, Reconfigure
 from swell.model.event import (
@@ -68,7 +68,7 @@ class FakeWorker:
 
 
 class FakeHost:
-    """See `hosts.messages.NodeHost`. Every message is encoded and decoded, as on a wire."""
+    """See `host_messages.NodeHost`. Every message is encoded and decoded, as on a wire."""
 
     def __init__(self, name: str, fleet: Fleet | None, hear: Callable[[h.FromHost], None]) -> None:
         self.name, self._fleet, self._hear = name, fleet, hear

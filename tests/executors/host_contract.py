@@ -8,8 +8,8 @@ from typing import Protocol, TypeVar
 import msgspec
 from tests.executors.puppets import make_spec
 
-from swell.executors.gang.worker_messages import HostMessage
-from swell.executors.hosts import messages as h
+from swell.executors.gang import host_messages as h
+from swell.executors.gang.host_messages import HostMessage
 from swell.model.event import Outcome
 from swell.model.job import Elasticity, JobSpec
 from swell.wire import messages as m

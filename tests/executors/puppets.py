@@ -15,9 +15,7 @@ from typing import Any
 from swell.executors.gang.gang_controller import GangController
 from swell.executors.gang.gang_record import GangRecord, State
 from swell.executors.gang.gang_settings import GangSettings
-from swell.executors.gang.job_context import DeviceBinding, JobContext, MeetingPoint
-from swell.executors.gang.runtime import GangRuntime
-from swell.executors.gang.worker_messages import (
+from swell.executors.gang.host_messages import (
     Effect,
     OfWorker,
     SignalWorker,
@@ -28,6 +26,8 @@ from swell.executors.gang.worker_messages import (
     WorkerHalted,
     WorkerSaid,
 )
+from swell.executors.gang.job_context import DeviceBinding, JobContext, MeetingPoint
+from swell.executors.gang.runtime import GangRuntime
 from swell.model.command import LaunchGang, Reconfigure
 from swell.model.event import (
     AnyEvent,

@@ -7,9 +7,9 @@ from tests.executors.puppets import JOB, PuppetWorld, devices, make_spec, make_s
 
 from swell.executors.gang.gang_controller import GangController
 from swell.executors.gang.gang_record import GangRecord, Restarts
+from swell.executors.gang.host_messages import WorkerForked
 from swell.executors.gang.job_context import check_configuration
 from swell.executors.gang.restarts import RestartController
-from swell.executors.gang.worker_messages import WorkerForked
 from swell.model.command import LaunchGang, Reconfigure
 from swell.model.event import (
     AnyEvent,

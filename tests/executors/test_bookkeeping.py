@@ -16,9 +16,9 @@ from tests.executors.puppets import make_spec
 
 from swell.executors.controller.outbox import Outbox
 from swell.executors.controller.protocol import EventTold
+from swell.executors.gang.host_messages import StartWorker, TellWorker
 from swell.executors.gang.job_context import DeviceBinding
 from swell.executors.gang.trial_plan import GroupTimes, allreduce_s
-from swell.executors.hosts.messages import StartWorker, TellWorker
 from swell.executors.local.agent.host import HostedRun
 from swell.executors.local.agent.job_files import JobPlace
 from swell.executors.local.lines import LineLink

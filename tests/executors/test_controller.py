@@ -12,9 +12,9 @@ from tests.executors.fake_hosts import Fleet, change, launch, of_kind
 from tests.executors.puppets import JOB, make_spec
 
 from swell.executors.controller.directed_runs import TELL_EVERY_S
+from swell.executors.gang import host_messages as h
 from swell.executors.gang.gang_controller import GangController
-from swell.executors.gang.worker_messages import Effect, HostMessage, trial_run
-from swell.executors.hosts import messages as h
+from swell.executors.gang.host_messages import Effect, HostMessage, trial_run
 from swell.model.command import ProfileJob, StopGang, SuspendGang
 from swell.model.event import (
     GangEnded,

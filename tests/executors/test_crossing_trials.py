@@ -9,7 +9,7 @@ from tests.executors.fake_hosts import FakeHost, FakeWorker, Fleet
 from tests.executors.puppets import make_spec
 
 from swell.executors.exit_status import NOT_STARTED
-from swell.executors.hosts import messages as h
+from swell.executors.gang import host_messages as h
 from swell.model.command import ProfileJob
 from swell.model.event import JobProfiled, Outcome
 from swell.model.job import Profile

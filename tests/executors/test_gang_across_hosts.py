@@ -10,9 +10,9 @@ from tests.executors.puppets import JOB, hear_said, make_stage, target
 
 from swell.executors.gang.gang_controller import GangController
 from swell.executors.gang.gang_record import GangRecord, Restarts
+from swell.executors.gang.host_messages import StartWorker, TellWorker
 from swell.executors.gang.job_context import JobContext, local_ranks
 from swell.executors.gang.restarts import RestartController
-from swell.executors.gang.worker_messages import StartWorker, TellWorker
 from swell.model.command import LaunchGang
 from swell.model.event import GangEnded, Outcome
 from swell.model.job import Elasticity

@@ -24,7 +24,7 @@ from tests.executors.puppets import (
 from swell.executors.exit_status import OVER_MEMORY
 from swell.executors.gang.gang_controller import GangController
 from swell.executors.gang.gang_record import GangRecord, SettledGang, cut_slots
-from swell.executors.gang.worker_messages import Effect, SignalWorker, TellWorker, WorkerFacts, WorkerOrder
+from swell.executors.gang.host_messages import Effect, SignalWorker, TellWorker, WorkerFacts, WorkerOrder
 from swell.model.coding import decoder, encode
 from swell.model.command import LaunchGang, StopGang, SuspendGang
 from swell.model.event import (

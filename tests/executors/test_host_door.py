@@ -20,8 +20,8 @@ from tests.executors.fake_lines import FakeLine, carry, fake_lines
 from tests.executors.puppets import make_spec
 
 from swell.executors.controller.controller import Controller
-from swell.executors.hosts import messages as h
-from swell.executors.hosts.messages import SaidInTerm
+from swell.executors.gang import host_messages as h
+from swell.executors.gang.host_messages import SaidInTerm
 from swell.executors.leases.granted_leases import UNRECORDED
 from swell.executors.leases.lease_times import LeaseAsked, LeaseTimes
 from swell.executors.local.agent.door import DoorError

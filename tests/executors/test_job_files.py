@@ -13,7 +13,7 @@ import msgspec
 import pytest
 from tests.executors.puppets import make_spec
 
-from swell.executors.hosts import messages as h
+from swell.executors.gang import host_messages as h
 from swell.executors.local.agent import job_files
 from swell.executors.local.agent.job_files import JobPlace, place_job
 from swell.executors.local.agent.options import AgentOptions

@@ -19,7 +19,7 @@ from tests.executors.puppets import JOB, make_spec
 
 from swell.executors.controller.controller import Controller
 from swell.executors.controller.protocol import DevicesWanted, Inventory, RemoveHost
-from swell.executors.hosts.messages import HostLeaving
+from swell.executors.gang.host_messages import HostLeaving
 from swell.executors.local.agent.door import DoorError
 from swell.executors.local.agent.host import LocalHost
 from swell.executors.local.agent.options import AgentOptions

@@ -12,9 +12,9 @@ from tests.executors.test_profile_cache import snapshot
 
 from swell.executors.controller.profile_cache import ProfileCache
 from swell.executors.exit_status import OUT_OF_MEMORY, OVER_MEMORY
+from swell.executors.gang.host_messages import Effect, TellWorker, WorkerOrder
 from swell.executors.gang.trial_controller import Trial
 from swell.executors.gang.trial_plan import ALONE, GroupTimes
-from swell.executors.gang.worker_messages import Effect, TellWorker, WorkerOrder
 from swell.model.command import ProfileJob
 from swell.model.event import JobProfiled, Outcome, ProfilingFailed
 from swell.model.job import Profile

@@ -11,7 +11,7 @@ from tests.executors.contract import JOB
 from tests.executors.puppets import target
 from tests.executors.test_restarts import Processes, launch
 
-from swell.executors.gang.worker_messages import StartWorker
+from swell.executors.gang.host_messages import StartWorker
 from swell.model.command import LaunchGang, Reconfigure, StopGang, SuspendGang
 from swell.model.event import GangEnded, GangResized, GangStarted, GangSuspended, ResizeFailed
 from swell.model.target import Configuration, Target

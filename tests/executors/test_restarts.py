@@ -17,8 +17,7 @@ from tests.executors.puppets import hear, hear_said, make_spec, make_stage, targ
 
 from swell.executors.exit_status import OVER_MEMORY
 from swell.executors.gang.gang_record import GangRecord, Restarts
-from swell.executors.gang.restarts import RestartController
-from swell.executors.gang.worker_messages import (
+from swell.executors.gang.host_messages import (
     SignalWorker,
     StartWorker,
     TellWorker,
@@ -28,6 +27,7 @@ from swell.executors.gang.worker_messages import (
     WorkerHalted,
     WorkerOrder,
 )
+from swell.executors.gang.restarts import RestartController
 from swell.executors.local.link import LocalExecutor
 from swell.executors.local.processes.listing import is_alive
 from swell.model.command import LaunchGang, Reconfigure, StopGang, SuspendGang

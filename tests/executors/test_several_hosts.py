@@ -12,8 +12,8 @@ from tests.executors.joined_engine import JoinedEngine
 from tests.executors.puppets import make_spec
 from tests.train.wild import BATCH, SAME, STEPS_PER_EPOCH, read_story, run_alone
 
+from swell.executors.gang import host_messages as h
 from swell.executors.gang.job_context import DeviceBinding
-from swell.executors.hosts import messages as h
 from swell.model.command import LaunchGang, ProfileJob, Reconfigure, StopGang
 from swell.model.event import GangEnded, GangResized, GangStarted, JobProfiled, Outcome, WorkersLost
 from swell.model.job import Elasticity, EndCondition, JobSpec

@@ -14,7 +14,7 @@ from tests.executors.puppets import JOB
 from tests.executors.test_controller_laws import HOSTS, Hosts, Jobs, Scene, Some, ends_well
 from tests.store.views import with_all
 
-from swell.executors.hosts import messages as h
+from swell.executors.gang import host_messages as h
 from swell.model.command import StopGang, SuspendGang
 from swell.model.event import (
     GangEnded,

@@ -15,11 +15,11 @@ from tests.executors.puppets import JOB, Puppet, PuppetWorld, devices, make_spec
 from tests.executors.test_gang_laws import SETTINGS, TOTAL_STEPS, Story, ends_well, moves
 
 from swell.executors.exit_status import OVER_MEMORY
+from swell.executors.gang import host_messages as h
 from swell.executors.gang.gang_controller import GangController
 from swell.executors.gang.gang_record import GangRecord
-from swell.executors.gang.worker_messages import Effect, StartWorker, TellWorker
-from swell.executors.hosts import messages as h
-from swell.executors.hosts.kept_runs import KeptRuns
+from swell.executors.gang.host_messages import Effect, StartWorker, TellWorker
+from swell.executors.gang.kept_runs import KeptRuns
 from swell.model.command import GangCommand, LaunchGang, Reconfigure
 from swell.model.event import (
     AnyEvent,

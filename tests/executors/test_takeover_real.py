@@ -17,8 +17,8 @@ from tests.executors.puppets import make_spec
 
 from swell.executors.controller.controller import Controller
 from swell.executors.controller.protocol import EventTold, Inventory
+from swell.executors.gang.host_messages import FromHost
 from swell.executors.gang.job_context import DeviceBinding
-from swell.executors.hosts.messages import FromHost
 from swell.executors.local.agent.address import hold_lock
 from swell.executors.local.agent.handshakes import Handshakes
 from swell.executors.local.agent.host import LocalHost

@@ -23,17 +23,20 @@ from swell.executors.controller.known_hosts import KnownHosts, Openings
 from swell.executors.controller.trials import Trials
 from swell.executors.exit_status import NOT_STARTED
 from swell.executors.gang.gang_settings import GangSettings
-from swell.executors.gang.job_context import DeviceBinding, JobContext
-from swell.executors.gang.trial_plan import local_batches
-from swell.executors.gang.worker_messages import (
+from swell.executors.gang.host_messages import (
+    DevicesOffered,
     Effect,
+    OpenRun,
+    RunOpened,
     SignalWorker,
     StartWorker,
+    ToHost,
     WorkerForked,
     WorkerHalted,
     WorkerOrder,
 )
-from swell.executors.hosts.messages import DevicesOffered, OpenRun, RunOpened, ToHost
+from swell.executors.gang.job_context import DeviceBinding, JobContext
+from swell.executors.gang.trial_plan import local_batches
 from swell.model.command import ProfileJob
 from swell.model.event import AnyEvent, GangEnded, JobProfiled, Outcome, ProfilingFailed, StepsReported
 from swell.model.job import MOST_BETWEEN_S, BetweenSteps, EndCondition, JobSpec, Profile

@@ -14,6 +14,7 @@ from tests.executors.listening import Listener
 from tests.executors.puppets import hear_exited, hear_said, make_spec, make_stage, signals
 
 from swell.executors.controller.profile_cache import ProfileCache
+from swell.executors.gang.host_messages import Effect, TellWorker
 from swell.executors.gang.trial_controller import Trial
 from swell.executors.gang.trial_plan import (
     ALONE,
@@ -23,7 +24,6 @@ from swell.executors.gang.trial_plan import (
     Part,
     PartKind,
 )
-from swell.executors.gang.worker_messages import Effect, TellWorker
 from swell.executors.local.agent.options import AgentOptions
 from swell.executors.local.devices import parse_devices
 from swell.executors.local.link import LocalExecutor

@@ -7,8 +7,8 @@ from tests.executors.puppets import JOB, PuppetWorld, devices, launched, resize
 
 from swell.executors.gang.gang_record import Member
 from swell.executors.gang.gang_settings import GangSettings
+from swell.executors.gang.host_messages import SignalWorker
 from swell.executors.gang.timeouts import READING_SHARE, overdue
-from swell.executors.gang.worker_messages import SignalWorker
 from swell.model.command import SuspendGang
 from swell.model.event import (
     GangEnded,

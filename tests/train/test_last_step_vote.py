@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from tests.executors.puppets import JOB, hear_exited, hear_said, make_stage, target
 
 from swell.executors.gang.gang_record import GangRecord, Restarts
+from swell.executors.gang.host_messages import TellWorker
 from swell.executors.gang.restarts import RestartController
-from swell.executors.gang.worker_messages import TellWorker
 from swell.model.command import LaunchGang
 from swell.model.job import Elasticity
 from swell.train.link.lease import Lease

@@ -20,9 +20,9 @@ from swell.executors.controller.outbox import DaemonLine, Outbox
 from swell.executors.controller.protocol import PROTOCOL, ExecutorCommand, Gathering, Inventory
 from swell.executors.controller.takeover import Takeover
 from swell.executors.controller.trials import Trials
+from swell.executors.gang import host_messages as messages
 from swell.executors.gang.gang_settings import GangSettings
-from swell.executors.hosts import messages
-from swell.executors.hosts.messages import FromHost, NodeHost
+from swell.executors.gang.host_messages import FromHost, NodeHost
 from swell.executors.retransmission import ReceivedNumbers
 from swell.model.event import AnyEvent, JobWarned
 from swell.model.running import RunningWork

@@ -13,8 +13,7 @@ from swell.executors.controller.protocol import ExecutorCommand
 from swell.executors.controller.trials import Trials
 from swell.executors.gang.gang_controller import GangController
 from swell.executors.gang.gang_record import GangRecord, Restarts
-from swell.executors.gang.worker_messages import WorkerOrder
-from swell.executors.hosts.messages import CloseRun, OpenRun
+from swell.executors.gang.host_messages import CloseRun, OpenRun, WorkerOrder
 from swell.model.command import GangCommand, LaunchGang, ProfileJob, Reconfigure, StopGang, SuspendGang
 from swell.model.event import GangEnded, Outcome, ResizeFailed
 from swell.model.job import Elasticity, JobSpec

@@ -7,8 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Container, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from swell.executors.gang.job_context import DeviceBinding
-from swell.executors.hosts.messages import (
+from swell.executors.gang.host_messages import (
     DevicesOffered,
     HostLeaving,
     NodeHost,
@@ -17,6 +16,7 @@ from swell.executors.hosts.messages import (
     RunRefused,
     ToHost,
 )
+from swell.executors.gang.job_context import DeviceBinding
 from swell.model.event import AnyEvent, HostRuledOut, NodeJoined, NodeLost, NodeWarned, Outcome
 from swell.model.node import Node
 

@@ -15,9 +15,8 @@ import msgspec
 from swell.executors.controller.directed_runs import DirectedRuns
 from swell.executors.controller.known_hosts import NOTHING_OFFERED, KnownHosts
 from swell.executors.gang.gang_record import GangRecord, SettledGang
-from swell.executors.gang.worker_messages import KILL
-from swell.executors.hosts.kept_runs import KeptRun, KeptRuns
-from swell.executors.hosts.messages import (
+from swell.executors.gang.host_messages import (
+    KILL,
     CloseRun,
     DevicesOffered,
     EndKept,
@@ -27,6 +26,7 @@ from swell.executors.hosts.messages import (
     WorkerExited,
     WorkerKept,
 )
+from swell.executors.gang.kept_runs import KeptRun, KeptRuns
 from swell.model.event import GangEnded, GangSuspended
 
 

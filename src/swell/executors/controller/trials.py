@@ -20,10 +20,9 @@ from pathlib import Path
 from swell.executors.controller.directed_runs import DirectedRun, DirectedRuns
 from swell.executors.controller.known_hosts import KnownHosts, Machine, Opening, Openings
 from swell.executors.controller.profile_cache import ProfileCache
+from swell.executors.gang.host_messages import CloseRun, OpenRun, trial_run
 from swell.executors.gang.trial_controller import Trial
 from swell.executors.gang.trial_plan import CROSSING, Part, PartKind
-from swell.executors.gang.worker_messages import trial_run
-from swell.executors.hosts.messages import CloseRun, OpenRun
 from swell.model.command import ProfileJob
 from swell.model.event import AnyEvent, GangEnded, JobProfiled, Outcome, ProfilingFailed, StepsReported
 from swell.model.job import BetweenSteps, Elasticity

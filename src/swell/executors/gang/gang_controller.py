@@ -23,8 +23,8 @@ from collections.abc import Mapping, Sequence
 
 from swell.executors.gang import late_workers, regrouping, shutdown, training_progress, transition
 from swell.executors.gang.gang_record import Formation, Member, State, flatten
+from swell.executors.gang.host_messages import Effect, WorkerExited, WorkerFacts
 from swell.executors.gang.runtime import GangRuntime
-from swell.executors.gang.worker_messages import Effect, WorkerExited, WorkerFacts
 from swell.model.command import GangCommand, LaunchGang, Reconfigure, StopGang, SuspendGang
 from swell.model.event import GangResized, GangStarted, JobWarned
 from swell.model.target import Configuration

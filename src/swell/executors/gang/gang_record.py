@@ -1,7 +1,7 @@
 """A gang as one value: what its controller knows.
 
 Its hosts keep a part of it for the next controller, `SettledGang`; what they know of its workers
-(`worker_messages`) tells that the rest.
+(`host_messages`) tells that the rest.
 """
 
 from __future__ import annotations

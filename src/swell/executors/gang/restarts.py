@@ -14,10 +14,10 @@ from swell.executors.exit_status import OVER_MEMORY
 from swell.executors.gang import shutdown, transition
 from swell.executors.gang.gang_controller import GangController
 from swell.executors.gang.gang_record import Member, Restarts, Slot, State, flatten
+from swell.executors.gang.host_messages import Effect, WorkerExited, WorkerFacts
 from swell.executors.gang.job_context import local_ranks
 from swell.executors.gang.timeouts import describe_exit, is_fault_of_script
 from swell.executors.gang.training_progress import report
-from swell.executors.gang.worker_messages import Effect, WorkerExited, WorkerFacts
 from swell.model.counted import told_workers
 from swell.model.event import Outcome, ScriptDistributed
 from swell.tally import tally_of

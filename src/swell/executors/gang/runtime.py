@@ -11,9 +11,7 @@ import msgspec
 
 from swell.executors.exit_status import HOST_LOST
 from swell.executors.gang.gang_record import GangRecord, Member, Slot, flatten
-from swell.executors.gang.job_context import JobContext
-from swell.executors.gang.reductions import Reductions
-from swell.executors.gang.worker_messages import (
+from swell.executors.gang.host_messages import (
     KILL,
     Effect,
     OfWorker,
@@ -25,6 +23,8 @@ from swell.executors.gang.worker_messages import (
     WorkerHalted,
     WorkerSaid,
 )
+from swell.executors.gang.job_context import JobContext
+from swell.executors.gang.reductions import Reductions
 from swell.model.command import GangCommand
 from swell.model.event import AnyEvent, JobWarned, WorkersLost
 from swell.wire.messages import Alive, FromAgent, FromWorker

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import msgspec
 
-from swell.executors.hosts.messages import FromHost
+from swell.executors.gang.host_messages import FromHost
 from swell.executors.local.agent.address import AgentRunning, hold_lock
 from swell.executors.local.agent.handshakes import Handshakes
 from swell.executors.local.agent.options import LOOPBACK, AgentOptions, PlatformSettings

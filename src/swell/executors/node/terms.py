@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable
 from functools import partial
 
-from swell.executors.hosts.messages import (
+from swell.executors.gang.host_messages import (
     DevicesOffered,
     FromHost,
     HostLeft,

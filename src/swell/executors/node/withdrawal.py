@@ -9,7 +9,7 @@ import os
 import signal
 from pathlib import Path
 
-from swell.executors.hosts.messages import HostLeaving
+from swell.executors.gang.host_messages import HostLeaving
 from swell.executors.node.options import find_host
 from swell.executors.node.state import UnusableHostState
 from swell.wire.whole_files import write_whole

@@ -14,8 +14,8 @@ import os
 import msgspec
 
 from swell.executors.controller.controller import Controller
-from swell.executors.hosts import messages
-from swell.executors.hosts.messages import (
+from swell.executors.gang import host_messages as messages
+from swell.executors.gang.host_messages import (
     DevicesOffered,
     FromHost,
     FromJoined,

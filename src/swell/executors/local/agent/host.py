@@ -1,7 +1,7 @@
 """This machine as a node host: owns the processes of runs, their lines, logs, limits and folders.
 
 One event loop, no torch. Every method returns at once and waits for no other, nor for the storage. What
-follows for a gang from what happens here is the controller's affair; see `hosts.messages`.
+follows for a gang from what happens here is the controller's affair; see `gang.host_messages`.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from functools import partial
 import msgspec
 
 from swell.executors.awake_clock import AwakeClock
+from swell.executors.gang import host_messages as messages
+from swell.executors.gang.host_messages import FromHost, OpenRun, StartWorker, TellWorker, ToHost
 from swell.executors.gang.job_context import DeviceBinding, MeetingPoint
-from swell.executors.hosts import messages
-from swell.executors.hosts.kept_runs import KeptRuns
-from swell.executors.hosts.messages import FromHost, OpenRun, StartWorker, TellWorker, ToHost
+from swell.executors.gang.kept_runs import KeptRuns
 from swell.executors.local.agent.containers import Containers
 from swell.executors.local.agent.gang_limits import GangLimits
 from swell.executors.local.agent.job_files import CODE_FOLDER, JobPlace, place_job
@@ -123,7 +123,7 @@ class HostedRun:
 
 
 class LocalHost:
-    """See `hosts.messages.NodeHost`. Every method is called in the agent's event loop."""
+    """See `host_messages.NodeHost`. Every method is called in the agent's event loop."""
 
     def __init__(self, options: AgentOptions, lock_fd: int, answer: Callable[[FromHost], None]) -> None:
         """`answer`: takes what the controller is told."""

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from errno import ENOENT
 from pathlib import Path
 
-from swell.executors.hosts.messages import OpenRun, RunRefused
+from swell.executors.gang.host_messages import OpenRun, RunRefused
 from swell.executors.local.agent.options import AgentOptions
 from swell.executors.local.containers.engine import ContainerChoice, ContainerEngine, engine_of
 from swell.executors.local.logs.files import TRIAL, WORKER, next_number

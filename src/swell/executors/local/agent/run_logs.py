@@ -7,7 +7,7 @@ from collections.abc import Callable, Container
 from pathlib import Path
 
 from swell.executors.gang.gang_settings import GangSettings
-from swell.executors.hosts.messages import StartWorker, TellWorker
+from swell.executors.gang.host_messages import StartWorker, TellWorker
 from swell.executors.local.logs.files import (
     TRIAL,
     WORKER,

@@ -9,8 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from swell.executors.gang.gang_record import SettledGang
-from swell.executors.gang.worker_messages import WorkerFacts
-from swell.executors.hosts.messages import (
+from swell.executors.gang.host_messages import (
     CloseRun,
     EndKept,
     FromHost,
@@ -23,6 +22,7 @@ from swell.executors.hosts.messages import (
     TellWorker,
     ToHost,
     WorkerExited,
+    WorkerFacts,
     WorkerForked,
     WorkerHalted,
     WorkerKept,

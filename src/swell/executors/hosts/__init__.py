@@ -1,1 +1,0 @@
-"""The messages between controller and node hosts, and the port that a new kind of host has."""
