@@ -29,7 +29,7 @@ from rich.table import Table
 
 from benchmarks.conditions import conditions, describe, write_json
 from swell.api.client import Client
-from swell.cli.temporary_platform import brief_platform
+from swell.cli.demo import brief_platform
 from swell.model.view import JobView, Story
 
 #: Its arguments: see there. `tests/platform/test_between_steps.py` submits it, too.

@@ -14,7 +14,6 @@ from typing import Any, ClassVar, Generic, TypeVar, cast, get_type_hints
 import msgspec
 
 from swell.entry_points import EntryPoint, entry_points_of, how_to_install, repair
-from swell.spelling import did_you_mean
 
 #: Longer than an import takes on a busy machine.
 IMPORT_LIMIT_S = 30.0
@@ -188,3 +187,11 @@ def broken_rule(kind: type[Registered], option: str, value: object) -> str:
     except msgspec.ValidationError as error:
         return str(error).partition(" - at ")[0].replace("`", "")
     return ""
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """Return `did you mean epochs?`; empty if no known word is similar."""
+    from difflib import get_close_matches  # only a mistake has to wait for it
+
+    found = get_close_matches(word, [*known], cutoff=0.7)
+    return f"did you mean {' or '.join(found)}?" if found else ""

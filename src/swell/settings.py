@@ -14,8 +14,7 @@ from swell.core.core_settings import CoreSettings
 from swell.executors.gang.gang_settings import GangSettings
 from swell.executors.leases.lease_times import LeaseTimes
 from swell.live.pruning import Retention
-from swell.plugins import type_hints
-from swell.spelling import did_you_mean
+from swell.plugins import did_you_mean, type_hints
 from swell.store.code_files import CodeLimits
 from swell.throughput.estimate_margins import KEPT_SHARE
 

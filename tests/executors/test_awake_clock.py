@@ -8,9 +8,9 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swell.executors.awake_clock import LONGEST_GAP_S, AwakeClock
 from swell.executors.local.agent.options import AgentOptions
 from swell.executors.local.agent.process import WorkerSupervisor
+from swell.wire.lease_clocks import LONGEST_GAP_S, AwakeClock
 
 STALL_S = 3600.0
 

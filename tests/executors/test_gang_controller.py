@@ -45,7 +45,7 @@ from swell.model.target import Target
 from swell.tally import Tally, tally_of
 from swell.wire import messages as m
 from swell.wire.findings import ScriptFinding
-from swell.wire.numbers import Number
+from swell.wire.metrics import Number
 
 
 def running(num_workers: int, **changes: Any) -> PuppetWorld:

@@ -11,7 +11,7 @@ from tests.eventually import eventually
 from tests.executors.zygotes import Zygote
 
 from swell.executors.local.processes.listing import is_alive
-from swell.executors.local.processes.mark import ProcessMark, parse_mark, read_mark
+from swell.executors.local.processes.strays import ProcessMark, parse_mark, read_mark
 from swell.executors.local.zygote.messages import Exited, Signal, Warm
 from swell.wire.environ import MARK
 

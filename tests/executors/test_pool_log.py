@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from swell.executors.slurm.pool_log import LOG_FILE, PoolLog
-from swell.sim.pool_file import read_pool
+from swell.sim.pool import read_pool
 
 T0 = 1_800_000_000
 

@@ -47,7 +47,7 @@ from swell.tally import Tally, tally_of
 from swell.wire.environ import LOCAL_BATCH, STOP_AT_STEP
 from swell.wire.findings import WHOLE
 from swell.wire.messages import Distributed, FromAgent, FromWorker, Reported, Stepped, StopVote
-from swell.wire.metric_names import MOST_METRICS
+from swell.wire.metrics import MOST_METRICS
 
 SPEC = make_spec(elasticity=Elasticity.RESTART, end=EndCondition())
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from swell.executors.local.processes.mark import ProcessMark
+from swell.executors.local.processes.strays import ProcessMark
 from swell.executors.local.zygote.client import DEFAULT_VARIABLES
 from swell.executors.local.zygote.messages import Answer, Fork, Forked, Request
 from swell.executors.local.zygote.process import THREAD_VARIABLES

@@ -7,7 +7,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from swell.model.share_mode import ShareMode
-from swell.sim.contention import RULES, by_quota, by_weight
+from swell.sim.shared_cores import RULES, by_quota, by_weight
 
 CORES = st.floats(0.1, 128.0)
 GANGS = st.lists(st.tuples(st.floats(0.0, 64.0), st.floats(0.001, 1.0)), min_size=1, max_size=12)

@@ -22,8 +22,7 @@ from swell.sim.gangs import GangTimings
 from swell.sim.job import SimJob
 from swell.sim.metrics import metrics_of
 from swell.sim.outcome import SimOutcome
-from swell.sim.pool import IdleInterval, Pool
-from swell.sim.pool_file import read_names, read_pool
+from swell.sim.pool import IdleInterval, Pool, read_names, read_pool
 from swell.sim.simulate import Scenario, cluster, simulate
 from swell.sim.world import SimulatedWorld
 

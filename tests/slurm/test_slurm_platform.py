@@ -12,7 +12,7 @@ from tests.platform.starts import WITHIN_S, begin, hosts
 from tests.slurm.cluster import SlurmCluster
 
 from swell.model.view import JobView
-from swell.sim.pool_file import read_pool
+from swell.sim.pool import read_pool
 
 UP = (
     "up", "--engine", "slurm", "--partition", "scav", "--max-nodes", "2", "--slice-devices", "paced:2@640",

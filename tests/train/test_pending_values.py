@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from swell.tally import Tally
 from swell.train.link.pending_values import INTERVAL_S, PendingValues
-from swell.wire.metric_names import MOST_METRICS
-from swell.wire.numbers import Number
+from swell.wire.metrics import MOST_METRICS, Number
 
 REPORTS = st.lists(st.tuples(st.floats(0.0, 1.0), st.sampled_from("abc"), st.floats()), max_size=40)
 

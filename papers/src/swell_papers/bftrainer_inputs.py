@@ -12,8 +12,7 @@ import numpy as np
 
 from swell.arrays import FloatArray, IntArray
 from swell.model.errors import InvalidInput
-from swell.sim.pool import IdleInterval, Pool
-from swell.sim.pool_file import read_names, read_pool
+from swell.sim.pool import IdleInterval, Pool, read_names, read_pool
 
 FOLDER = "bftrainer"
 POOL, SOME_NODES = f"{FOLDER}/summit-idle-intervals-8d.csv.gz", f"{FOLDER}/first-150-nodes.txt"

@@ -26,7 +26,7 @@ from swell.model.kind import ANY, RULE, is_kind
 from swell.model.lengths import span
 from swell.model.sizes import parse_bytes
 from swell.model.webhook import Webhook, WebhookEvent, fault_of
-from swell.spelling import did_you_mean
+from swell.plugins import did_you_mean
 from swell.wire import environ
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}", re.ASCII)

@@ -15,8 +15,7 @@ from typing import Any
 
 from swell.model.durations import format_duration
 from swell.model.errors import InvalidJob
-from swell.slurm_gpus import count_gpus
-from swell.slurm_time import slurm_seconds
+from swell.slurm_words import count_gpus, slurm_seconds
 
 #: Fields that only a script with `swell.train` has. Without any of them it is started as torchrun would.
 OF_LIVE_JOBS = frozenset(

@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
+import shutil
+import signal
+import subprocess
 import sys
+import tempfile
 import time
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import Annotated
 
 import typer
 
 import swell.demo
-from swell.api.client import Client, connect
-from swell.api.errors import InvalidOption
+from swell.api.client import Client, connect, connect_as_owner
+from swell.api.errors import InvalidOption, NoPlatform, PlatformSilent
 from swell.api.installed import require
 from swell.cli.destinations import check_files, check_folder
+from swell.cli.launch import launch
 from swell.cli.output import print_table, write_json
-from swell.cli.temporary_platform import brief_platform
 from swell.demo.report import HEADINGS, as_json, changes, rows, verdict
 from swell.demo.schedule import CAST, PACED_DEVICES, DemoJob, DemoSchedule
 from swell.executors.local.devices import DeviceError, parse_devices
 from swell.model.view import ClusterView, JobView
+from swell.store.folder import StateFolder
 
 #: Seconds between two looks at the platform.
 LOOK_EVERY_S = 0.25
@@ -196,3 +203,53 @@ def _show(play: Play, views: list[JobView], failures: list[str]) -> None:
             f"Every promise was kept and every model learned; {num_resizes} resizes inside live processes "
             f"took {lost_s:.1f} s from training."
         )
+
+
+@contextmanager
+def brief_platform(options: Sequence[str], prefix: str, say: Callable[[str], None]) -> Iterator[Client]:
+    """It always ends; the folder stays only if something went wrong.
+
+    Args:
+        options: of `swell up`.
+        prefix: of the folder's name.
+        say: is told where the folder is if it stays.
+    """
+    state = Path(tempfile.mkdtemp(prefix=prefix))
+    is_good = False
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    signal.signal(signal.SIGTERM, _interrupt)  # to be asked to end is as Ctrl-C
+    try:
+        with launch(StateFolder(state), options) as client:
+            yield client
+        is_good = True
+    finally:
+        for number in before:
+            signal.signal(number, signal.SIG_IGN)  # one is enough: what follows ends soon and must be done
+        _take_down(state)
+        if is_good:
+            shutil.rmtree(state)
+            for number, handler in before.items():
+                signal.signal(number, handler)
+        else:
+            say(f"Journal and logs are kept in {state}")
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def _take_down(state: Path) -> None:
+    """Nothing of the platform runs when this returns."""
+    try:
+        with connect_as_owner(state) as client:
+            for job in client.jobs():
+                if not job.phase.is_end:
+                    client.cancel(job.id)  # it never goes on: no checkpoint is needed
+    except (NoPlatform, PlatformSilent):
+        pass  # it never came up, or was killed, or hangs: `down` ends what it may have left
+    # It says on stderr what it could not end; that it saved nothing of what was cancelled is no matter.
+    subprocess.run(
+        [sys.executable, "-P", "-m", "swell.cli.main", "down", "--force", "--state", str(state)],
+        check=False,
+        stdout=subprocess.DEVNULL,
+    )

@@ -100,7 +100,7 @@ class PoolOptions:
 
     def read(self) -> Pool | None:
         """Read the pool; None without `--pool`. Raises InvalidInput."""
-        from swell.sim.pool_file import read_pool
+        from swell.sim.pool import read_pool
 
         if self.pool is None:
             for name in ("pool_nodes", "pool_window", "pool_warning"):
@@ -119,7 +119,7 @@ class PoolOptions:
 
 
 def _of_nodes(pool: Pool, file: Path) -> Pool:
-    from swell.sim.pool_file import read_names
+    from swell.sim.pool import read_names
 
     names = frozenset(read_names(file))
     missing = names.difference(one.node for one in pool.intervals)

@@ -240,7 +240,7 @@ def _write(trace: Trace, out: Path, profiles: str | None = None, rules: FillRule
     """Write the trace as it is, or filled from `profiles`, and print what was done."""
     from swell.sim.profiles.load import load
     from swell.sim.traces.fill import fill
-    from swell.sim.traces.write import write_plain
+    from swell.sim.traces.formats.plain import write_plain
 
     filled = None if profiles is None else fill(trace, load(profiles), rules)
     jobs = trace.jobs if filled is None else tuple(job.as_trace_job() for job in filled.jobs)

@@ -22,7 +22,6 @@ from swell.model.quota import Quota
 from swell.model.quota_words import told_tenant
 from swell.model.share_mode import ShareMode
 from swell.sim.change_cost import change_cost
-from swell.sim.contention import parse_share_mode
 from swell.sim.faults import NO_FAULTS, FaultRates, InjectedFaults, node_failures, parse_fault_rates
 from swell.sim.gangs import GangTimings
 from swell.sim.jobs import jobs_of
@@ -30,6 +29,7 @@ from swell.sim.kind_nodes import KindNodes, speeds_of
 from swell.sim.pool import Pool
 from swell.sim.profiles.profile_set import ProfileSet
 from swell.sim.report import Shape, Truth
+from swell.sim.shared_cores import parse_share_mode
 from swell.sim.simulate import MAX_DEVICES, Scenario, cluster
 from swell.sim.traces.record import plural
 from swell.sim.traces.workload import Workload

@@ -32,9 +32,8 @@ from swell.model.share_mode import ShareMode
 from swell.model.target import Target
 from swell.sim.agenda import Agenda
 from swell.sim.change_cost import ChangeCost, GangChange
-from swell.sim.checkpoint_cycle import WastedTime
 from swell.sim.faults import MESSAGE, InjectedFaults
-from swell.sim.gang import WHOLE, Training, Upcoming
+from swell.sim.gang import WHOLE, Training, Upcoming, WastedTime
 from swell.sim.job import SimJob
 from swell.sim.segments import SegmentLog
 from swell.sim.shared_cores import SharedCores

@@ -14,8 +14,7 @@ from swell.sim.metrics import Metrics
 from swell.sim.report import PolicyResult, Truth
 from swell.sim.report_data import SimulatedLog, report_data
 from swell.sim.result_tables import INVENTED, ResultTable, bound_in_words, conditions, machines, result_tables
-from swell.web.assets import uplot_version
-from swell.web.self_contained import self_contained
+from swell.web.self_contained import self_contained, uplot_version
 
 Figure = Callable[[Metrics], float | None]
 

@@ -13,7 +13,7 @@ from swell.arrays import FloatArray
 from swell.model.failure import why_failed
 from swell.model.job import JobClass, Phase
 from swell.model.view import JobView
-from swell.sim.checkpoint_cycle import WastedTime
+from swell.sim.gang import WastedTime
 from swell.sim.job import SimJob
 from swell.sim.pool import Pool
 from swell.sim.segments import Segment

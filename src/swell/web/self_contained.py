@@ -6,17 +6,24 @@ import base64
 import hashlib
 import re
 from collections.abc import Iterable
+from functools import cache
+from importlib.resources import files
+from importlib.resources.abc import Traversable
 from typing import Any
 
 from markupsafe import Markup
 
-from swell.web.assets import UPLOT_SCRIPT, UPLOT_STYLE, read_asset
 from swell.web.templating import environment
 
 IMPORT = re.compile(r'^import \{([^}]*)\} from "/(static/[a-z_]+\.js)";$', re.MULTILINE)
 EXPORT = re.compile(r"^export ((?:async )?function\*?|class|const) (\w+)", re.MULTILINE)
 #: A line that begins so is to be taken by one of the two.
 ANY = re.compile(r"^(?:import|export)\b.*$", re.MULTILINE)
+
+
+#: Charts of others: see static/vendor/README.md.
+UPLOT_SCRIPT = "static/vendor/uplot/uPlot.iife.min.js"
+UPLOT_STYLE = "static/vendor/uplot/uPlot.min.css"
 
 
 def bundle(first: str) -> str:
@@ -96,3 +103,20 @@ def _inside_tag(text: str) -> Markup:
     if "</script" in text.lower() or "</style" in text.lower() or "<!--" in text:
         raise ValueError("a script or style of a report must not hold </script, </style or <!--")
     return Markup(text)  # noqa: S704 - ends no tag, and is a file of ours
+
+
+def asset(name: str) -> Traversable:
+    """The file of this name, as `static/charts.js`."""
+    return files("swell.web").joinpath(name)
+
+
+def read_asset(name: str) -> str:
+    """Its text. Raises FileNotFoundError."""
+    return asset(name).read_text(encoding="utf-8")
+
+
+@cache
+def uplot_version() -> str:
+    """Return the version of uPlot, as its script says."""
+    found = re.match(r"/\*! \S+ \(v([\d.]+)\)", read_asset(UPLOT_SCRIPT))
+    return found[1] if found else "of an unknown version"

@@ -16,7 +16,7 @@ OBSERVER = "SWELL_OBSERVER"  #: as AGENT, for a script that knows nothing of Swe
 ADDRESS = "SWELL_ADDRESS"  #: at which workers on other hosts reach those of this one
 RACK = "SWELL_RACK"  #: in which the machine stands
 DEVICES = "SWELL_DEVICES"  #: ids of the devices that this worker sees, with commas between them
-MARK = "SWELL_PROCESS"  #: by it a worker's processes are found when it is gone (`processes.mark`)
+MARK = "SWELL_PROCESS"  #: by it a worker's processes are found when it is gone (`processes.strays`)
 LOCAL_BATCH = "SWELL_LOCAL_BATCH"  #: what `{local_batch}` stands for in the arguments of the script
 
 TRIAL = "SWELL_TRIAL"  #: 1 in a trial run, whose current folder is a mirror of the job's

@@ -11,7 +11,7 @@ import struct
 from collections.abc import Callable
 from pathlib import Path
 
-from swell.wire.unslewed_clocks import HostClock
+from swell.wire.lease_clocks import HostClock
 from swell.wire.whole_files import write_whole
 
 #: In the state folder of the host. It stays where it is: workers have it in their memory.

@@ -14,8 +14,7 @@ from tests.examples import fewer_if_quick
 from swell.sim.profiles.load import PowerLaw
 from swell.sim.traces.entry import Trace, TraceError, TraceJob
 from swell.sim.traces.fill import fill
-from swell.sim.traces.formats.registry import BY_NAME, FORMATS
-from swell.sim.traces.read import read
+from swell.sim.traces.read import BY_NAME, FORMATS, read
 
 ELASTICFLOW = """\
 job_id,submission_time,num_iteration,model_name,deadline,batch_size,num_gpu,duration

@@ -16,9 +16,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from swell.sim.traces.entry import Status, Trace, TraceError, TraceJob, order
+from swell.sim.traces.formats.plain import write_plain
 from swell.sim.traces.read import read
 from swell.sim.traces.source import LONGEST_LINE
-from swell.sim.traces.write import write_plain
 
 Write = Callable[..., Path]
 

@@ -187,8 +187,8 @@ def show(findings: Findings) -> None:
 
 def _context(policy: str | None, only: str | None, state: Path | None, **given: Any) -> Context:
     """Raises InvalidInput."""
+    from swell.cli.demo import brief_platform
     from swell.cli.output import progress_bar
-    from swell.cli.temporary_platform import brief_platform
     from swell_papers.experiment import Context
     from swell_papers.variants import variant_names
 

@@ -12,7 +12,6 @@ from collections import deque
 from collections.abc import Callable, Collection
 from pathlib import Path
 
-from swell.executors.awake_clock import AwakeClock
 from swell.executors.controller.directed_runs import DirectedRun, DirectedRuns
 from swell.executors.controller.gang_commands import GangCommands
 from swell.executors.controller.known_hosts import KnownHosts, Openings
@@ -26,6 +25,7 @@ from swell.executors.gang.host_messages import FromHost, NodeHost
 from swell.executors.retransmission import ReceivedNumbers
 from swell.model.event import AnyEvent, JobWarned
 from swell.model.running import RunningWork
+from swell.wire.lease_clocks import AwakeClock
 
 #: A daemon that waits is told so again, lest it take the agent for dead.
 GATHERING_EVERY_S = 1.0

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from swell.tally import Reduction
 from swell.wire.messages import WorkerValues
-from swell.wire.numbers import value_of
+from swell.wire.metrics import value_of
 from swell.wire.reports import MOST_STEPS
 
 #: A worker that has gone on for so many steps without a word has none to say: it tells within `GRACE_S`.

@@ -23,8 +23,7 @@ from swell.model.event import Outcome, ScriptDistributed
 from swell.tally import tally_of
 from swell.wire import environ, messages
 from swell.wire.findings import WHOLE
-from swell.wire.metric_names import LOSS
-from swell.wire.numbers import Number, value_of
+from swell.wire.metrics import LOSS, Number, value_of
 from swell.wire.reports import MOST_STEPS
 
 #: Topic of a warning.

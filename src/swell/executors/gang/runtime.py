@@ -28,7 +28,7 @@ from swell.executors.gang.reductions import Reductions
 from swell.model.command import GangCommand
 from swell.model.event import AnyEvent, JobWarned, WorkersLost
 from swell.wire.messages import Alive, FromAgent, FromWorker
-from swell.wire.metric_names import MetricNames
+from swell.wire.metrics import MetricNames
 
 
 class GangRuntime(ABC):

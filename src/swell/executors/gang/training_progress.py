@@ -14,8 +14,7 @@ from swell.model.event import StepsReported
 from swell.model.job import BetweenSteps
 from swell.tally import Tally, tally_of
 from swell.wire import messages
-from swell.wire.metric_names import LOSS
-from swell.wire.numbers import Number, value_of
+from swell.wire.metrics import LOSS, Number, value_of
 
 #: A controller makes fewer reports of a gang than two to the power of this.
 REPORT_BITS = 40

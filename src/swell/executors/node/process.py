@@ -38,10 +38,10 @@ from swell.executors.remote.join_tokens import InvalidToken, JoinToken, read_tok
 from swell.executors.remote.joining import CannotJoin, JoinAccepted, introduction, join
 from swell.executors.storage import why_not_shared
 from swell.model.retry import retry_pause_s
+from swell.wire.lease_clocks import HostClock
 from swell.wire.lease_end import LEASE_FILE, ShownEnd
 from swell.wire.lines import NO_MESSAGE
 from swell.wire.messages import Hello
-from swell.wire.unslewed_clocks import HostClock
 
 TICK_S = 0.1
 #: Between two tries to join.

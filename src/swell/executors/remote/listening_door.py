@@ -12,7 +12,6 @@ from pathlib import Path
 
 import msgspec
 
-from swell.executors.awake_clock import AwakeClock
 from swell.executors.controller.controller import Controller
 from swell.executors.leases.granted_leases import UNRECORDED, GrantedLeases, HostTerm
 from swell.executors.leases.lease_times import LeaseTimes
@@ -26,8 +25,8 @@ from swell.executors.remote.host_door import HostDoor
 from swell.executors.remote.join_tokens import TOKENS_FILE, InvalidToken, TokenList, read_token, write_token
 from swell.executors.remote.joining import Join, JoinAccepted, torch_version
 from swell.executors.storage import write_mark
+from swell.wire.lease_clocks import AwakeClock, granter_now_s
 from swell.wire.lines import NO_MESSAGE
-from swell.wire.unslewed_clocks import granter_now_s
 from swell.wire.whole_files import sync, write_whole
 
 #: Hosts end their workers in well under a second; one that is cut off cannot be waited for.

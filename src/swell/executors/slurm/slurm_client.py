@@ -20,7 +20,7 @@ from swell.executors.slices.order import SliceOrder, last_words, own_environ
 from swell.executors.slices.port import ClusterError, ClusterRead, SliceJob, SliceState
 from swell.executors.slurm.pool_log import PoolLog
 from swell.model.lengths import span
-from swell.slurm_time import slurm_seconds
+from swell.slurm_words import slurm_seconds
 
 #: Slurm's own commands give up after 9 s where slurmctld is down, and after 49 s where munge is.
 LIMIT_S = 60.0

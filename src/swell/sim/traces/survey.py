@@ -10,8 +10,7 @@ from typing import TypeVar
 import msgspec
 
 from swell.sim.traces.entry import Skipped
-from swell.sim.traces.formats.registry import by_name
-from swell.sim.traces.read import read
+from swell.sim.traces.read import by_name, read
 
 #: Skipped lines that are shown of each reason.
 NUM_EXAMPLES = 3

@@ -9,8 +9,7 @@ from collections.abc import Callable, Mapping
 
 from swell.tally import Reduction, Tally, tally_of
 from swell.wire.messages import WorkerValues
-from swell.wire.metric_names import MetricNames
-from swell.wire.numbers import Number, spelled
+from swell.wire.metrics import MetricNames, Number, spelled
 
 #: A value of one name is told at most so often.
 INTERVAL_S = 0.5

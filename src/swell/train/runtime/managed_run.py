@@ -52,8 +52,7 @@ from swell.train.state.drift import DriftError, DriftWatch
 from swell.train.state.state_transfer import NO_STATE, MemberCard, hand_state, own_card
 from swell.wire import environ, messages
 from swell.wire.checkpoint_files import steps_in
-from swell.wire.metric_names import LOSS, NOISE_SCALE
-from swell.wire.numbers import spelled
+from swell.wire.metrics import LOSS, NOISE_SCALE, spelled
 
 Order = messages.Regroup | messages.Suspend
 

@@ -18,7 +18,6 @@ from functools import partial
 
 import msgspec
 
-from swell.executors.awake_clock import AwakeClock
 from swell.executors.gang import host_messages as messages
 from swell.executors.gang.host_messages import FromHost, OpenRun, StartWorker, TellWorker, ToHost
 from swell.executors.gang.job_context import DeviceBinding, MeetingPoint
@@ -41,6 +40,7 @@ from swell.model.event import Outcome
 from swell.model.job import Elasticity, JobSpec
 from swell.model.node import DEFAULT_RACK, Node
 from swell.wire import environ
+from swell.wire.lease_clocks import AwakeClock
 from swell.wire.lines import NO_MESSAGE
 from swell.wire.messages import FromWorker, Hello, Reported, Welcome
 

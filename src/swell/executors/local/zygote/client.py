@@ -23,8 +23,7 @@ from swell.executors.exit_status import NOT_STARTED
 from swell.executors.gang.timeouts import signal_name
 from swell.executors.local.lines import LineLink
 from swell.executors.local.logs.files import read_tail
-from swell.executors.local.processes.mark import ProcessMark
-from swell.executors.local.processes.strays import kill_marked
+from swell.executors.local.processes.strays import ProcessMark, kill_marked
 from swell.executors.local.zygote.messages import Answer, Exited, Fork, Forked, Signal, Warm, WorkerAnswer
 from swell.executors.local.zygote.process import THREAD_VARIABLES
 from swell.wire.environ import MARK

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from swell.executors.local.processes.listing import ProcessEntry, kill, list_processes
-from swell.executors.local.processes.mark import read_mark
+from swell.executors.local.processes.strays import read_mark
 from swell.executors.local.zygote.messages import Exited
 
 #: A process that the kernel does not end in time waits for a device: the worker's end is told without it.

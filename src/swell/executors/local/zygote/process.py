@@ -31,8 +31,8 @@ from typing import NoReturn
 import msgspec
 
 from swell.executors.exit_status import NOT_STARTED
-from swell.executors.local.processes.mark import ProcessMark, own_mark
 from swell.executors.local.processes.parent_death import adopt_orphans, die_with_parent
+from swell.executors.local.processes.strays import ProcessMark, own_mark
 from swell.executors.local.zygote.messages import Answer, Exited, Fork, Forked, Request, Warm
 from swell.executors.local.zygote.mirror import become_private, mirrored
 from swell.executors.local.zygote.orphans import Orphans

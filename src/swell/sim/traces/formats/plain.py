@@ -10,9 +10,14 @@ Names that stand in many logs are taken as well: `job_id`, `num_gpus`, `batch_si
 
 from __future__ import annotations
 
+import csv
+import gzip
+import io
 import re
 from collections.abc import Iterable
 from difflib import get_close_matches
+from itertools import compress
+from pathlib import Path
 from typing import Any
 
 from swell.sim.traces.cells import (
@@ -31,6 +36,7 @@ from swell.sim.traces.entry import TraceError, TraceJob
 from swell.sim.traces.record import LineRemarks
 from swell.sim.traces.source import Source
 from swell.sim.traces.table import Ignored, TableFormat, TraceColumn, column, needed_column
+from swell.wire.whole_files import write_whole
 
 #: A name is taken for a slip of another one if this share of their letters is the same, in order.
 LIKE_SHARE = 0.85
@@ -108,3 +114,46 @@ PLAIN = TableFormat(
 def cells(job: TraceJob) -> list[Any]:
     """Return the values of a job's row, in the order of `COLUMNS`."""
     return [getattr(job, field) for field in COLUMNS]
+
+
+def write_plain(path: Path, jobs: Iterable[TraceJob], epoch_s: float = 0.0) -> None:
+    """Columns that no job fills are left out. `read` gives the same jobs back, to the last bit.
+
+    Args:
+        epoch_s: the first submission on the log's own clock.
+
+    Raises:
+        TraceError: the file cannot be written.
+    """
+    fields = list(COLUMNS)
+    is_filled = [at < 2 for at in range(len(fields))]
+    rows = [cells(job) for job in jobs]
+    for row in rows:
+        is_filled = [known or cell is not None for known, cell in zip(is_filled, row, strict=True)]
+    text = io.StringIO()
+    if epoch_s:
+        text.write(f"# epoch_s={spell(epoch_s)}\n")
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(compress(fields, is_filled))
+    writer.writerows(map(spell, compress(row, is_filled)) for row in rows)
+    content = text.getvalue().encode()
+    try:
+        # The same trace makes the same bytes. A device or a pipe must not be replaced.
+        content = gzip.compress(content, mtime=0) if path.suffix == ".gz" else content
+        if path.is_file() or not path.exists():
+            write_whole(path, content, mode=0o666)
+        else:
+            path.write_bytes(content)
+    except OSError as error:
+        raise TraceError(f"cannot write {path}: {error.strerror or error}") from error
+
+
+def spell(value: Any) -> str:
+    """A cell that is read back as the same value."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return str(int(value))
+    if isinstance(value, float):
+        return str(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)
+    return str(value)

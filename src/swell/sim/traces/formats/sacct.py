@@ -7,7 +7,7 @@ from swell.sim.traces.entry import Outside, TraceJob
 from swell.sim.traces.formats.tables import take_interval
 from swell.sim.traces.record import LineRemarks
 from swell.sim.traces.table import Row, TableFormat, column, needed_column
-from swell.slurm_gpus import count_gpus
+from swell.slurm_words import count_gpus
 
 NODES_COUNT = "no column tells GPUs; a node counts as a device"
 CORES_COUNT = "no column tells GPUs or nodes; a core counts as a device"

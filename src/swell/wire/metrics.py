@@ -1,9 +1,13 @@
-"""Which names a script may report values under. It may report anything: what is kept of it is bounded."""
+"""Names and values of a script's metrics. It may report anything: what is kept of it is bounded.
+
+JSON has no NaN and no infinity: such values are words.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 _Value = TypeVar("_Value")
 
@@ -15,6 +19,9 @@ NOISE_SCALE = "noise_scale"
 MOST_METRICS = 200
 #: Characters of a name.
 MOST_CHARACTERS = 100
+
+
+Number = float | Literal["nan", "inf", "-inf"]
 
 
 class MetricNames:
@@ -46,3 +53,16 @@ class MetricNames:
             return ""
         self._is_told = True
         return self._refusal
+
+
+def spelled(value: float) -> Number:
+    """A number, or the word for one that is none."""
+    if math.isnan(value):
+        return "nan"
+    if math.isinf(value):
+        return "inf" if value > 0 else "-inf"
+    return value
+
+
+def value_of(number: Number) -> float:
+    return float(number)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from swell.api.sbatch import slurm_size
-from swell.slurm_gpus import count_gpus
+from swell.slurm_words import count_gpus
 
 TYPES = ("a100", "v100", "1g.5gb", "2080ti", "nvidia_a100_80gb_pcie_1g.10gb", "a100-sxm4")
 
