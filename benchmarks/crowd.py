@@ -27,9 +27,10 @@ from swell.model.event import (
     Outcome,
     Woke,
 )
-from swell.model.job import BetweenSteps, EndCondition, JobClass, JobSpec, Profile
+from swell.model.job import EndCondition, JobClass, JobSpec, Profile
 from swell.model.node import Node
 from swell.model.throughput import ThroughputPoint
+from swell.script_facts import BetweenSteps
 from swell.throughput.belief import FittedBelief
 
 NODE_DEVICES = 8

@@ -22,16 +22,17 @@ from tests.train.fake_agent import fork_script
 
 from swell.cli import main
 from swell.executors.local import script_check
-from swell.model.job import JobFinding, Phase
+from swell.model.job import Phase
 from swell.model.view import JobView
+from swell.script_facts import ScriptFinding
 
 pytest.importorskip("torch")
 
 IDIOMS = Path(__file__).parents[1] / "train" / "scripts" / "idioms.py"
 REFUSED = Path(__file__).parents[1] / "scripts" / "refused"
-TOKENS = JobFinding(name="weighted-mean", text="the loss is a mean over tokens", place="/train.py:7")
-DROPOUT = JobFinding(name="random-draws", text="dropout is drawn by worker", holds=False)
-UNTRIED = JobFinding(name="not-resumed", text="going on was not tried", holds=False)
+TOKENS = ScriptFinding(name="weighted-mean", text="the loss is a mean over tokens", place="/train.py:7")
+DROPOUT = ScriptFinding(name="random-draws", text="dropout is drawn by worker", holds=False)
+UNTRIED = ScriptFinding(name="not-resumed", text="going on was not tried", holds=False)
 
 
 class ForkedScript:

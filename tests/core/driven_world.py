@@ -13,8 +13,9 @@ from tests.core.fakes import SCALING_EXPONENT, STEPS_PER_S, profile
 
 from swell.model.command import AnyCommand
 from swell.model.event import AnyEvent, GangFound, JobSubmitted, NodeCleared, NodeJoined, NodeLost, NodeWarned
-from swell.model.job import JobFinding, JobSpec
+from swell.model.job import JobSpec
 from swell.model.node import Node
+from swell.script_facts import ScriptFinding
 from swell.sim.change_cost import MeasuredCost
 from swell.sim.faults import NO_FAULTS, FaultRates, InjectedFaults
 from swell.sim.gang import Training
@@ -64,7 +65,7 @@ class DrivenWorld(SimulatedWorld):
         self.seed = seed
         self.performed: list[tuple[float, AnyCommand]] = []
         self.least_workers: dict[str, int] = {}  #: as trial runs tell, by job
-        self.findings: dict[str, tuple[JobFinding, ...] | None] = {}  #: of trial runs, by job
+        self.findings: dict[str, tuple[ScriptFinding, ...] | None] = {}  #: of trial runs, by job
         self.losses: dict[str, JobLoss] = {}  #: by job, of those that tell one
         self.speed = SPEED  #: of jobs that are submitted from now on
         self._is_calm = False

@@ -13,9 +13,9 @@ from swell.core.apply import apply
 from swell.core.gang import NO_GANG
 from swell.core.state import HeadState
 from swell.model.event import GangStarted, GangSuspended, JobProfiled, JobSubmitted, StepsReported
-from swell.model.job import BetweenSteps
 from swell.model.options import Domain
 from swell.model.target import Target
+from swell.script_facts import BetweenSteps
 from swell.throughput.belief import FittedBelief
 
 STEP_S = 0.1

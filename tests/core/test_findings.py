@@ -10,15 +10,16 @@ from tests.core.head import Head
 from tests.examples import share_of_examples
 
 from swell.model.event import DifferencesAccepted
-from swell.model.job import JobFinding, JobSpec
+from swell.model.job import JobSpec
+from swell.script_facts import ScriptFinding
 
-TOKENS = JobFinding(name="weighted-mean", text="the loss is a mean over tokens", place="train.py:7")
-CLIP = JobFinding(name="clip-in-loop", text="each worker clips its own")
-DROPOUT = JobFinding(name="random-draws", text="dropout", holds=False)
+TOKENS = ScriptFinding(name="weighted-mean", text="the loss is a mean over tokens", place="train.py:7")
+CLIP = ScriptFinding(name="clip-in-loop", text="each worker clips its own")
+DROPOUT = ScriptFinding(name="random-draws", text="dropout", holds=False)
 
 
 def head_with(
-    found: tuple[JobFinding, ...] | None, job: JobSpec, num_devices: int = 4
+    found: tuple[ScriptFinding, ...] | None, job: JobSpec, num_devices: int = 4
 ) -> tuple[Head, DrivenWorld]:
     world = DrivenWorld()
     world.findings["job"] = found

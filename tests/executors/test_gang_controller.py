@@ -42,9 +42,9 @@ from swell.model.event import (
 )
 from swell.model.job import EndCondition, MetricTarget
 from swell.model.target import Target
+from swell.script_facts import ScriptFinding
 from swell.tally import Tally, tally_of
 from swell.wire import messages as m
-from swell.wire.findings import ScriptFinding
 from swell.wire.metrics import Number
 
 

@@ -10,7 +10,8 @@ from tests.executors.puppets import make_spec
 from swell.executors.controller.profile_cache import ProfileCache
 from swell.model.code import CodeFile, CodeTree, tree_path
 from swell.model.command import ProfileJob
-from swell.model.job import BetweenSteps, EndCondition, JobFinding, Profile
+from swell.model.job import EndCondition, Profile
+from swell.script_facts import BetweenSteps, ScriptFinding
 
 PROFILE = Profile(
     device_kind="cpu",
@@ -21,7 +22,7 @@ PROFILE = Profile(
     samples_per_epoch=600,
     start_s=0.1,
     between=BetweenSteps(time_s=0.1, num_steps=50, num_epochs=1),
-    findings=(JobFinding(name="sum-loss", text="the loss is a sum over samples"),),
+    findings=(ScriptFinding(name="sum-loss", text="the loss is a sum over samples"),),
 )
 
 

@@ -43,9 +43,9 @@ from swell.model.event import (
     StepsReported,
 )
 from swell.model.job import Elasticity, EndCondition
+from swell.script_facts import WHOLE
 from swell.tally import Tally, tally_of
 from swell.wire.environ import LOCAL_BATCH, STOP_AT_STEP
-from swell.wire.findings import WHOLE
 from swell.wire.messages import Distributed, FromAgent, FromWorker, Reported, Stepped, StopVote
 from swell.wire.metrics import MOST_METRICS
 

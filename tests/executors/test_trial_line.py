@@ -39,7 +39,8 @@ from swell.executors.gang.job_context import DeviceBinding, JobContext
 from swell.executors.gang.trial_plan import local_batches
 from swell.model.command import ProfileJob
 from swell.model.event import AnyEvent, GangEnded, JobProfiled, Outcome, ProfilingFailed, StepsReported
-from swell.model.job import MOST_BETWEEN_S, BetweenSteps, EndCondition, JobSpec, Profile
+from swell.model.job import MOST_BETWEEN_S, EndCondition, JobSpec, Profile
+from swell.script_facts import BetweenSteps
 from swell.wire import messages as m
 
 SETTINGS = GangSettings(standstill_s=3.0, silence_s=60.0, trial_s=120.0)

@@ -31,8 +31,8 @@ from swell.model.command import LaunchGang, ProfileJob
 from swell.model.event import GangEnded, JobProfiled, Outcome, ProfilingFailed
 from swell.model.job import Elasticity
 from swell.model.target import Target
+from swell.script_facts import ScriptFinding
 from swell.store.code_store import CodeStore
-from swell.wire.findings import ScriptFinding
 from swell.wire.messages import CALIBRATED_BYTES, Failed, GroupStepped, Hello, NotCompared, Profiled, Welcome
 
 MakeProfile = Callable[..., ProfileJob]

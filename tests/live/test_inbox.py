@@ -7,8 +7,8 @@ from tests.live.parts import PROFILE, spec
 from swell.live.clock import HeadClock, SystemClocks
 from swell.live.head_thread import MOST_WAIT_S, TURNS_OF_A_WAIT, Inbox, fold_reports
 from swell.model.event import AnyEvent, GangResized, JobProfiled, JobSubmitted, StepsReported, Woke
-from swell.model.job import BetweenSteps
 from swell.model.usage import GangUsage
+from swell.script_facts import BetweenSteps
 from swell.tally import Tally
 
 

@@ -14,8 +14,9 @@ from playwright.sync_api import Browser, Page, expect
 from tests.store.views import job_view
 
 from swell.api.user_list import OWNER, Caller
-from swell.model.job import JobFinding, Phase
+from swell.model.job import Phase
 from swell.model.view import JobView, Story
+from swell.script_facts import ScriptFinding
 from swell.store.curves import CurvePoint
 from swell.tally import tally_of
 
@@ -292,7 +293,7 @@ def test_a_job_is_held_and_resumed_and_its_priority_changed(opened: Opened) -> N
 
 
 def test_what_a_trial_run_has_found_is_accepted(served: Served, browser: Browser) -> None:
-    found = JobFinding(name="random-draws", text="numbers are drawn", place="train.py:7", holds=True)
+    found = ScriptFinding(name="random-draws", text="numbers are drawn", place="train.py:7", holds=True)
     served.control.put(a_job(findings=(found,), held_by=("random-draws",)))
     opened = open_job(served, browser)
     page = opened.page

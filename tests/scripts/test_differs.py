@@ -8,8 +8,8 @@ import pytest
 from tests.scripts.gang import agent_in, marked_line
 from tests.scripts.test_scripts import SAME
 
+from swell.script_facts import ScriptFinding
 from swell.wire import messages
-from swell.wire.findings import ScriptFinding
 
 DIFFERS = sorted((Path(__file__).parent / "differs").glob("*.py"))
 

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swell.model.job import BatchProfile, BetweenSteps, EndCondition, JobSpec, Profile
+from swell.model.job import BatchProfile, EndCondition, JobSpec, Profile
+from swell.script_facts import BetweenSteps
 from swell.throughput.belief import FittedBelief
 
 SIZES = np.array([1, 2, 4, 8], dtype=np.int64)

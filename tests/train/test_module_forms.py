@@ -12,10 +12,10 @@ from torch.nn.utils import parametrizations, prune
 from torch.utils.data import DataLoader, TensorDataset
 
 from swell import train
+from swell.script_facts import ScriptFinding
 from swell.train.collective.gradients import LoopError
 from swell.train.data.sample_schedule import SampleSchedule
 from swell.train.state.train_state import TrainState
-from swell.wire.findings import ScriptFinding
 
 X = torch.randn(8, 4, generator=torch.Generator().manual_seed(3))
 

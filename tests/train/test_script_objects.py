@@ -15,10 +15,10 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
+from swell.script_facts import ScriptFinding
 from swell.train.state import codec
 from swell.train.state.script_values import can_be_made, copied, pack, unpack
 from swell.train.state.script_variables import ScriptVariables
-from swell.wire.findings import ScriptFinding
 
 
 def through_checkpoint(value: Any) -> Any:

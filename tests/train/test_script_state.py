@@ -10,8 +10,8 @@ import pytest
 from tests.train.fake_agent import FakeAgent, fork_script
 from tests.train.stateful_scripts import KEPT, LOST, RIGHT, write_script
 
+from swell.script_facts import ScriptFinding
 from swell.wire import environ, messages
-from swell.wire.findings import ScriptFinding
 
 StartAgent = Callable[..., FakeAgent]
 STEPS = 40

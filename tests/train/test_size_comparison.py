@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from tests.train.fake_agent import FakeAgent
 
+from swell.script_facts import ScriptFinding
 from swell.wire import environ, messages
-from swell.wire.findings import ScriptFinding
 
 IDIOMS = Path(__file__).parent / "scripts" / "idioms.py"
 RIGHT = (

@@ -21,12 +21,12 @@ from swell.model.job import LOSS, JobClass, Phase
 from swell.model.lengths import relative, span
 from swell.model.resize import Resize, Verdict
 from swell.model.sizes import format_bytes
-from swell.wire.findings import is_unchecked
+from swell.script_facts import is_unchecked
 
 if TYPE_CHECKING:
     from swell.model.event import JobSubmitted
-    from swell.model.job import JobFinding
     from swell.model.throughput import EstimateSource, JobThroughput
+    from swell.script_facts import ScriptFinding
 from swell.model.view import JobView
 
 #: Samples; a noise scale of more is no number that says anything.
@@ -387,7 +387,7 @@ def findings_by_effect(view: JobView) -> tuple[tuple[str, ...], tuple[str, ...]]
     return limits, known
 
 
-def _told_finding(view: JobView, found: JobFinding) -> str:
+def _told_finding(view: JobView, found: ScriptFinding) -> str:
     unlimited = "not checked" if is_unchecked(found.name) else "known difference"
     accepted = "accepted" if found.holds else unlimited
     state = f"limited to {told_workers(view.least_workers)}" if found.name in view.held_by else accepted

@@ -14,7 +14,7 @@ from swell.cli.output import print_json, print_table, warn
 from swell.model.failure import failure_sentence
 
 if TYPE_CHECKING:
-    from swell.wire.findings import ScriptFinding
+    from swell.script_facts import ScriptFinding
 
 #: Exit status where a job of the script would be held, or the script fails.
 HELD = 1
@@ -74,7 +74,7 @@ def _short(place: str) -> str:
 
 
 def _print_findings(findings: Sequence[ScriptFinding]) -> None:
-    from swell.wire.findings import is_unchecked
+    from swell.script_facts import is_unchecked
 
     if not findings:
         print("OK: same result on 1 and 2 workers")

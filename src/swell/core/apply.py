@@ -66,10 +66,11 @@ from swell.model.event import (
     WorkersLost,
 )
 from swell.model.failure import failure_sentence
-from swell.model.job import LOSS, Elasticity, JobFinding, Phase
+from swell.model.job import LOSS, Elasticity, Phase
 from swell.model.lengths import relative, span
 from swell.model.resize import Verdict
 from swell.model.sizes import format_bytes
+from swell.script_facts import ScriptFinding
 
 #: A trial run that took less was none: the job had been measured before.
 LEAST_TRIAL_S = 0.1
@@ -520,7 +521,7 @@ def _still_held(record: JobRecord) -> str:
     return f"; it stays limited by {' and '.join(record.held_by)}" if record.held_by else ""
 
 
-def _told_finding(record: JobRecord, found: JobFinding) -> str:
+def _told_finding(record: JobRecord, found: ScriptFinding) -> str:
     place = f" ({found.place})" if found.place else ""
     is_held = found.name in record.held_by
     held = f"is limited to {told_workers(record.least_workers)}" if is_held else "may have any size"

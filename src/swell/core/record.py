@@ -15,9 +15,10 @@ from swell.core.phases import check_transition
 from swell.core.resizes import ResizeLog
 from swell.core.setbacks import Promise
 from swell.core.size_history import HoldTime, SizeHistory
-from swell.model.job import Elasticity, JobClass, JobFinding, JobSpec, Phase, Profile
+from swell.model.job import Elasticity, JobClass, JobSpec, Phase, Profile
 from swell.model.usage import NO_USAGE, GangUsage, total_usage
 from swell.model.view import JobView
+from swell.script_facts import ScriptFinding
 
 #: Work of a restart job without an estimate, in seconds on one worker.
 DEFAULT_ESTIMATE_S = 3600.0
@@ -317,7 +318,7 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
         return (self.is_distributed or not self.spec.grows_when_distributed) and not self.held_by
 
     @property
-    def findings(self) -> tuple[JobFinding, ...]:
+    def findings(self) -> tuple[ScriptFinding, ...]:
         """Ways in which its result depends on its sizes, as far as is known."""
         return (self.profile and self.profile.findings) or ()
 

@@ -10,10 +10,11 @@ from enum import StrEnum
 
 import msgspec
 
-from swell.model.job import PLAIN, BetweenSteps, JobSpec, Origin, Profile, plain_members
+from swell.model.job import PLAIN, JobSpec, Origin, Profile, plain_members
 from swell.model.node import Node
 from swell.model.quota import Quota
 from swell.model.usage import GangUsage
+from swell.script_facts import BetweenSteps
 from swell.tally import Tally
 
 

@@ -10,6 +10,7 @@ import msgspec
 
 from swell.model.throughput import DividedState
 from swell.model.webhook import Webhook
+from swell.script_facts import BetweenSteps, ScriptFinding
 
 AnyEnum = TypeVar("AnyEnum", bound=type[Enum])
 
@@ -270,42 +271,6 @@ class BatchProfile(msgspec.Struct, frozen=True, kw_only=True):
 MOST_BETWEEN_S = 10.0
 
 
-class BetweenSteps(msgspec.Struct, frozen=True, kw_only=True):
-    """Time that a job's script spends between two epochs, in evaluation for example, where no step is made.
-
-    Several epochs may be told of together. `num_epochs` of 0 says that the time was at least so long: who
-    measured it did not see its end.
-    """
-
-    time_s: float  #: after `num_steps` steps
-    num_steps: int  #: of the own batch, > 0
-    num_epochs: int = 1
-
-    @property
-    def per_step_s(self) -> float:
-        """Mean seconds for each step of the own batch."""
-        return self.time_s / self.num_steps
-
-    def plus(self, other: BetweenSteps | None) -> BetweenSteps:
-        """Both together."""
-        if other is None:
-            return self
-        return BetweenSteps(
-            time_s=self.time_s + other.time_s,
-            num_steps=self.num_steps + other.num_steps,
-            num_epochs=self.num_epochs + other.num_epochs,
-        )
-
-
-class JobFinding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A way in which the job's result depends on its number of workers, or on being resumed."""
-
-    name: str  #: short and stable, by which its owner accepts it
-    text: str  #: what differs, and the change that mends it
-    place: str = ""  #: FILE:LINE
-    holds: bool = True  #: the job keeps its smallest number of workers until its owner accepts it
-
-
 class Profile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, weakref=True):
     """What a short trial run measured of one job on one kind of device (ElasticFlow, section 5)."""
 
@@ -332,7 +297,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, wea
     state_s_per_byte: float | None = None  #: to send a state to a newcomer; None: not measured
     save_s: float | None = None  #: that training should stand still for a checkpoint; None: not measured
     #: Ways in which its result depends on its sizes; None: they were not looked for.
-    findings: tuple[JobFinding, ...] | None = None
+    findings: tuple[ScriptFinding, ...] | None = None
     #: Of `allreduce_s`, numbers of workers that were measured with so many bytes; None: not told.
     allreduce_sizes: tuple[int, ...] | None = None
     group_step_s: dict[int, float] = {}  #: workers -> seconds of a whole step that a group of them made

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
-from swell.model.job import LOSS, Elasticity, JobClass, JobFinding, Phase
+from swell.model.job import LOSS, Elasticity, JobClass, Phase
 from swell.model.resize import Resize
+from swell.script_facts import ScriptFinding
 
 
 class Story(msgspec.Struct, frozen=True, kw_only=True):
@@ -129,7 +130,7 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     group: str = ""  #: of jobs that belong together, such as those of a sweep; empty: none
     tags: tuple[str, ...] = ()  #: words of its owner, such as `lr=0.1`
     webhook: bool = False  #: an address that its owner has named is told of it
-    findings: tuple[JobFinding, ...] = ()  #: ways in which its result depends on its sizes
+    findings: tuple[ScriptFinding, ...] = ()  #: ways in which its result depends on its sizes
     held_by: tuple[str, ...] = ()  #: names of those that limit it to its smallest number of workers
 
     @property

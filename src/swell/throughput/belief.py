@@ -11,8 +11,9 @@ import numpy as np
 
 from swell.arrays import FloatArray, IntArray, each
 from swell.model.coding import decoder, encode
-from swell.model.job import BatchProfile, BetweenSteps, JobSpec, Profile
+from swell.model.job import BatchProfile, JobSpec, Profile
 from swell.model.throughput import CheckedEstimate, ThroughputPoint
+from swell.script_facts import BetweenSteps
 from swell.throughput.curve import Curve
 from swell.throughput.estimate_margins import (
     OTHER_SIZES,

@@ -9,7 +9,8 @@ import msgspec
 import numpy as np
 
 from swell.arrays import BoolArray, FloatArray, IntArray, each
-from swell.model.job import BetweenSteps, JobSpec, Profile
+from swell.model.job import JobSpec, Profile
+from swell.script_facts import BetweenSteps
 from swell.throughput.crossing import crossing_s
 
 #: No step is believed to be faster than this: a rate stays finite whatever a profile says.

@@ -9,7 +9,8 @@ import msgspec
 import numpy as np
 
 from swell.arrays import FloatArray, IntArray, each
-from swell.model.job import BatchProfile, BetweenSteps
+from swell.model.job import BatchProfile
+from swell.script_facts import BetweenSteps
 from swell.throughput import open_batches
 from swell.throughput.batch_table import BatchTable, efficiency, worth
 from swell.throughput.curve import SHORTEST_STEP_S, Curve

@@ -36,8 +36,8 @@ from typing import Literal
 
 import msgspec
 
+from swell.script_facts import BetweenSteps, ScriptFinding
 from swell.tally import Reduction, Tally
-from swell.wire.findings import ScriptFinding
 from swell.wire.metrics import Number
 
 #: Bytes of the all-reduces that each kind of device is calibrated with: up to 7.5 million parameters.
@@ -86,17 +86,6 @@ class JoinFailed(Message, frozen=True, kw_only=True):
     message: str
 
 
-class EndedEpochs(msgspec.Struct, frozen=True, kw_only=True):
-    """Epochs that ended, and the time from the last step of each to the first of the next.
-
-    It is the script's own: steps, and changes of the gang, are not in it.
-    """
-
-    time_s: float  #: of all of them together
-    num_steps: int  #: of the own batch, in all of them together
-    num_epochs: int = 1
-
-
 class Progress(Message, frozen=True, kw_only=True):
     """Rank 0's progress, about twice a second, at the end, and at once after a generation's first step.
 
@@ -113,7 +102,7 @@ class Progress(Message, frozen=True, kw_only=True):
     odd_since: int | None = None
     metrics: dict[str, Number] = {}
     pause_s: float | None = None
-    between: EndedEpochs | None = None  #: since the last one
+    between: BetweenSteps | None = None  #: since the last one
     save_s: float | None = None  #: mean that training stood still for one of its latest checkpoints
     curves: dict[str, Tally] = {}  #: all values that were not told before, and the loss of each step
     noise_scale: float | None = None  #: of the gradients, in samples; None: nothing new is known

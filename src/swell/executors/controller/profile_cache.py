@@ -13,7 +13,8 @@ import msgspec
 from swell.executors.gang.trial_plan import GroupTimes, local_batches
 from swell.model.code import decode_tree, tree_path
 from swell.model.command import ProfileJob
-from swell.model.job import BetweenSteps, Profile
+from swell.model.job import Profile
+from swell.script_facts import BetweenSteps
 from swell.wire.whole_files import write_whole
 
 _Kept = TypeVar("_Kept")

@@ -25,7 +25,8 @@ from swell.executors.gang.trial_controller import Trial
 from swell.executors.gang.trial_plan import CROSSING, Part, PartKind
 from swell.model.command import ProfileJob
 from swell.model.event import AnyEvent, GangEnded, JobProfiled, Outcome, ProfilingFailed, StepsReported
-from swell.model.job import BetweenSteps, Elasticity
+from swell.model.job import Elasticity
+from swell.script_facts import BetweenSteps
 
 log = logging.getLogger("swell.agent")
 

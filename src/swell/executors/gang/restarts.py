@@ -20,9 +20,9 @@ from swell.executors.gang.timeouts import describe_exit, is_fault_of_script
 from swell.executors.gang.training_progress import report
 from swell.model.counted import told_workers
 from swell.model.event import Outcome, ScriptDistributed
+from swell.script_facts import WHOLE
 from swell.tally import tally_of
 from swell.wire import environ, messages
-from swell.wire.findings import WHOLE
 from swell.wire.metrics import LOSS, Number, value_of
 from swell.wire.reports import MOST_STEPS
 

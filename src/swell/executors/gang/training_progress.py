@@ -6,12 +6,9 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-import msgspec
-
 from swell.executors.gang.gang_record import Member
 from swell.executors.gang.runtime import GangRuntime
 from swell.model.event import StepsReported
-from swell.model.job import BetweenSteps
 from swell.tally import Tally, tally_of
 from swell.wire import messages
 from swell.wire.metrics import LOSS, Number, value_of
@@ -112,7 +109,7 @@ def _report_steps(live: GangRuntime, said: messages.Progress) -> None:
         global_batch=said.global_batch,
         step_s=said.step_s,
         pause_s=said.pause_s,
-        between=None if said.between is None else BetweenSteps(**msgspec.structs.asdict(said.between)),
+        between=said.between,
         save_s=said.save_s,
         noise_scale=said.noise_scale,
     )

@@ -19,8 +19,8 @@ import msgspec
 
 from swell.executors.gang.timeouts import half
 from swell.model.command import ProfileJob
-from swell.model.job import BetweenSteps, JobFinding, JobSpec, Profile
-from swell.wire.findings import ScriptFinding, not_compared
+from swell.model.job import JobSpec, Profile
+from swell.script_facts import BetweenSteps, ScriptFinding, not_compared
 from swell.wire.messages import CALIBRATED_BYTES, Calibrated, Profiled
 
 #: Steps of a group that are timed.
@@ -185,12 +185,12 @@ class TrialPlan:
             least_workers=script.least_workers if script.is_raised else 1,
         )
 
-    def _findings(self, measured: Profiled) -> tuple[JobFinding, ...] | None:
+    def _findings(self, measured: Profiled) -> tuple[ScriptFinding, ...] | None:
         """None: the job cannot have several workers."""
         if max(self.script.sizes) == 1:
             return None
         why = self.script.why_not_compared
-        return tuple(map(job_finding, measured.findings if why is None else (why, *measured.findings)))
+        return tuple(measured.findings) if why is None else (why, *measured.findings)
 
     def _between(self, measured: Profiled) -> BetweenSteps | None:
         """None for a job in which no epoch ends, or whose script does not say how long one is."""
@@ -201,11 +201,6 @@ class TrialPlan:
         return BetweenSteps(
             time_s=max(self.between_s or 0.0, 0.0), num_steps=num_steps, num_epochs=int(is_seen)
         )
-
-
-def job_finding(finding: ScriptFinding) -> JobFinding:
-    """The finding as the head keeps it."""
-    return JobFinding(**msgspec.structs.asdict(finding))
 
 
 # ---------------------------------------------------------------- how the script runs next

@@ -20,8 +20,8 @@ import msgspec
 from swell.executors.gang.job_context import DeviceBinding
 from swell.executors.local.zygote.mirror import mirrored
 from swell.model.job import MOST_BETWEEN_S
+from swell.script_facts import ScriptFinding
 from swell.wire import environ, messages
-from swell.wire.findings import ScriptFinding
 from swell.wire.lines import LineBuffer
 
 #: Its arguments: the folder of the mirror, the script, and those of the script.

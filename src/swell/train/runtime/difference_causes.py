@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 import torch
 
-from swell.wire.findings import ScriptFinding
+from swell.script_facts import ScriptFinding
 
 PAGE = (
     "causes and changes stand in docs/how-to/make-a-script-elastic.md, `When the result depends on the size`"

@@ -10,9 +10,9 @@ from collections.abc import Collection, Iterable, Iterator
 from functools import cache
 from types import FrameType
 
+from swell.script_facts import ScriptFinding
 from swell.train.link.code_paths import submitted
 from swell.train.runtime.difference_causes import listed
-from swell.wire.findings import ScriptFinding
 
 #: Times that a script may ask for batches after the last step; a loop over epochs may do so.
 MOST_ASKED = 1000

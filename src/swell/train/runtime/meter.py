@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 
+from swell.script_facts import BetweenSteps
 from swell.train.data.sample_schedule import SampleSchedule, Share
-from swell.wire.messages import EndedEpochs
 
 #: Weight of the newest step in the running mean of the part of a step that waits for others.
 REST_GAIN_SHARE = 0.2
@@ -108,7 +108,7 @@ class Meter:
         self._told_away_s = self._away_s
         self._told_epoch = self._begun_epoch = epoch
 
-    def take_between(self, course: SampleSchedule) -> EndedEpochs | None:
+    def take_between(self, course: SampleSchedule) -> BetweenSteps | None:
         """Epochs that were not told of yet, after a step of the latest one; None: none has ended.
 
         For a stream of unknown length each had as many steps as the mean of those that are over.
@@ -120,4 +120,4 @@ class Meter:
         time_s = self._away_s - self._told_away_s
         self.skip_to(self._begun_epoch)
         num_steps = num_epochs * max(1, per_epoch)
-        return EndedEpochs(time_s=time_s, num_steps=num_steps, num_epochs=num_epochs)
+        return BetweenSteps(time_s=time_s, num_steps=num_steps, num_epochs=num_epochs)

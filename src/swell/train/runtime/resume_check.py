@@ -18,6 +18,7 @@ from typing import Any
 
 import torch
 
+from swell.script_facts import NOT_RESUMED, ScriptFinding
 from swell.train.collective.memory_errors import is_out_of_memory
 from swell.train.data.sample_schedule import Share
 from swell.train.data.stream_reader import NUM_BACK
@@ -34,7 +35,6 @@ from swell.train.runtime.step_comparison import (
     sampled,
     tolerance_of,
 )
-from swell.wire.findings import NOT_RESUMED, ScriptFinding
 
 #: The name of what is found.
 SCRIPT_STATE = "script-state"

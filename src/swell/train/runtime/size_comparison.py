@@ -23,6 +23,7 @@ from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.module import register_module_forward_pre_hook
 
+from swell.script_facts import ScriptFinding, not_compared
 from swell.train.collective.gradients import EpochLeft, LoopError, StepVote, check_agreement
 from swell.train.collective.group import Group
 from swell.train.collective.memory_errors import is_out_of_memory
@@ -46,7 +47,6 @@ from swell.train.runtime.step_comparison import (
 )
 from swell.train.state import codec
 from swell.train.state.script_values import mark, tensors_in
-from swell.wire.findings import ScriptFinding, not_compared
 
 #: Samples of the batch that is compared, at most.
 MOST_SAMPLES = 16

@@ -13,13 +13,13 @@ from typing import Any
 import torch
 from torch import nn
 
+from swell.script_facts import ScriptFinding
 from swell.train.collective.norms import other_buffers
 from swell.train.collective.real_numbers import as_real
 from swell.train.data.sample_schedule import Share
 from swell.train.runtime.host import Task
 from swell.train.state import codec
 from swell.train.state.script_values import copied
-from swell.wire.findings import ScriptFinding
 
 #: Part of the training state, and name in it.
 Key = tuple[str, str]

@@ -12,6 +12,7 @@ from typing import NoReturn
 
 import torch
 
+from swell.script_facts import ScriptFinding
 from swell.train.collective.gradients import StepTotals
 from swell.train.collective.group import check_no_group
 from swell.train.data.place import UNBOUNDED
@@ -26,7 +27,6 @@ from swell.train.runtime.step_comparison import ShareOf
 from swell.train.state.optimizer_set import OptimizerSet
 from swell.train.state.staging import COPIED_BYTES_PER_S
 from swell.wire import environ, messages
-from swell.wire.findings import ScriptFinding
 from swell.wire.private_files import are_private
 
 NUM_WARM_UPS = 2

@@ -17,10 +17,10 @@ from typing import Any
 import torch
 from torch import nn
 
+from swell.script_facts import ScriptFinding
 from swell.train.collective.gradients import LoopError
 from swell.train.collective.packing import mark_trained, was_trained
 from swell.train.state.waiting_functions import place_of_change
-from swell.wire.findings import ScriptFinding
 
 _FUNCTIONS = (FunctionType, BuiltinFunctionType, MethodType)
 _HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks")

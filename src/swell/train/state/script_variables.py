@@ -34,6 +34,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from swell.script_facts import ScriptFinding
 from swell.train.data.stateful import GENERATORS
 from swell.train.state.script_values import (
     NAMED,
@@ -62,7 +63,6 @@ from swell.train.state.waiting_functions import (
     last_place,
     user_frames,
 )
-from swell.wire.findings import ScriptFinding
 from swell.wire.library_paths import is_library
 
 MAX_DEPTH = 5

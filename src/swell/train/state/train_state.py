@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
+from swell.script_facts import ScriptFinding
 from swell.train.collective.gradients import LoopError
 from swell.train.data.sample_schedule import SampleSchedule
 from swell.train.data.stateful import Stateful
@@ -22,7 +23,6 @@ from swell.train.state.script_state import ScriptState
 from swell.train.state.script_values import copied
 from swell.train.state.script_variables import ScriptVariables
 from swell.train.state.step_undo import StepUndo
-from swell.wire.findings import ScriptFinding
 
 if TYPE_CHECKING:  # most jobs need none of it
     from swell.train.sharding.state_shard import StateShard

@@ -1,4 +1,4 @@
-"""What was found out about a script's results, for the job's owner."""
+"""What is found out about a job's script, by its trial run or while it trains."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def is_unchecked(name: str) -> bool:
     return name in (NOT_COMPARED, NOT_RESUMED)
 
 
-class ScriptFinding(msgspec.Struct, frozen=True, kw_only=True):
+class ScriptFinding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A way in which a script's result depends on its sizes or on being resumed.
 
     The trial run finds it, or a worker while its job trains.
@@ -40,3 +40,30 @@ def not_compared(why: str) -> ScriptFinding:
         text=f"{text}of workers is not known. `swell check` shows the same with the script's output",
         holds=False,
     )
+
+
+class BetweenSteps(msgspec.Struct, frozen=True, kw_only=True):
+    """Time that a job's script spends between two epochs, in evaluation for example, where no step is made.
+
+    Several epochs may be told of together. `num_epochs` of 0 says that the time was at least so long: who
+    measured it did not see its end.
+    """
+
+    time_s: float  #: after `num_steps` steps
+    num_steps: int  #: of the own batch, > 0
+    num_epochs: int = 1
+
+    @property
+    def per_step_s(self) -> float:
+        """Mean seconds for each step of the own batch."""
+        return self.time_s / self.num_steps
+
+    def plus(self, other: BetweenSteps | None) -> BetweenSteps:
+        """Both together."""
+        if other is None:
+            return self
+        return BetweenSteps(
+            time_s=self.time_s + other.time_s,
+            num_steps=self.num_steps + other.num_steps,
+            num_epochs=self.num_epochs + other.num_epochs,
+        )
