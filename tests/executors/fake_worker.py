@@ -5,18 +5,11 @@
     raise=N     raise after N steps
     child=1     start a process of its own
     daemon=1    the same in a session of its own, its pid in `daemon-PID`
-    silent=1    print nothing
-    hold=N      after N steps, a call into C that takes HOLD_S and keeps Python's lock
-    boot_s=X    take so long before Ready
-    busy=1      use CPU in each step
     eat=N       after 5 steps, take N megabytes
-    makes=PATH  make a folder that must be new
-    on=W        settings `raise`, `boot_s` hold for worker number W and later ones only
 """
 
 from __future__ import annotations
 
-import ctypes
 import hashlib
 import json
 import os
@@ -37,7 +30,6 @@ from swell.wire.checkpoint_files import checkpoint_name, newest_whole
 from swell.wire.lease_end import LeaseWatch
 
 STEP_S = 0.01
-HOLD_S = 7
 _decode = msgspec.json.Decoder(m.FromAgent).decode
 
 
@@ -91,8 +83,7 @@ class Worker:
         threading.Thread(target=self.beat, daemon=True).start()
 
     def setting(self, name: str) -> float:
-        is_meant = self.number >= int(self.settings.get("on", "0"))
-        return float(self.settings.get(name, "0")) if is_meant else 0.0
+        return float(self.settings.get(name, "0"))
 
     def listen(self) -> None:
         while line := self.agent.read():
@@ -115,7 +106,6 @@ class Worker:
 
     # ------------------------------------------------------------ life
     def run(self) -> None:
-        time.sleep(self.setting("boot_s"))
         if self.setting("child"):
             subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
         if self.setting("daemon"):
@@ -156,8 +146,6 @@ class Worker:
             self.steps += 1
             if self.setting("raise") and self.steps >= self.setting("raise"):
                 raise ZeroDivisionError("raised by the script")
-            if self.steps == self.setting("hold"):
-                ctypes.PyDLL(None).sleep(HOLD_S)
             if self.steps % 5 == 1:
                 self.say_progress(1 / self.steps)
             if is_agreed:
@@ -181,12 +169,7 @@ class Worker:
             )
 
     def step(self) -> None:
-        if self.setting("busy"):
-            end_s = time.thread_time() + STEP_S
-            while time.thread_time() < end_s:
-                pass
-        else:
-            time.sleep(STEP_S)
+        time.sleep(STEP_S)
         if self.steps == 5 and self.setting("eat"):
             self.eaten = b"x" * (int(self.setting("eat")) << 20)
 
@@ -284,21 +267,12 @@ class Worker:
 
 def run_entry(entry: str, args: list[str]) -> None:
     """As `swell.train.runtime.runner.run_entry`."""
-    if "silent=1" not in args:
-        print(f"worker runs {entry} in {os.getcwd()}", flush=True)
-    if entry.endswith("counts_aloud.py"):
-        count_aloud(Path(args[0]))
-        return
-    if environ.AGENT not in os.environ:
-        run_plain(args)
-        return
+    print(f"worker runs {entry} in {os.getcwd()}", flush=True)
     if entry.endswith("dies_on_import.py"):
         raise ImportError("no module named wonder")
     if entry.endswith("never_elastic.py"):
         return
     settings = dict(arg.split("=", 1) for arg in args)
-    if "makes" in settings:
-        os.makedirs(settings["makes"])
     worker = Worker(settings)
     try:
         worker.run()
@@ -306,25 +280,3 @@ def run_entry(entry: str, args: list[str]) -> None:
         traceback.print_exc()
         worker.agent.say(m.Failed(message=traceback.format_exc()))
         sys.exit(1)
-
-
-def count_aloud(until: Path) -> None:
-    """Print numbers until that file is there."""
-    number = 0
-    while not until.exists():
-        print(number, flush=True)
-        number += 1
-        time.sleep(STEP_S)
-
-
-def run_plain(args: list[str]) -> None:
-    """A script that knows nothing of Swell: counts to `steps`, and keeps its count in a file."""
-    settings = dict(arg.split("=", 1) for arg in args)
-    names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
-    print({name: os.environ[name] for name in names}, os.environ["TORCHELASTIC_RESTART_COUNT"], flush=True)
-    count = folder() / f"count-{os.environ['RANK']}"
-    done = int(count.read_text()) if count.exists() else 0
-    while done < int(settings["steps"]):
-        time.sleep(STEP_S)
-        done += 1
-        count.write_text(str(done))

@@ -57,12 +57,6 @@ def draw(entry: str, args: list[str]) -> None:
     print(random.random())
 
 
-def use_torch(entry: str, args: list[str]) -> None:
-    import torch
-
-    print(torch.ones(3).sum().item())
-
-
 def print_on_signal(entry: str, args: list[str]) -> None:
     """A page at SIGUSR1, a last line at SIGTERM."""
     for number in (signal.SIGUSR1, signal.SIGTERM):
@@ -90,13 +84,6 @@ def print_losses(entry: str, args: list[str]) -> None:
         sys.stderr.write(f"\r{number} of {args[0]} ")
         print(f'{{"step": {number}, "loss": {number / 2}}}')
     sys.stdout.write('{"step": -1, "loss": NaN}')
-
-
-def leave_stray(entry: str, args: list[str]) -> None:
-    """A process of its own session that holds what its parent prints to."""
-    stray = subprocess.Popen(["sleep", "60"], start_new_session=True)
-    Path("stray").write_text(str(stray.pid))
-    print("left it")
 
 
 def list_pipes(entry: str, args: list[str]) -> None:

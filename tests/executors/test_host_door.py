@@ -445,6 +445,14 @@ def test_another_python_is_refused_by_name(world: World) -> None:
     assert world.door.why_not(msgspec.structs.replace(world.host.join, python=PYTHON)) is None
 
 
+def test_another_torch_is_refused_by_name(world: World) -> None:
+    door = HostDoor(world.controller, open_leases(world.folder, TIMES, lambda: world.time_s), "c", "2.9")
+    assert door.why_not(msgspec.structs.replace(world.host.join, torch="2.9")) is None
+    refused = door.why_not(msgspec.structs.replace(world.host.join, torch="2.8"))
+    assert refused is not None and refused.is_final
+    assert "has torch 2.8, this platform has torch 2.9; workers of one job need the same" in refused.why
+
+
 # ---------------------------------------------------------------- what is odd
 NODE = Node(name=NAME, devices=(), kind="cpu")
 

@@ -25,7 +25,6 @@ from swell.executors.leases.lease_times import LeaseTimes
 from swell.executors.local.agent.address import hold_lock
 from swell.executors.local.agent.options import AgentOptions, PlatformSettings
 from swell.executors.local.agent.run_logs import RunLogs
-from swell.executors.local.logs.files import log_path
 from swell.executors.local.processes.listing import find_process, is_alive
 from swell.executors.node import withdrawal
 from swell.executors.node.options import NodeOptions
@@ -36,7 +35,7 @@ from swell.executors.remote.host_address import parse_address
 from swell.executors.remote.join_tokens import TokenList, write_token
 from swell.executors.remote.joining import CannotJoin
 from swell.executors.remote.listening_door import ListeningDoor
-from swell.executors.storage import MARK_FILE, job_folder, write_mark
+from swell.executors.storage import MARK_FILE, write_mark
 from swell.model.job import JobSpec
 from swell.wire.lease_end import LEASE_FILE, LeaseWatch
 
@@ -104,20 +103,6 @@ class JoinedWorld:
         self._loop.run_until_complete(self.door.open())
         former.close_lines()
         self.wait_until(lambda: any(isinstance(m, h.DevicesOffered) for m in self.heard[num_heard:]))
-
-    def freeze_head_while(self, is_so: Callable[[], bool]) -> None:
-        """It does nothing. Its kernel takes what comes."""
-        (host,) = self.door._hosts.values()
-        line = host.stream._line
-        assert line is not None and line._transport is not None
-        line._transport.pause_reading()
-
-        async def come() -> None:
-            while is_so():
-                await asyncio.sleep(0.01)
-
-        self._loop.run_until_complete(asyncio.wait_for(come(), LIMIT_S))
-        line._transport.resume_reading()
 
     def start_host(self, options: NodeOptions | None = None) -> None:
         self.options = options = options or NodeOptions(
@@ -236,23 +221,6 @@ def test_when_its_lease_ends_every_process_is_gone_and_it_comes_back_without_the
     world.tell(h.OpenRun(run=RUN, job_id=RUN, spec=world.make_job()))
     begin(world, world.wait(h.RunOpened, 2).first_worker)
     assert world.wait(h.WorkerForked, 2).pid != pid
-
-
-def test_no_line_is_lost_if_the_head_is_frozen_for_longer_than_the_lease(
-    world: JoinedWorld, tmp_path: Path
-) -> None:
-    spec = make_spec(entry="counts_aloud.py", workdir=str(tmp_path), args=(str(tmp_path / "until"),))
-    world.tell(h.OpenRun(run=RUN, job_id=RUN, spec=spec))
-    worker = begin(world, world.wait(h.RunOpened).first_worker)
-    log = log_path(job_folder(tmp_path / "head", RUN), "worker", worker)
-    world.wait_until(lambda: log.exists() and b"20\n" in log.read_bytes())
-    before = log.read_bytes()
-    world.freeze_head_while(lambda: world.term == 1)
-    assert not is_alive(world.wait(h.WorkerForked).pid)
-    whole = log.read_bytes()
-    assert len(whole) > len(before), "some came after the head was frozen"
-    numbers = whole.splitlines()[1:-1]
-    assert numbers == [b"%d" % number for number in range(len(numbers))]
 
 
 @pytest.mark.parametrize("seen", ["none", "another", "unwritable"])

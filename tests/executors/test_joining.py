@@ -281,18 +281,6 @@ def test_a_first_line_that_is_none_is_refused(tmp_path: Path, said: bytes) -> No
     play(tmp_path, scene)
 
 
-def test_plain_text_is_refused_and_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    async def scene(head: Head) -> None:
-        reader, writer = await head.stranger(is_tls=False)
-        writer.write(b'{"type":"Join"}\n')
-        assert b"no join" not in await reader.read()
-        writer.close()
-
-    with caplog.at_level(logging.WARNING, "swell.agent"):
-        play(tmp_path, scene)
-    assert "does not speak TLS 1.3" in caplog.messages[0]
-
-
 def test_silence_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither in TLS nor after it, nor where bytes trickle in."""
     monkeypatch.setattr(handshakes, "HELLO_S", 0.3)
@@ -341,7 +329,6 @@ def test_a_head_that_cannot_accept_refuses_nobody(
     assert len(told) == 1 and told[0].startswith("connections cannot")
 
 
-# ---------------------------------------------------------------- messages
 # ---------------------------------------------------------------- tokens and certificates
 @given(st.binary(min_size=32, max_size=32), st.binary(min_size=32, max_size=32), st.integers(0, 200))
 def test_a_token_is_a_line_and_no_part_of_it_is_a_token(print_: bytes, secret: bytes, cut: int) -> None:

@@ -54,15 +54,6 @@ def test_storage_that_hangs_keeps_no_worker_from_printing_ending_or_being_forked
     assert end.endswith(b" bytes of output were dropped here: " + NO_ANSWER.encode() + b"]\n")
 
 
-def test_a_process_that_outlives_its_worker_does_not_keep_its_end_from_being_told(
-    zygote: Zygote, tmp_path: Path
-) -> None:
-    """It holds the pipe; it is ended with its worker."""
-    zygote.fork(tmp_path, "leave_stray")
-    assert zygote.answer() == Exited(key="a", status=0)
-    assert (tmp_path / "a.log").read_text() == "left it\n"
-
-
 def test_a_worker_that_prints_without_end_does_not_keep_others_from_being_forked(
     zygote: Zygote, tmp_path: Path
 ) -> None:

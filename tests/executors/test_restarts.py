@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import ast
 import signal
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -12,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.executors.contract import JOB
-from tests.executors.listening import Listener
 from tests.executors.puppets import hear, hear_said, make_spec, make_stage, target
 
 from swell.executors.exit_status import OVER_MEMORY
@@ -28,8 +25,6 @@ from swell.executors.gang.host_messages import (
     WorkerOrder,
 )
 from swell.executors.gang.restarts import RestartController
-from swell.executors.local.link import LocalExecutor
-from swell.executors.local.processes.listing import is_alive
 from swell.model.command import LaunchGang, Reconfigure, StopGang, SuspendGang
 from swell.model.event import (
     AnyEvent,
@@ -369,25 +364,6 @@ def test_a_loss_by_the_memory_limit_outlives_the_controller(is_heard: bool) -> N
         processes.replace_controller(worker_0=OVER_MEMORY)
     processes.end(1, 143)
     assert processes.ended.is_over_memory
-
-
-def test_real_processes_keep_their_own_checkpoint(
-    executor: LocalExecutor, listener: Listener, tmp_path: Path
-) -> None:
-    spec = make_spec(
-        workdir=str(tmp_path), args=("steps=60",), elasticity=Elasticity.RESTART, end=EndCondition()
-    )
-    executor.perform(LaunchGang(job_id=JOB, generation=1, target=target(0, 1), spec=spec, total_steps=None))
-    pids = listener.wait(GangStarted, 1).pids
-    executor.perform(Reconfigure(job_id=JOB, generation=2, target=target(0)))
-    resized = listener.wait(GangResized, 2)
-    assert not any(is_alive(pid) for pid in pids)
-    assert len(resized.pids) == 1
-    assert listener.wait(GangEnded, 2).outcome is Outcome.SUCCEEDED
-    log = (tmp_path / "state" / "jobs" / JOB / "worker-2.log").read_text().splitlines()
-    environment, _, count = log[1].rpartition(" ")
-    assert ast.literal_eval(environment)["WORLD_SIZE"] == "1"
-    assert count == "1"
 
 
 @pytest.mark.parametrize(

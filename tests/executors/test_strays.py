@@ -7,13 +7,11 @@ import signal
 from collections.abc import Callable
 from pathlib import Path
 
-import msgspec
 import pytest
 from tests.eventually import eventually
-from tests.executors.agents import zygote_of
 from tests.executors.contract import launch
 from tests.executors.listening import Listener
-from tests.executors.puppets import devices, target
+from tests.executors.puppets import devices
 
 from swell.executors.controller.protocol import PROTOCOL
 from swell.executors.local import link
@@ -24,10 +22,9 @@ from swell.executors.local.launch import AgentError, stop_agent
 from swell.executors.local.link import LocalExecutor
 from swell.executors.local.processes.listing import is_alive
 from swell.executors.local.processes.strays import end_strays
-from swell.model.command import Reconfigure, StopGang
-from swell.model.event import GangEnded, GangStarted, Outcome, ResizeFailed
+from swell.model.command import StopGang
+from swell.model.event import GangEnded, GangStarted
 from swell.model.job import JobSpec
-from swell.model.target import Configuration, Target
 
 
 def daemons_of(folder: Path, pids: tuple[int, ...]) -> list[int]:
@@ -41,14 +38,6 @@ def started(
     """Pids of the daemons of a gang of two."""
     executor.perform(launch(make_job, devices(0, 1), daemon=1))
     return daemons_of(tmp_path, listener.wait(GangStarted).pids)
-
-
-def test_with_the_zygote_all_that_its_workers_started_ends(
-    executor: LocalExecutor, listener: Listener, started: list[int], state_dir: Path
-) -> None:
-    zygote_of(state_dir).kill()
-    assert listener.wait(GangEnded).outcome is Outcome.LOST
-    assert not any(map(is_alive, started))
 
 
 @pytest.fixture
@@ -86,25 +75,6 @@ def test_nothing_of_a_live_agent_or_of_another_folder_is_a_stray(
     assert end_strays(state_dir) == 0
     assert end_strays(tmp_path) == 0
     assert all(map(is_alive, started))
-
-
-def test_no_device_is_given_to_two_gangs(
-    executor: LocalExecutor, listener: Listener, make_job: Callable[..., JobSpec]
-) -> None:
-    executor.perform(launch(make_job, devices(0, 1)))
-    listener.wait(GangStarted, 1)
-    other = msgspec.structs.replace(launch(make_job, devices(1, 2)), job_id="other")
-    executor.perform(other)
-    ended = listener.wait(GangEnded, 1)
-    assert (ended.job_id, ended.outcome) == ("other", Outcome.LOST), "it is tried again"
-    assert "device 'node0/1' is still held by workers of job 'digits-1'" in ended.message
-    executor.perform(msgspec.structs.replace(other, generation=2, target=target(2)))
-    listener.wait(GangStarted, 2)
-    executor.perform(Reconfigure(job_id="other", generation=3, target=target(0, 2)))
-    assert "still held by workers of job 'digits-1'" in listener.wait(ResizeFailed, 3).message
-    wider = Target(devices=devices(2), configuration=Configuration(global_batch=512))
-    executor.perform(Reconfigure(job_id="other", generation=4, target=wider))
-    assert "its batch of 64 is its own, and not open" in listener.wait(ResizeFailed, 4).message
 
 
 def ended_in_generation_7(

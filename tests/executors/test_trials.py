@@ -27,10 +27,9 @@ from swell.executors.gang.trial_plan import (
 from swell.executors.local.agent.options import AgentOptions
 from swell.executors.local.devices import parse_devices
 from swell.executors.local.link import LocalExecutor
-from swell.model.command import LaunchGang, ProfileJob
-from swell.model.event import GangEnded, JobProfiled, Outcome, ProfilingFailed
+from swell.model.command import ProfileJob
+from swell.model.event import JobProfiled, Outcome, ProfilingFailed
 from swell.model.job import Elasticity
-from swell.model.target import Target
 from swell.script_facts import ScriptFinding
 from swell.store.code_store import CodeStore
 from swell.wire.messages import CALIBRATED_BYTES, Failed, GroupStepped, Hello, NotCompared, Profiled, Welcome
@@ -98,35 +97,6 @@ def logs(tmp_path: Path, pattern: str) -> list[str]:
     return sorted(path.name for path in (tmp_path / "state" / "jobs").glob(pattern))
 
 
-def test_a_job_begins_with_worker_0_whatever_was_tried_before(
-    executor: LocalExecutor, listener: Listener, make_profile: MakeProfile, tmp_path: Path
-) -> None:
-    profile = make_profile()
-    executor.perform(profile)
-    listener.wait(JobProfiled)
-    devices = tuple(f"node0/{number}" for number in range(2))
-    executor.perform(
-        LaunchGang(
-            job_id="digits-1", generation=1, target=Target(devices=devices), spec=profile.spec, total_steps=20
-        )
-    )
-    listener.wait(GangEnded, 1)
-    assert logs(tmp_path, "digits-1/worker-*.log") == ["worker-0.log", "worker-1.log"]
-    folder = tmp_path / "state" / "jobs" / "digits-1"
-    assert (folder / "leaders").read_text() == "0 0\n"
-    assert (folder / "leaders").stat().st_mode & 0o077 == 0
-
-
-def test_trials_of_several_jobs_are_all_answered(
-    executor: LocalExecutor, listener: Listener, make_profile: MakeProfile, tmp_path: Path
-) -> None:
-    for number in range(3):
-        executor.perform(make_profile(f"train{number}.py", f"job-{number}", args=(f"number={number}",)))
-    answers = {listener.wait(JobProfiled, num=n + 1).job_id for n in range(3)}
-    assert answers == {"job-0", "job-1", "job-2"}
-    assert num_processes(tmp_path) == 2 + 4 + 3, "the all-reduce was measured once"
-
-
 def test_a_trial_writes_nothing_into_the_working_directory(
     executor: LocalExecutor, listener: Listener, make_profile: MakeProfile, tmp_path: Path
 ) -> None:
@@ -135,30 +105,6 @@ def test_a_trial_writes_nothing_into_the_working_directory(
     calibrations = 2 + 4
     assert len(list(tmp_path.glob("token-*"))) == calibrations, "of the script's own run there is none"
     eventually(lambda: [path.name for path in (tmp_path / "state" / "scratch").glob("*/*")] == [])
-
-
-def test_a_folder_that_a_trial_has_made_is_gone_before_the_run_can_make_it(
-    executor: LocalExecutor, listener: Listener, make_profile: MakeProfile, tmp_path: Path
-) -> None:
-    executor.perform(make_profile(args=(f"makes={tmp_path / 'above' / 'out'}",)))
-    listener.wait(JobProfiled)
-    assert not (tmp_path / "above" / "out").exists()
-
-
-def test_a_killed_trial_is_lost_and_can_be_repeated(
-    executor: LocalExecutor, listener: Listener, make_profile: MakeProfile
-) -> None:
-    command = make_profile(args=("boot_s=30",))
-    executor.perform(command)
-    zygote = zygote_of(executor._options.state_dir)
-    eventually(lambda: bool(zygote.children()))
-    zygote.children()[0].kill()
-    lost = listener.wait(ProfilingFailed)
-    assert (lost.outcome, lost.attempt) == (Outcome.LOST, 0)
-    assert "was killed by SIGKILL" in lost.message
-    spec = msgspec.structs.replace(command.spec, args=())
-    executor.perform(msgspec.structs.replace(command, spec=spec, attempt=1))
-    assert listener.wait(JobProfiled).attempt == 1
 
 
 def test_a_zygote_that_is_killed_while_it_imports_is_not_called_broken(

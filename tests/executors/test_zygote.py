@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import statistics
 import sys
 import time
 from pathlib import Path
@@ -16,35 +14,9 @@ from tests.eventually import eventually
 from tests.executors.zygotes import Zygote, fork_of
 
 from swell.executors.exit_status import NOT_STARTED
-from swell.executors.local.agent.options import DEFAULT_PRELOAD
 from swell.executors.local.processes.listing import is_alive
 from swell.executors.local.zygote.client import ZygoteClient, ZygoteProgram
 from swell.executors.local.zygote.messages import Exited, Forked, Warm, WorkerAnswer
-
-
-@pytest.mark.slow
-def test_with_torch_imported_it_has_one_thread_and_forks_in_milliseconds(tmp_path: Path) -> None:
-    pytest.importorskip("torch")
-    zygote = Zygote(*DEFAULT_PRELOAD)
-    try:
-        warm = zygote.answer()
-        assert isinstance(warm, Warm)
-        assert num_threads(zygote.process.pid) == 1
-        times_s = []
-        for number in range(5):
-            begun_s = time.monotonic()
-            zygote.fork(tmp_path, "use_torch", key=str(number))
-            assert zygote.answer() == Exited(key=str(number), status=0)
-            times_s.append(time.monotonic() - begun_s)
-        assert statistics.median(times_s) < 1.0  # an import of torch alone takes longer
-        assert (tmp_path / "0.log").read_text() == "3.0\n"
-        eventually(lambda: num_threads(zygote.process.pid) == 1)  # those that wrote logs have ended with them
-    finally:
-        zygote.end()
-
-
-def num_threads(pid: int) -> int:
-    return len(os.listdir(f"/proc/{pid}/task"))
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.eventually import eventually
-from tests.platform.program import ENDLESS, Program, read_diary
+from tests.platform.program import ENDLESS, Program
 
 from swell.api.client import connect
 
@@ -20,15 +19,6 @@ def begin(program: Program, folder: Path) -> str:
     folder.mkdir()
     words = ("--workers", f"1:{2 * NUM_DEVICES}", "--epochs", ENDLESS, "--code", "live", "--no-wait")
     return program.submit(folder, *words)
-
-
-def await_size(folder: Path, size: int, first: int) -> None:
-    """A step with so many workers, at this place of the diary or later."""
-    eventually(
-        lambda: any(entry.num_workers == size for entry in read_diary(folder)[first:]),
-        f"a step with {size} workers",
-        WITHIN_S,
-    )
 
 
 def hosts(program: Program) -> list[str]:
