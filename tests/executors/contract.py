@@ -1,5 +1,7 @@
 """What every executor owes the head, whatever its processes are and whatever brings their machines.
 
+What their gangs owe it, whatever their processes are, is in `tests/gang_contract.py`.
+
 Subclass, and give the module's fixtures `platform` and `make_job(**args)` -> a `JobSpec` whose script takes
 `steps=N` and `raise=N`, where they are not those of `conftest.py`.
 
@@ -157,30 +159,6 @@ class ExecutorContract:
         ended = world.wait(GangEnded, 1)
         assert ended.outcome is Outcome.FAILED
         assert "ZeroDivisionError" in ended.message
-
-    def test_a_command_said_twice_is_answered_twice_and_done_once(self, world: ExecutorWorld) -> None:
-        command = world.launch(world.devices[:1])
-        first = world.wait(GangStarted, 1)
-        world.executor.perform(command)
-        assert world.wait(GangStarted, 1, num=2).pids == first.pids
-        world.resize(0, world.devices[:4])
-        world.resize(2, world.devices[:1])
-        assert world.wait(GangResized, 2).pids == first.pids
-
-    def test_a_later_resize_supersedes_one_under_way(self, world: ExecutorWorld) -> None:
-        world.launch(world.devices[:1])
-        first = world.wait(GangStarted, 1)
-        world.resize(2, world.devices[:4])
-        world.resize(3, world.devices[:2])
-        resized = world.wait(GangResized, 3)
-        assert len(resized.pids) == 2
-        assert resized.pids[0] == first.pids[0]
-
-    def test_a_gang_that_nobody_knows_is_lost_or_stopped(self, world: ExecutorWorld) -> None:
-        world.resize(7, world.devices[:1])
-        assert world.wait(GangEnded, 7).outcome is Outcome.LOST
-        world.stop(8)
-        assert world.wait(GangEnded, 8).outcome is Outcome.STOPPED
 
     def test_nothing_is_left_after_shut_down(self, world: ExecutorWorld) -> None:
         world.launch(world.devices[:4])

@@ -28,7 +28,6 @@ from swell.model.event import (
     GangResized,
     GangStarted,
     HostRuledOut,
-    JobProfiled,
     Outcome,
     ProfilingFailed,
 )
@@ -58,7 +57,7 @@ print(json.dumps({
 """
 
 
-#: Tests of what takes longer with a real engine, or is the same with each.
+#: The contract takes longer with a real engine.
 REAL_IN_SOAK = pytest.mark.parametrize("engine", engine_params(pytest.mark.soak), indirect=True)
 FAKE_ONLY = pytest.mark.parametrize("engine", ["fake"], indirect=True)
 REAL_ONLY = pytest.mark.parametrize("engine", engine_params()[1:], indirect=True)
@@ -96,6 +95,7 @@ def make_job(tmp_path: Path, engine: TestedEngine) -> Callable[..., JobSpec]:
     return lambda **args: contained_job(engine, tmp_path, **args)
 
 
+@pytest.mark.slow
 @REAL_IN_SOAK
 class TestContainedJobs(ExecutorContract):
     pass
@@ -198,14 +198,6 @@ def test_an_image_that_cannot_train_fails_its_job_and_no_other(
     failed = listener.wait(ProfilingFailed)
     assert failed.outcome is Outcome.FAILED
     assert "has no python3" in failed.message
-
-
-@REAL_IN_SOAK
-def test_a_trial_run_has_a_container_too(world: ExecutorWorld, engine: TestedEngine) -> None:
-    spec = world.make_job()
-    world.executor.perform(ProfileJob(job_id=world.job_id, spec=spec, sizes=(1, 2), device_kind="paced@400"))
-    assert world.wait(JobProfiled).profile.compute_s
-    eventually(lambda: not engine.running())
 
 
 # ---------------------------------------------------------------- engines that are down

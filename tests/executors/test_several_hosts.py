@@ -21,6 +21,7 @@ from swell.model.target import Target
 from swell.wire import messages as m
 
 pytest.importorskip("torch")
+pytestmark = pytest.mark.slow
 
 JOB = "job-1"
 EPOCHS = 12
@@ -126,7 +127,6 @@ def test_a_script_finds_what_torchrun_tells_of_several_hosts(hosts: JoinedEngine
     assert {line[5] for line in told.values()} == {"127.0.0.2"}, "the host of rank 0"
 
 
-@pytest.mark.slow
 def test_scripts_that_are_stopped_and_started_stop_in_the_same_step(
     hosts: JoinedEngine, tmp_path: Path
 ) -> None:
@@ -151,7 +151,6 @@ def test_scripts_that_are_stopped_and_started_stop_in_the_same_step(
     hosts.wait(GangEnded, job_id=job)
 
 
-@pytest.mark.slow
 def test_a_gang_over_three_hosts_learns_what_one_worker_does(hosts: JoinedEngine, tmp_path: Path) -> None:
     folder = tmp_path / "run"
     folder.mkdir()
