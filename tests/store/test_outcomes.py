@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from tests.examples import fewer_if_quick
 from tests.store.views import added_up, job_view, outcome_of
 
 from swell.model.job import JobClass, Phase
-from swell.model.job_query import JobQuery, place
+from swell.model.job_query import JobQuery, newest, place
 from swell.model.view import JobView
 from swell.store.archive import Archive
 from swell.store.journal import SqlJournal
@@ -108,5 +109,22 @@ def test_sums_are_those_of_the_jobs_that_match(archive_of: Callable[[list[JobVie
         )
         assert archive.add_up(query, period_s, 990.0) == added_up(outcomes)
         assert archive.span(query) == ((min(ends_s), max(ends_s)) if ends_s else None)
+
+    hold()
+
+
+@pytest.mark.slow
+def test_jobs_are_named_begun_and_counted_as_a_look_at_each_would(
+    archive_of: Callable[[list[JobView]], Archive],
+) -> None:
+    @settings(max_examples=fewer_if_quick(40), deadline=None)
+    @given(st.lists(views, max_size=12).map(distinct), st.sampled_from((*NAMES, "j-", "j-1", "z")))
+    def hold(jobs: list[JobView], word: str) -> None:
+        archive = archive_of(jobs)
+        named = newest([view for view in jobs if view.name == word], 1)
+        assert archive.named(word) == (named[0] if named else None)
+        begun = sorted((view for view in jobs if view.id.startswith(word)), key=lambda view: view.id)
+        assert archive.begun(word, 3) == begun[:3]
+        assert archive.count() == Counter(view.phase for view in jobs)
 
     hold()

@@ -5,20 +5,13 @@ import signal
 import sqlite3
 import subprocess
 import sys
-from collections import Counter
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from tests.examples import fewer_if_quick
 from tests.store.views import BATCHES, job_view, report
 
 from swell.model.event import StepsReported
-from swell.model.job import Phase
-from swell.model.job_query import Cursor, JobQuery, newest
-from swell.model.view import JobView, Story
+from swell.model.view import Story
 from swell.store.database import SCHEMA_VERSION
 from swell.store.errors import DamagedState, StateError
 from swell.store.journal import SqlJournal
@@ -129,43 +122,3 @@ def test_another_schema_is_refused_by_name(path: Path, version: int) -> None:
     with pytest.raises(StateError, match=told):
         SqlJournal(path)
     assert path.read_bytes() == before
-
-
-ENDS = [phase for phase in Phase if phase.is_end]
-VIEWS = st.lists(
-    st.builds(
-        lambda name, number, at_s, phase: job_view(
-            id=f"{name}-{number}", name=name, submitted_s=at_s, finished_s=at_s + number, phase=phase
-        ),
-        st.sampled_from(["a", "b"]),
-        st.integers(0, 12),
-        st.sampled_from([1.0, 2.0, 3.5]),
-        st.sampled_from(ENDS),
-    ),
-    max_size=8,
-    unique_by=lambda view: view.id,
-)
-QUERIES = st.builds(
-    JobQuery,
-    phases=st.frozensets(st.sampled_from(ENDS)),
-    since_s=st.none() | st.floats(0.0, 12.0),
-    before=st.none() | st.builds(Cursor, st.sampled_from([1.0, 2.0, 9.0]), st.sampled_from(["a-3", "b-1"])),
-    limit=st.integers(0, 4),
-)
-
-
-@pytest.mark.slow
-@settings(max_examples=fewer_if_quick(40), deadline=None)
-@given(views=VIEWS, query=QUERIES, wanted=st.sampled_from(["a", "b", "a-1", "b-", "c"]))
-def test_an_archive_answers_as_a_look_at_each_job_would(
-    views: list[JobView], query: JobQuery, wanted: str
-) -> None:
-    with TemporaryDirectory() as folder:
-        journal = SqlJournal(Path(folder) / "journal.db")
-        journal.keep(views)
-        assert journal.find(query) == newest([view for view in views if query.matches(view)], query.limit)
-        named = newest([view for view in views if view.name == wanted], 1)
-        assert journal.named(wanted) == (named[0] if named else None)
-        begun = sorted((view for view in views if view.id.startswith(wanted)), key=lambda view: view.id)
-        assert journal.begun(wanted, 3) == begun[:3]
-        assert journal.count() == Counter(view.phase for view in views)
