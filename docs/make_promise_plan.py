@@ -79,7 +79,7 @@ def draw(axes: Axes, jobs: Takers, plans: Plans, row: int) -> None:
 def main() -> None:
     """Plan, and draw."""
     jobs, plans = takers(), no_plans(len(NAMES))
-    profile = FreeProfile(NUM_DEVICES, len(NAMES))
+    profile = FreeProfile(NUM_DEVICES)
     profile.fill(jobs, plans, np.arange(len(NAMES)), LATE)
     if not (plans.grade == MARGIN).all():
         raise SystemExit("these jobs cannot all be promised their deadlines")

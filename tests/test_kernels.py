@@ -39,22 +39,22 @@ def listed(arrays: Sequence[Any]) -> list[Any]:
 
 
 def planned(
-    make: Callable[[int, int], FreeProfile], tasks: Sequence[Taker], num_devices: int, how: int
+    make: Callable[[int], FreeProfile], tasks: Sequence[Taker], num_devices: int, how: int
 ) -> tuple[Plans, list[Any]]:
     """All that is written: plans, which are kept for a while, and changes that these can pay for."""
     takers, rows = columns(tasks), np.arange(len(tasks))
-    free, plans, others = make(num_devices, 0), no_plans(len(tasks)), no_plans(len(tasks))
+    free, plans, others = make(num_devices), no_plans(len(tasks)), no_plans(len(tasks))
     free.fill(takers, plans, rows, how, True)
     for again in (AS_PLANNED, AS_BELIEVED):
-        free = make(num_devices, len(tasks))
+        free = make(num_devices)
         free.fill(takers, plans, rows, again)
     levels = np.array([len(task.curve[0]) for task in tasks])
     kept = np.flatnonzero((plans.grade != BROKEN) & (levels != takers.held))
     is_paid = free.pay(takers, plans, others, kept, levels[kept])
     until_s = np.full(3, 7.5)
     is_free = free.take_what_is_free(np.array([1, 2, 30]), until_s, np.arange(3))
-    least = free.least_with(make(num_devices // 2, 0))
-    return plans, listed([*plans, *others, *free.columns, *least.columns, is_paid, is_free])
+    least = free.least_with(make(num_devices // 2))
+    return plans, listed([*plans, *others, *free.steps, *least.steps, is_paid, is_free])
 
 
 @given(

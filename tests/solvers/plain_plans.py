@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
-from tests.solvers.takers import Taker, free_at, steps_of
+from tests.solvers.takers import Taker, free_at
 
 from swell.solvers.filling import FreeProfile
 from swell.solvers.profile.plans import BROKEN, MARGIN, Plans
@@ -116,7 +116,7 @@ def check_sound(
         check_starts(task, steps[row], end_s)
     edges = [[edge for step in plan for edge in step[:2]] for plan in steps]
     idles = [task.idle_s for task in tasks if task.is_bound]
-    for at_s in moments(steps_of(free)[0].tolist(), *edges, idles):
+    for at_s in moments(free.steps[0].tolist(), *edges, idles):
         taken = sum(devices_at(task, plan, at_s) for task, plan in zip(tasks, steps, strict=True))
         for task, plan in zip(tasks, steps, strict=True):
             if task.is_bound and not plan and at_s < task.idle_s:

@@ -82,9 +82,9 @@ def columns(tasks: Sequence[Taker]) -> Takers:
     )
 
 
-def free_for(tasks: Sequence[Taker], num_devices: int, num_takers: int = 0) -> FreeProfile:
+def free_for(tasks: Sequence[Taker], num_devices: int) -> FreeProfile:
     """All devices but those of bound takers, which are theirs until they have their turn."""
-    free = FreeProfile(num_devices, max(num_takers, len(tasks)))
+    free = FreeProfile(num_devices)
     bound = [task for task in tasks if task.is_bound]
     num = np.array([task.devices[task.held] for task in bound], dtype=np.int64)
     free.take_now(num, np.array([task.idle_s for task in bound], dtype=float))
@@ -100,17 +100,8 @@ def fill_all(
 
 
 def free_at(profile: FreeProfile, at_s: float) -> int:
-    starts_s, free = steps_of(profile)
+    starts_s, free = profile.steps
     return int(free[np.searchsorted(starts_s, at_s, side="right") - 1])
-
-
-def steps_of(profile: FreeProfile) -> tuple[np.ndarray, np.ndarray]:
-    """(S,) starts of segments, and what is free in each."""
-    of = profile.columns
-    blocks = of.order[: of.num_blocks[0]]
-    starts_s = np.concatenate([of.starts_s[block, : of.used[block]] for block in blocks])
-    free = np.concatenate([of.free[block, : of.used[block]] for block in blocks])
-    return starts_s, free
 
 
 costs = st.sampled_from([0.0, 0.0, 0.3, 2.0])

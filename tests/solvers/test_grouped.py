@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from unittest.mock import patch
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.solvers.plain_plans import devices_at, moments, steps_of_plan
-from tests.solvers.takers import Taker, columns, fill_all, free_at, free_for, some_tasks, steps_of
+from tests.solvers.takers import Taker, columns, fill_all, free_at, free_for, some_tasks
 
 from swell.arrays import IntArray
-from swell.solvers import filling
 from swell.solvers.filling import FreeProfile, no_plans
 from swell.solvers.profile.plans import AS_PLANNED, EARLY, LATE, NO_GROUP, Plans
 
@@ -25,14 +22,13 @@ def unbound(tasks: list[Taker]) -> list[Taker]:
 
 
 def filled(tasks: list[Taker], group: IntArray, quotas: list[int], num_devices: int, how: int) -> Plans:
-    free, plans = grouped(group, quotas, num_devices, len(tasks)), no_plans(len(tasks))
+    free, plans = grouped(group, quotas, num_devices), no_plans(len(tasks))
     assert free.fill(columns(tasks), plans, np.arange(len(tasks)), how, True) == len(tasks)
     return plans
 
 
-def grouped(group: IntArray, quotas: list[int], num_devices: int, num_takers: int) -> FreeProfile:
-    of_group = [FreeProfile(quota, num_takers) for quota in quotas]
-    return FreeProfile(num_devices, num_takers, group, of_group)
+def grouped(group: IntArray, quotas: list[int], num_devices: int) -> FreeProfile:
+    return FreeProfile(num_devices, group, map(FreeProfile, quotas))
 
 
 groups = st.lists(st.integers(NO_GROUP, 1), min_size=12, max_size=12)
@@ -57,25 +53,10 @@ def test_a_group_of_all_is_served_as_if_there_were_no_more(
     tasks: list[Taker], quota: int, more: int, how: int
 ) -> None:
     tasks = unbound(tasks)
-    expected = fill_all(FreeProfile(quota, len(tasks)), tasks, how, is_late_served=True)
+    expected = fill_all(FreeProfile(quota), tasks, how, is_late_served=True)
     plans = filled(tasks, np.zeros(len(tasks), dtype=np.int64), [quota], quota + more, how)
     for column, other in zip(plans, expected, strict=True):
         assert column.tolist() == other.tolist()
-
-
-@pytest.mark.slow
-@given(tasks=some_tasks(most=30, longest_s=99), group=groups, how=ways)
-def test_narrow_blocks_change_nothing(tasks: list[Taker], group: list[int], how: int) -> None:
-    """A profile for few takers serves many: in the midst of a fill it is doubled, and again."""
-    tasks = unbound(tasks)
-    of_task = np.resize(np.array(group), len(tasks))
-    answers = []
-    for width in (filling.WIDTH, 2):
-        with patch.object(filling, "WIDTH", width):
-            free, plans = grouped(of_task, [3, 5], 8, 0), no_plans(len(tasks))
-            free.fill(columns(tasks), plans, np.arange(len(tasks)), how, True)
-            answers.append([column.tolist() for column in plans])
-    assert answers[0] == answers[1]
 
 
 @pytest.mark.slow
@@ -85,13 +66,13 @@ def test_the_least_of_two_is_free_in_both(tasks: list[Taker], others: list[Taker
     fill_all(first, tasks, how)
     fill_all(second, others, how)
     least = first.least_with(second)
-    for at_s in moments(steps_of(first)[0].tolist(), steps_of(second)[0].tolist()):
+    for at_s in moments(first.steps[0].tolist(), second.steps[0].tolist()):
         assert free_at(least, at_s) == min(free_at(first, at_s), free_at(second, at_s))
 
 
 def test_who_is_exempt_is_counted_all_the_same() -> None:
     task = Taker(((1, 2, 4), (1.0, 2.0, 4.0)), 36.0, 10.0)
-    free, plans = grouped(np.zeros(2, dtype=np.int64), [2], 8, 2), no_plans(2)
+    free, plans = grouped(np.zeros(2, dtype=np.int64), [2], 8), no_plans(2)
     exempt = np.array([True, False])
     free.fill(columns([task, task]), plans, np.arange(2), LATE, exempt=exempt)
     assert plans.top.tolist() == [3, 0]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
-from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -30,10 +29,8 @@ from tests.solvers.takers import (
     free_at,
     free_for,
     some_tasks,
-    steps_of,
 )
 
-from swell.solvers import filling
 from swell.solvers.filling import FreeProfile, copy_of, no_plans
 from swell.solvers.profile.plans import (
     AS_BELIEVED,
@@ -134,7 +131,7 @@ def test_plans_that_were_made_are_kept_when_time_has_passed(
 def test_alone_the_lowest_level_that_suffices_is_taken_as_late_as_can_be(
     curve: tuple[Sequence[int], Sequence[float]], need: int, end_s: int, num_devices: int
 ) -> None:
-    task, free = Taker(curve, need, end_s), FreeProfile(num_devices, 1)
+    task, free = Taker(curve, need, end_s), FreeProfile(num_devices)
     plans = fill_all(free, [task])
     spare = SPARE_S * task.rates[-1]
     enough = [
@@ -163,9 +160,9 @@ def test_what_fails_without_costs_could_not_have_been_done(num_devices: int, dat
     """But for the work that is lost where a level is left."""
     tasks = [Taker(task.curve, 1000 * task.need, task.end_s) for task in data.draw(some_tasks())]
     tasks = [replace(task, curve=(task.curve[0], [1000 * rate for rate in task.curve[1]])) for task in tasks]
-    free = FreeProfile(num_devices, len(tasks))
+    free = FreeProfile(num_devices)
     for task in tasks:
-        starts_s, devices = steps_of(free)
+        starts_s, devices = free.steps
         can_do = 0.0
         for start_s, stop_s, num in zip(starts_s, [*starts_s[1:], np.inf], devices, strict=True):
             fitting = task.rates[task.devices <= num]
@@ -182,7 +179,7 @@ def test_each_change_is_paid_for_in_time_and_in_the_step_that_it_interrupts() ->
     task = Taker(CURVES[0], 10.5, 10.0)
 
     def change_s(task: Taker) -> float:
-        plans = fill_all(FreeProfile(4, 1), [task])
+        plans = fill_all(FreeProfile(4), [task])
         assert steps_of_plan(plans, 0) == [(0.0, plans.change_s[0], 1), (plans.change_s[0], 10.0, 2)]
         return float(plans.change_s[0])
 
@@ -218,7 +215,7 @@ def test_a_change_is_paid_only_if_the_work_is_done_in_time_all_the_same(
     num_devices: int, how: int, data: st.DataObject
 ) -> None:
     tasks = data.draw(some_tasks(most=5))
-    free, rows = FreeProfile(num_devices, len(tasks)), np.arange(len(tasks))
+    free, rows = FreeProfile(num_devices), np.arange(len(tasks))
     plans = fill_all(free, tasks, how)
     levels = np.array([data.draw(st.integers(1, len(task.curve[0]))) for task in tasks], dtype=np.int64)
     takers, before = columns(tasks), copy_of(plans)
@@ -230,7 +227,7 @@ def test_a_change_is_paid_only_if_the_work_is_done_in_time_all_the_same(
         assert column.tolist() == column_before.tolist()
     for of_takers, as_before in zip(takers, columns(tasks), strict=True):
         assert of_takers.tolist() == as_before.tolist()
-    for at_s in moments(steps_of(free)[0].tolist(), steps_of(trial)[0].tolist()):
+    for at_s in moments(free.steps[0].tolist(), trial.steps[0].tolist()):
         assert 0 <= free_at(trial, at_s) <= free_at(free, at_s)
         assert free_at(trial, at_s) == free_at(free, at_s) - sum(
             max(devices_at(tasks[row], others, row, at_s) - devices_at(tasks[row], plans, row, at_s), 0)
@@ -271,7 +268,7 @@ def check_paid(free: FreeProfile, changed: Taker, plans: Plans, row: int, is_sta
 def test_what_one_is_paid_with_is_not_there_for_the_next() -> None:
     """Each of the two could go down to one device now, and up to four for the rest; not both."""
     task = Taker(CURVES[2], 19.9, 10.0, held=2, resize_s=1.5)
-    free = FreeProfile(6, 2)
+    free = FreeProfile(6)
     plans = fill_all(free, [task] * 2)
     assert plans.now.tolist() == [2, 2]
     one = np.array([1])
@@ -284,7 +281,7 @@ def test_what_one_is_paid_with_is_not_there_for_the_next() -> None:
 def test_what_pays_for_changes_is_shared_over_time_and_with_the_own_plan() -> None:
     """With short pauses one of them may have the two spare devices first, and the other one then."""
     task = Taker(CURVES[2], 19.9, 10.0, held=2, resize_s=0.5)
-    free, others = FreeProfile(6, 2), no_plans(2)
+    free, others = FreeProfile(6), no_plans(2)
     plans = fill_all(free, [task] * 2)
     assert free.pay(columns([task] * 2), plans, others, np.arange(2), np.array([1, 1])).all()
     assert (
@@ -296,16 +293,16 @@ def test_what_pays_for_changes_is_shared_over_time_and_with_the_own_plan() -> No
 def test_only_what_is_free_all_the_while_is_taken(
     tasks: list[Taker], num_devices: int, how: int, data: st.DataObject
 ) -> None:
-    free = FreeProfile(num_devices, len(tasks))
+    free = FreeProfile(num_devices)
     fill_all(free, tasks, how)
     asked = st.tuples(st.integers(1, num_devices), st.floats(0.1, 30.0))
     wishes = data.draw(st.lists(asked, min_size=1, max_size=4))
     for num, until_s in wishes:
         before = free.copy()
-        times_s = [at_s for at_s in steps_of(before)[0].tolist() if at_s < until_s]
+        times_s = [at_s for at_s in before.steps[0].tolist() if at_s < until_s]
         is_free = free.take_what_is_free(np.array([num]), np.array([until_s]), np.arange(1))
         assert is_free.tolist() == [min(free_at(before, at_s) for at_s in times_s) >= num]
-        for at_s in moments(steps_of(before)[0].tolist(), steps_of(free)[0].tolist()):
+        for at_s in moments(before.steps[0].tolist(), free.steps[0].tolist()):
             assert free_at(free, at_s) == free_at(before, at_s) - (
                 num if is_free[0] and at_s < until_s else 0
             )
@@ -316,7 +313,7 @@ def test_a_pause_stands_if_a_plan_does_its_work_after_it(
     num_devices: int, how: int, data: st.DataObject
 ) -> None:
     tasks = data.draw(some_tasks())
-    free = FreeProfile(num_devices, len(tasks))
+    free = FreeProfile(num_devices)
     plans = fill_all(free, tasks, how)
     rows = np.array([row for row, task in enumerate(tasks) if task.held > 0], dtype=np.int64)
     before = copy_of(plans)
@@ -357,10 +354,10 @@ def test_theorem_1_linear_tasks_fit_just_if_condition_1_holds(
     for task in in_order:
         work += task.need / 1e5
         holds &= work <= num_devices * task.end_s
-    plans = fill_all(FreeProfile(num_devices, len(in_order)), in_order)
+    plans = fill_all(FreeProfile(num_devices), in_order)
     assert holds or (plans.grade == BROKEN).any()
     easier = [replace(task, need=0.999 * task.need) for task in in_order]
-    plans = fill_all(FreeProfile(num_devices, len(in_order)), easier)
+    plans = fill_all(FreeProfile(num_devices), easier)
     assert not holds or (plans.grade == MARGIN).all()
 
 
@@ -370,7 +367,7 @@ def hand_example(order: str) -> bool:
         "A": Taker(([1, 2, 4], [5e3, 8e3, 12e3]), 23e3, 4.0),
         "B": Taker(([1, 2, 4], [6e3, 11e3, 16e3]), 45e3, 4.0),
     }
-    plans = fill_all(FreeProfile(4, 2), [tasks[name] for name in order])
+    plans = fill_all(FreeProfile(4), [tasks[name] for name in order])
     return bool((plans.grade == MARGIN).all())
 
 
@@ -389,51 +386,6 @@ def test_filling_one_after_the_other_can_refuse_what_is_feasible() -> None:
     assert hand_example("BA")
 
 
-# Blocks
-
-
-def same(first: tuple[Plans, FreeProfile], second: tuple[Plans, FreeProfile]) -> None:
-    for column, other in zip(first[0], second[0], strict=True):
-        assert column.tolist() == other.tolist()
-    for column, other in zip(steps_of(first[1]), steps_of(second[1]), strict=True):
-        assert column.tolist() == other.tolist()
-
-
-def filled(tasks: Sequence[Taker], num_devices: int, how: int) -> tuple[Plans, FreeProfile]:
-    free = FreeProfile(num_devices, len(tasks))
-    return fill_all(free, tasks, how, is_late_served=True), free
-
-
-many = some_tasks(most=40, longest_s=99)
-
-
-@pytest.mark.slow
-@given(tasks=many, num_devices=st.integers(1, 20), how=ways, width=st.sampled_from([2, 4]))
-def test_blocks_of_any_width_change_nothing(
-    tasks: list[Taker], num_devices: int, how: int, width: int
-) -> None:
-    """Narrow ones are more than there is room for, too: it grows."""
-    wide = filled(tasks, num_devices, how)
-    with patch.object(filling, "WIDTH", width):
-        narrow = filled(tasks, num_devices, how)
-        same(wide, narrow)
-
-
-@pytest.mark.slow
-@given(tasks=many, num_devices=st.integers(1, 20), how=ways)
-def test_room_that_grows_changes_nothing(tasks: list[Taker], num_devices: int, how: int) -> None:
-    """A profile for one taker serves many: in the midst of a fill it is doubled, and again."""
-    ample = filled(tasks, num_devices, how)
-    free, plans = FreeProfile(num_devices, 0), no_plans(len(tasks))
-    num_blocks = len(free.columns.order)
-    with patch.object(filling, "WIDTH", 2):
-        free = FreeProfile(num_devices, 0)
-        free.fill(columns(tasks), plans, np.arange(len(tasks)), how, True)
-        same(ample, (plans, free))
-        if len(steps_of(free)[0]) > 2 * num_blocks:
-            assert len(free.columns.order) > num_blocks
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_hundreds_of_takers_are_served_soundly(seed: int) -> None:
@@ -450,6 +402,7 @@ def test_hundreds_of_takers_are_served_soundly(seed: int) -> None:
         for _ in range(300)
     ]
     tasks.sort(key=lambda task: task.end_s)
-    plans, free = filled(tasks, 90, LATE)
+    free = FreeProfile(90)
+    plans = fill_all(free, tasks, is_late_served=True)
     check_sound(free, tasks, plans, 90, True)
     assert (plans.grade == MARGIN).sum() > 100

@@ -121,7 +121,7 @@ def _fill(snapshot: Snapshot, takers: Takers, rows: IntArray, worst: IntArray) -
 
     References: Algorithm 1, lines 11-22.
     """
-    plans, profile = no_plans(snapshot.num_jobs), owned_profile(snapshot, len(rows))
+    plans, profile = no_plans(snapshot.num_jobs), owned_profile(snapshot)
     return plans, profile.fill(takers, plans, rows, LATE, worst=worst)
 
 

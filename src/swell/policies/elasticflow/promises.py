@@ -106,8 +106,7 @@ def all_free(snapshot: Snapshot) -> FreeProfile:
     A group is a tenant with a quota. The quota counts borrowed devices, too, on which no plan stands: what a
     gang has of those is not taken from plans.
     """
-    num_planned = int(np.isfinite(snapshot.deadline_s).sum())
-    profile = owned_profile(snapshot, num_planned, *_groups(snapshot))
+    profile = owned_profile(snapshot, *_groups(snapshot))
     rows = _is_bound(snapshot).nonzero()[0]
     if len(rows):
         num_devices = snapshot.held_workers[rows] * snapshot.devices_per_worker[rows]
@@ -132,13 +131,13 @@ def _is_bound(snapshot: Snapshot) -> BoolArray:
 
 
 def owned_profile(
-    snapshot: Snapshot, num_takers: int, group: IntArray = EMPTY, of_group: Iterable[FreeProfile] = ()
+    snapshot: Snapshot, group: IntArray = EMPTY, of_group: Iterable[FreeProfile] = ()
 ) -> FreeProfile:
     """Devices that promises may stand on, each until the known end of its node.
 
     Groups are those of a `FreeProfile`.
     """
-    profile = FreeProfile(snapshot.num_owned, num_takers, group, of_group)
+    profile = FreeProfile(snapshot.num_owned, group, of_group)
     _take_from_ends_on(profile, snapshot, 1)
     return profile
 
@@ -167,11 +166,10 @@ def _groups(snapshot: Snapshot) -> tuple[IntArray, list[FreeProfile]]:
         return EMPTY, []
     is_limited = quota[snapshot.tenant] < snapshot.num_devices
     is_planned = is_limited & np.isfinite(snapshot.deadline_s)
-    tenants, num_jobs = np.unique(snapshot.tenant[is_planned], return_counts=True)
+    tenants = np.unique(snapshot.tenant[is_planned])
     is_in_group = is_limited & np.isin(snapshot.tenant, tenants)
     group = np.where(is_in_group, tenants.searchsorted(snapshot.tenant), NO_GROUP)
-    most = int(num_jobs.max(initial=0))
-    return group, [FreeProfile(num_devices, most) for num_devices in quota[tenants].tolist()]
+    return group, [FreeProfile(num_devices) for num_devices in quota[tenants].tolist()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,7 +271,7 @@ class PromisePlanner:
 
         Those that fail make do with what the others leave.
         """
-        plans, profile = copy_of(standing), FreeProfile(ENDLESS, len(standing.num))
+        plans, profile = copy_of(standing), FreeProfile(ENDLESS)
         profile.fill(self.takers, plans, rows, AS_PLANNED)
         fails: IntArray = np.maximum(_is_other(plans, standing)[rows], 2 * (plans.grade[rows] == BROKEN))
         return fails

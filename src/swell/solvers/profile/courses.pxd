@@ -2,7 +2,7 @@ cimport cython
 
 from swell.columns cimport FlagsOut, Floats, FloatsOut, FloatTable, FloatTableOut, Ints, IntsOut, IntTable, IntTableOut
 from swell.solvers.profile cimport segments
-from swell.solvers.profile.segments cimport Blocks
+from swell.solvers.profile.segments cimport Segments
 
 cdef double INF, SAME_TIME_S, SPARE_S, TOLERANCE_SHARE
 cdef long long MOST_RUNS, MOST_SEGMENTS
@@ -46,8 +46,8 @@ cdef bint _ends_by(TakerRows takers, PlanRows plans, long long row, double work,
 cdef bint step_sooner(TakerRows takers, PlanRows plans, long long row, double work, double spare)
 cdef void finish(TakerRows takers, PlanRows plans, long long row)
 cdef bint append(PlanRows plans, long long row, double start_s, long long level)
-cdef bint is_free(Blocks profile, TakerRows takers, PlanRows plans, long long row)
-cdef void take(Blocks profile, TakerRows takers, PlanRows plans, long long row, long long sign)
+cdef bint is_free(Segments profile, TakerRows takers, PlanRows plans, long long row)
+cdef void take(Segments profile, TakerRows takers, PlanRows plans, long long row, long long sign)
 cpdef void write_plans(
     double now_s, Ints rows, PlanRows plans, IntTable workers, FloatTableOut starts_s, IntTableOut sizes
 )

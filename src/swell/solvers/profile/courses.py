@@ -16,7 +16,7 @@ from swell.solvers.profile.plans import (
     Plans,
     Takers,
 )
-from swell.solvers.profile.segments import Blocks
+from swell.solvers.profile.segments import Segments
 
 
 class Room:
@@ -197,7 +197,7 @@ def append(plans: PlanRows, row: int, start_s: float, level: int) -> bool:
     return True
 
 
-def is_free(profile: Blocks, takers: TakerRows, plans: PlanRows, row: int) -> bool:
+def is_free(profile: Segments, takers: TakerRows, plans: PlanRows, row: int) -> bool:
     """Whether all that its plan takes is there."""
     for segment in range(plans.num[row]):
         level = plans.levels[row, segment]
@@ -212,7 +212,7 @@ def is_free(profile: Blocks, takers: TakerRows, plans: PlanRows, row: int) -> bo
     return True
 
 
-def take(profile: Blocks, takers: TakerRows, plans: PlanRows, row: int, sign: int) -> None:
+def take(profile: Segments, takers: TakerRows, plans: PlanRows, row: int, sign: int) -> None:
     """Take what its plan needs; with a sign of -1 give it back."""
     for segment in range(plans.num[row]):
         level = plans.levels[row, segment]

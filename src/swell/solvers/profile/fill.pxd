@@ -3,42 +3,40 @@ cimport cython
 from swell.columns cimport Flags, FlagsOut, Floats, FloatsOut, Ints, IntsOut
 from swell.solvers.profile cimport courses, one_plan, segments
 from swell.solvers.profile.courses cimport PlanRows, TakerRows
-from swell.solvers.profile.segments cimport Blocks
+from swell.solvers.profile.segments cimport Segments
 
 cdef double INF, MOMENT_S
-cdef long long AS_BELIEVED, AS_PLANNED, BROKEN, FEWEST_TOGETHER, GROUP_ROOM, JUST, MARGIN, MOST_SEGMENTS, NO_GROUP
-cdef long long PAY_ROOM, TAKE_ROOM
+cdef long long AS_BELIEVED, AS_PLANNED, BROKEN, FEWEST_TOGETHER, JUST, MARGIN, MOST_SEGMENTS, NO_GROUP
 
 cdef class GroupRows:
-    cdef list blocks
-    cdef Blocks least
+    cdef list free
+    cdef Segments least
     cdef Ints group
     cdef Flags is_exempt
     cdef long long known
 
 @cython.locals(seconds_s=FloatsOut, ends_s=FloatsOut, is_sound=FlagsOut)
 cpdef long long fill_in_order(
-    Blocks profile, GroupRows groups, TakerRows takers, PlanRows plans, Ints rows, Ints how, Ints worst,
+    Segments profile, GroupRows groups, TakerRows takers, PlanRows plans, Ints rows, Ints how, Ints worst,
     bint is_late_served
 )
 cdef long long _group_of(GroupRows groups, long long row)
 cdef bint _is_exempt(GroupRows groups, long long row)
 @cython.locals(in_order=Ints)
-cdef bint _take_sound(Blocks profile, GroupRows groups, TakerRows takers, PlanRows plans, Ints rows)
+cdef bint _take_sound(Segments profile, GroupRows groups, TakerRows takers, PlanRows plans, Ints rows)
 cdef object _by_group(GroupRows groups, Ints rows)
 cdef long long _end_of_group(GroupRows groups, Ints in_order, long long first)
-cdef bint _is_room_for(Blocks profile, GroupRows groups, long long row)
 cdef bint _serve(
-    Blocks profile, GroupRows groups, TakerRows takers, PlanRows plans, long long row, long long how, long long worst,
+    Segments profile, GroupRows groups, TakerRows takers, PlanRows plans, long long row, long long how, long long worst,
     bint is_late_served
 )
 cdef bint _take_of(
-    Blocks profile, TakerRows takers, PlanRows plans, long long row, long long how, long long worst, bint is_late_served
+    Segments profile, TakerRows takers, PlanRows plans, long long row, long long how, long long worst, bint is_late_served
 )
-cdef void _hurry(Blocks profile, TakerRows takers, PlanRows plans, long long row)
-cdef Blocks _of_group(GroupRows groups, long long number)
-cdef bint _stays(Blocks profile, Blocks own, TakerRows takers, PlanRows plans, long long row)
-cdef void _take_as_planned(Blocks profile, TakerRows takers, PlanRows plans, long long row)
+cdef void _hurry(Segments profile, TakerRows takers, PlanRows plans, long long row)
+cdef Segments _of_group(GroupRows groups, long long number)
+cdef bint _stays(Segments profile, Segments own, TakerRows takers, PlanRows plans, long long row)
+cdef void _take_as_planned(Segments profile, TakerRows takers, PlanRows plans, long long row)
 cdef void _mark_sound(
     TakerRows takers, PlanRows plans, Ints rows, Ints how, FloatsOut seconds_s, FloatsOut ends_s, FlagsOut is_sound
 )
@@ -47,18 +45,18 @@ cdef bint _is_sound(TakerRows takers, PlanRows plans, long long row)
 cdef long long _write_changes(
     TakerRows takers, PlanRows plans, Ints rows, long long sign, FloatsOut at_s, IntsOut net, IntsOut gross
 )
-cdef long long _take_changes(Blocks profile, Floats at_s, Ints net, Ints gross, FloatsOut starts_s, IntsOut free)
-cdef long long _filled(Blocks profile)
-cdef void _write_segments(Blocks profile, Floats starts_s, Ints free, long long num)
-cdef bint _take_together(Blocks profile, TakerRows takers, PlanRows plans, Ints rows, long long sign)
-cpdef long long pay_in_order(
-    Blocks profile, TakerRows takers, PlanRows plans, PlanRows others, Ints rows, Ints levels, FlagsOut is_paid
+@cython.locals(start_s=cython.double, change=cython.longlong, taken=cython.longlong, more=cython.longlong)
+cdef bint _take_changes(Segments profile, Floats at_s, Ints net, Ints gross, Segments changed)
+@cython.locals(changed=Segments)
+cdef bint _take_together(Segments profile, TakerRows takers, PlanRows plans, Ints rows, long long sign)
+cpdef void pay_in_order(
+    Segments profile, TakerRows takers, PlanRows plans, PlanRows others, Ints rows, Ints levels, FlagsOut is_paid
 )
-cpdef long long take_beyond(Blocks profile, TakerRows takers, PlanRows others, PlanRows plans, Ints rows)
+cpdef void take_beyond(Segments profile, TakerRows takers, PlanRows plans, PlanRows others, Ints rows)
 @cython.locals(is_paid=cython.bint)
 cdef bint _could_pay(
-    Blocks profile, TakerRows takers, PlanRows plans, PlanRows others, long long row, long long level, double pause_s
+    Segments profile, TakerRows takers, PlanRows plans, PlanRows others, long long row, long long level, double pause_s
 )
 cdef void _copy(PlanRows plans, PlanRows source, long long row)
 cdef bint _is_within(PlanRows plans, PlanRows wider, long long row)
-cdef void _take_beyond(Blocks profile, TakerRows takers, PlanRows plans, PlanRows taken, long long row)
+cdef void _take_beyond(Segments profile, TakerRows takers, PlanRows plans, PlanRows taken, long long row)

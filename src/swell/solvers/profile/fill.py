@@ -16,34 +16,33 @@ from swell.solvers.profile.plans import (
     AS_BELIEVED,
     AS_PLANNED,
     BROKEN,
-    GROUP_ROOM,
     INF,
     JUST,
     MARGIN,
     MOMENT_S,
     MOST_SEGMENTS,
     NO_GROUP,
-    PAY_ROOM,
-    TAKE_ROOM,
-    GroupedSegments,
 )
-from swell.solvers.profile.segments import Blocks
+from swell.solvers.profile.segments import Segments
 
 #: Fewer are served one by one: a pass visits all segments.
 FEWEST_TOGETHER = 8
 
 
 class GroupRows:
-    """`GroupedSegments` as kernels take them."""
+    """What is free for groups of takers, who take of that and of all that is free."""
 
-    def __init__(self, groups: GroupedSegments) -> None:
-        self.blocks, self.least = [Blocks(free) for free in groups.free], Blocks(groups.least)
-        self.group, self.is_exempt = groups.group, groups.is_exempt
+    def __init__(self, free: list[Segments], group: IntArray, is_exempt: BoolArray) -> None:
+        self.free = free  #: of each group
+        self.group = group  #: (J,) of each taker, or NO_GROUP; empty: there are no groups
+        #: (J,) who may have more, and takes it of the group all the same; empty: none
+        self.is_exempt = is_exempt
+        self.least = Segments(0)  #: to work with: what is free for a group of all that is free
         self.known = NO_GROUP  #: the group whose least is in `least`
 
 
 def fill_in_order(
-    profile: Blocks,
+    profile: Segments,
     groups: GroupRows,
     takers: TakerRows,
     plans: PlanRows,
@@ -63,7 +62,7 @@ def fill_in_order(
         worst: (J,) stop before a taker whose grade is worse than this; empty: none is too bad.
         is_late_served: one that cannot be in time takes, from now on, what there is; else nothing.
 
-    Returns: how many of `rows` were served; fewer than all, too, if there may be too few blocks for the next.
+    Returns: how many of `rows` were served.
 
     References: ElasticFlow, section 4.1, Algorithm 1.
     """
@@ -81,8 +80,6 @@ def fill_in_order(
                 most = (end - position) // 2
             continue
         row = rows[position]
-        if not _is_room_for(profile, groups, row):
-            return position
         plans.starts_s[row, 1], plans.end_s[row] = seconds_s[position], ends_s[position]
         bad = worst[row] if len(worst) > 0 else BROKEN
         if not _serve(profile, groups, takers, plans, row, how[position], bad, is_late_served):
@@ -100,7 +97,7 @@ def _is_exempt(groups: GroupRows, row: int) -> bool:
 
 
 def _take_sound(
-    profile: Blocks, groups: GroupRows, takers: TakerRows, plans: PlanRows, rows: IntArray
+    profile: Segments, groups: GroupRows, takers: TakerRows, plans: PlanRows, rows: IntArray
 ) -> bool:
     """Take what sound plans need of all that is free and of their groups, if all of it is; whether it is."""
     is_all_free = True
@@ -143,19 +140,8 @@ def _end_of_group(groups: GroupRows, in_order: IntArray, first: int) -> int:
     return end
 
 
-def _is_room_for(profile: Blocks, groups: GroupRows, row: int) -> bool:
-    """Whether there is room for one more taker, in the free capacity and in that of its group."""
-    number = _group_of(groups, row)
-    if number < 0:
-        return segments.has_room(profile, TAKE_ROOM)
-    own = _of_group(groups, number)
-    if not segments.has_room(profile, GROUP_ROOM) or not segments.has_room(own, GROUP_ROOM):
-        return False
-    return 2 * (profile.num_blocks[0] + own.num_blocks[0]) + GROUP_ROOM <= len(groups.least.order)
-
-
 def _serve(
-    profile: Blocks,
+    profile: Segments,
     groups: GroupRows,
     takers: TakerRows,
     plans: PlanRows,
@@ -179,7 +165,7 @@ def _serve(
         courses.finish(takers, plans, row)
         courses.take(profile, takers, plans, row, 1)
     else:
-        if number != before or not segments.has_room(groups.least, GROUP_ROOM):
+        if number != before:
             segments.write_least(profile, own, groups.least)
         groups.known = number  # what it takes is taken of the least, too
         if not _take_of(groups.least, takers, plans, row, how, worst, is_late_served):
@@ -190,7 +176,7 @@ def _serve(
 
 
 def _take_of(
-    profile: Blocks,
+    profile: Segments,
     takers: TakerRows,
     plans: PlanRows,
     row: int,
@@ -219,7 +205,7 @@ def _take_of(
     return True
 
 
-def _hurry(profile: Blocks, takers: TakerRows, plans: PlanRows, row: int) -> None:
+def _hurry(profile: Segments, takers: TakerRows, plans: PlanRows, row: int) -> None:
     """A step up that is due in a moment is taken now, if that is free and in time.
 
     It may not be: what is held is resized then, where the plan would have left it and started again.
@@ -236,12 +222,12 @@ def _hurry(profile: Blocks, takers: TakerRows, plans: PlanRows, row: int) -> Non
             plans.levels[row, 0], plans.end_s[row] = lower, end_s
 
 
-def _of_group(groups: GroupRows, number: int) -> Blocks:
+def _of_group(groups: GroupRows, number: int) -> Segments:
     """What is free for one of them."""
-    return groups.blocks[number]
+    return groups.free[number]
 
 
-def _stays(profile: Blocks, own: Blocks, takers: TakerRows, plans: PlanRows, row: int) -> bool:
+def _stays(profile: Segments, own: Segments, takers: TakerRows, plans: PlanRows, row: int) -> bool:
     """Whether its plan does its work in time, with the margin, and is free in both: so most plans are kept.
 
     Of a plan that is to be looked at more closely the answer is no.
@@ -255,7 +241,7 @@ def _stays(profile: Blocks, own: Blocks, takers: TakerRows, plans: PlanRows, row
     return courses.holds(takers, plans, row, takers.work[row, MARGIN], courses.spare_of(takers, row))
 
 
-def _take_as_planned(profile: Blocks, takers: TakerRows, plans: PlanRows, row: int) -> None:
+def _take_as_planned(profile: Segments, takers: TakerRows, plans: PlanRows, row: int) -> None:
     """It takes what its plan says that was made elsewhere."""
     if takers.is_bound[row] and plans.num[row] > 0:
         held_devices = takers.devices[row, takers.held[row] - 1]
@@ -346,62 +332,33 @@ def _write_changes(
 
 
 def _take_changes(
-    profile: Blocks,
-    at_s: FloatArray,
-    net: IntArray,
-    gross: IntArray,
-    starts_s: FloatArray,
-    free: IntArray,
-) -> int:
-    """Write what is free after changes that are in order of time, as segments.
-
-    Returns: how many segments there are; 0 if more is taken somewhere than there is.
-    """
-    num = change = taken = more = 0
-    for position in range(profile.num_blocks[0]):
-        block = profile.order[position]
-        for segment in range(profile.used[block]):
-            start_s, here = profile.starts_s[block, segment], profile.free[block, segment]
-            end_s = segments.end_of(profile, position, segment)
-            while True:
-                while change < len(at_s) and at_s[change] <= start_s:
-                    taken += gross[change]
-                    more += net[change]
-                    change += 1
-                if taken > 0 and here < more:
-                    return 0
-                if num == 0 or free[num - 1] != here - more:
-                    starts_s[num], free[num] = start_s, here - more
-                    num += 1
-                if change == len(at_s) or at_s[change] >= end_s:
-                    break
-                start_s = at_s[change]
-    return num
+    profile: Segments, at_s: FloatArray, net: IntArray, gross: IntArray, changed: Segments
+) -> bool:
+    """Write what is free after changes that are in order of time; whether no more is taken than there is."""
+    change = taken = more = 0
+    segments.make_room(changed, profile.num + len(at_s))
+    changed.num = 0
+    for place in range(profile.num):
+        start_s, here = profile.starts_s[place], profile.free[place]
+        end_s = segments.end_of(profile, place)
+        while True:
+            while change < len(at_s) and at_s[change] <= start_s:
+                taken += gross[change]
+                more += net[change]
+                change += 1
+            if taken > 0 and here < more:
+                return False
+            if changed.num == 0 or changed.free[changed.num - 1] != here - more:
+                changed.starts_s[changed.num], changed.free[changed.num] = start_s, here - more
+                changed.num += 1
+            if change == len(at_s) or at_s[change] >= end_s:
+                break
+            start_s = at_s[change]
+    return True
 
 
-def _filled(profile: Blocks) -> int:
-    """Segments of a block after a pass: later changes split some."""
-    return max(3 * segments.width_of(profile) // 4, 1)
-
-
-def _write_segments(profile: Blocks, starts_s: FloatArray, free: IntArray, num: int) -> None:
-    """Have these segments instead."""
-    filled = _filled(profile)
-    num_blocks = (num + filled - 1) // filled
-    profile.num_blocks[0] = num_blocks
-    for block in range(num_blocks):
-        first, used = block * filled, min(filled, num - block * filled)
-        profile.order[block], profile.used[block] = block, used
-        least = most = free[first]
-        for index in range(used):
-            profile.starts_s[block, index] = starts_s[first + index]
-            profile.free[block, index] = free[first + index]
-            least, most = min(least, free[first + index]), max(most, free[first + index])
-        profile.least[block], profile.most[block] = least, most
-
-
-def _take_together(profile: Blocks, takers: TakerRows, plans: PlanRows, rows: IntArray, sign: int) -> bool:
-    """Take what sound plans need, if all of that is free and there is room for it; whether it was.
+def _take_together(profile: Segments, takers: TakerRows, plans: PlanRows, rows: IntArray, sign: int) -> bool:
+    """Take what sound plans need, if all of that is free; whether it was.
 
     With a sign of -1 they give back what they took together last; that always succeeds.
     """
@@ -409,26 +366,22 @@ def _take_together(profile: Blocks, takers: TakerRows, plans: PlanRows, rows: In
     at_s, net, gross = np.empty(most), np.empty(most, dtype=np.int64), np.empty(most, dtype=np.int64)
     num = _write_changes(takers, plans, rows, sign, at_s, net, gross)
     order = np.argsort(at_s[:num])
-    num_segments = num + 1
-    for position in range(profile.num_blocks[0]):
-        num_segments += profile.used[profile.order[position]]
-    starts_s, free = np.empty(num_segments), np.empty(num_segments, dtype=np.int64)
-    num = _take_changes(profile, at_s[order], net[order], gross[order], starts_s, free)
-    if num == 0 or num > _filled(profile) * len(profile.order):
+    changed = Segments(0)
+    if not _take_changes(profile, at_s[order], net[order], gross[order], changed):
         return False
-    _write_segments(profile, starts_s, free, num)
+    profile.starts_s, profile.free, profile.num = changed.starts_s, changed.free, changed.num
     return True
 
 
 def pay_in_order(
-    profile: Blocks,
+    profile: Segments,
     takers: TakerRows,
     plans: PlanRows,
     others: PlanRows,
     rows: IntArray,
     levels: IntArray,
     is_paid: BoolArray,
-) -> int:
+) -> None:
     """Whether each taker could go to another level now, pay for that, and still do its work in time.
 
     Its plan goes on from there; if that does not hold, another one is made of what is free. Its own plan
@@ -439,33 +392,27 @@ def pay_in_order(
         others: the other plans; without a segment where there is none, or none is needed.
         levels: (n,) to go to; if that is the held one, to other devices, for which it is resized.
         is_paid: (n,) the answers.
-
-    Returns: of how many, as `fill_in_order` does.
     """
     for position in range(len(rows)):
         row = rows[position]
-        if not segments.has_room(profile, PAY_ROOM):
-            return position
         if levels[position] == takers.held[row]:
             pause_s = takers.resize_s[row, takers.held[row] - 1]
         else:
             pause_s = courses.cost_s(takers, row, takers.held[row], levels[position])
         is_paid[position] = _could_pay(profile, takers, plans, others, row, levels[position], pause_s)
         _take_beyond(profile, takers, others, plans, row)
-    return len(rows)
 
 
-def take_beyond(profile: Blocks, takers: TakerRows, others: PlanRows, plans: PlanRows, rows: IntArray) -> int:
-    """Each takes what its other plan needs beyond its own; returns of how many, as `fill_in_order` does."""
-    for position in range(len(rows)):
-        if not segments.has_room(profile, PAY_ROOM):
-            return position
-        _take_beyond(profile, takers, others, plans, rows[position])
-    return len(rows)
+def take_beyond(
+    profile: Segments, takers: TakerRows, plans: PlanRows, others: PlanRows, rows: IntArray
+) -> None:
+    """Each takes what its other plan needs beyond its own."""
+    for row in rows:
+        _take_beyond(profile, takers, others, plans, row)
 
 
 def _could_pay(
-    profile: Blocks,
+    profile: Segments,
     takers: TakerRows,
     plans: PlanRows,
     others: PlanRows,
@@ -511,7 +458,7 @@ def _is_within(plans: PlanRows, wider: PlanRows, row: int) -> bool:
     return True
 
 
-def _take_beyond(profile: Blocks, takers: TakerRows, plans: PlanRows, taken: PlanRows, row: int) -> None:
+def _take_beyond(profile: Segments, takers: TakerRows, plans: PlanRows, taken: PlanRows, row: int) -> None:
     """Take what its plan needs beyond what is taken by its other plan."""
     for segment in range(plans.num[row]):
         start_s, level = plans.starts_s[row, segment], plans.levels[row, segment]

@@ -22,14 +22,14 @@ from swell.solvers.profile.plans import (
     SAME_TIME_S,
     TOLERANCE_SHARE,
 )
-from swell.solvers.profile.segments import Blocks
+from swell.solvers.profile.segments import Segments
 
 FAR_S = 1e9  #: as good as never
 #: Whether there is a plan; TOO_RAGGED: there is, but with more segments than a plan may have.
 NONE, TOO_RAGGED, FOUND = 0, 1, 2
 
 
-def plan_one(profile: Blocks, takers: TakerRows, plans: PlanRows, row: int, how: int, worst: int) -> int:
+def plan_one(profile: Segments, takers: TakerRows, plans: PlanRows, row: int, how: int, worst: int) -> int:
     """Write its plan, in the way asked for if that does; returns its grade, or one worse than `worst`."""
     until_s, need, just = takers.until_s[row], takers.work[row, MARGIN], takers.work[row, JUST]
     spare = courses.spare_of(takers, row)
@@ -67,14 +67,16 @@ def plan_one(profile: Blocks, takers: TakerRows, plans: PlanRows, row: int, how:
     return BROKEN
 
 
-def _keeps(profile: Blocks, takers: TakerRows, plans: PlanRows, row: int, work: float, spare: float) -> bool:
+def _keeps(
+    profile: Segments, takers: TakerRows, plans: PlanRows, row: int, work: float, spare: float
+) -> bool:
     """Whether its plan, or a little more than that, is free and does so much in time."""
     if courses.holds(takers, plans, row, work, spare):
         return courses.is_free(profile, takers, plans, row)
     return courses.is_free(profile, takers, plans, row) and _mend(profile, takers, plans, row, work, spare)
 
 
-def _mend(profile: Blocks, takers: TakerRows, plans: PlanRows, row: int, work: float, spare: float) -> bool:
+def _mend(profile: Segments, takers: TakerRows, plans: PlanRows, row: int, work: float, spare: float) -> bool:
     """The same plan, but with a later end, or with a sooner first step up, by no more than it takes."""
     end_s, second_s = plans.end_s[row], plans.starts_s[row, 1]
     if courses.end_later(takers, plans, row, work, spare):
@@ -88,7 +90,7 @@ def _mend(profile: Blocks, takers: TakerRows, plans: PlanRows, row: int, work: f
     return False
 
 
-def plan_late(profile: Blocks, takers: TakerRows, plans: PlanRows, row: int, work: float) -> bool:
+def plan_late(profile: Segments, takers: TakerRows, plans: PlanRows, row: int, work: float) -> bool:
     """The lowest level that suffices, from as late on as can be; one less before that.
 
     References: ElasticFlow, section 4.1, Algorithm 1, lines 11-22, in continuous time.
@@ -118,7 +120,7 @@ def plan_late(profile: Blocks, takers: TakerRows, plans: PlanRows, row: int, wor
     return False
 
 
-def is_within_reach(profile: Blocks, takers: TakerRows, row: int, work: float) -> bool:
+def is_within_reach(profile: Segments, takers: TakerRows, row: int, work: float) -> bool:
     """Whether so much could be done in time if changes took no time; if not, no plan does it."""
     until_s, num_levels = takers.until_s[row], takers.num_levels[row]
     if until_s == INF:
@@ -129,7 +131,7 @@ def is_within_reach(profile: Blocks, takers: TakerRows, row: int, work: float) -
     return _most(takers, row, num) >= work * (1.0 - TOLERANCE_SHARE)
 
 
-def _runs_of(profile: Blocks, takers: TakerRows, row: int, level: int) -> int:
+def _runs_of(profile: Segments, takers: TakerRows, row: int, level: int) -> int:
     """Write from when on how much fits of the levels up to this one; returns how many such runs there are."""
     num = _write_runs(profile, takers, row, level, takers.until_s[row])
     return _bind(takers, row, num) if takers.is_bound[row] else num
@@ -306,7 +308,7 @@ def _write(
 
 
 def plan_early(
-    profile: Blocks, takers: TakerRows, plans: PlanRows, row: int, work: float, until_s: float
+    profile: Segments, takers: TakerRows, plans: PlanRows, row: int, work: float, until_s: float
 ) -> bool:
     """The highest level that is free, from now on, where a change to it pays; whether that is in time."""
     num_levels = takers.num_levels[row]
@@ -384,29 +386,22 @@ def _worth_most(
     return best
 
 
-def _write_runs(profile: Blocks, takers: TakerRows, row: int, num_levels: int, until_s: float) -> int:
+def _write_runs(profile: Segments, takers: TakerRows, row: int, num_levels: int, until_s: float) -> int:
     """Write from when on which of so many levels is the highest that fits; returns how many runs."""
     starts_s, fits, num = takers.room.starts_s, takers.room.fits, 0
-    for position in range(profile.num_blocks[0]):
-        block = profile.order[position]
-        if profile.starts_s[block, 0] >= until_s:
+    for place in range(profile.num):
+        if profile.starts_s[place] >= until_s:
             break
-        is_all = profile.least[block] >= takers.devices[row, num_levels - 1]
-        is_none = profile.most[block] < takers.devices[row, 0]
-        for segment in range(1 if is_all or is_none else profile.used[block]):
-            start_s = profile.starts_s[block, segment]
-            if start_s >= until_s:
-                break
-            fit = 0 if is_none else num_levels
-            while not is_all and fit > 0 and takers.devices[row, fit - 1] > profile.free[block, segment]:
-                fit -= 1
-            if num > 0 and fits[num - 1] == fit:
-                continue
-            if num == MOST_RUNS:
-                fits[num - 1] = min(fits[num - 1], fit)
-                continue
-            starts_s[num], fits[num] = start_s, fit
-            num += 1
+        fit = num_levels
+        while fit > 0 and takers.devices[row, fit - 1] > profile.free[place]:
+            fit -= 1
+        if num > 0 and fits[num - 1] == fit:
+            continue
+        if num == MOST_RUNS:
+            fits[num - 1] = min(fits[num - 1], fit)
+            continue
+        starts_s[num], fits[num] = profile.starts_s[place], fit
+        num += 1
     return num
 
 

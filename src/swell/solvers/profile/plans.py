@@ -1,14 +1,12 @@
-"""Who takes, what is free, and what plans take of it: columns, and what their numbers mean."""
+"""Who takes, and what plans take of what is free: columns, and what their numbers mean."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 from swell.arrays import BoolArray, FloatArray, IntArray
 
 INF = float("inf")
-STRETCH_ROOM = 2  #: blocks that are needed at most to take one stretch
 #: Work smaller than this share of the whole counts as done: sums of segments are not exact.
 TOLERANCE_SHARE = 1e-9
 #: Where that fits, a plan is made for more work than there is: for what the highest rate does in this time.
@@ -18,7 +16,6 @@ SPARE_S = 0.0001
 #: Times that differ by less are the same: they are sums of others.
 SAME_TIME_S = 1e-6
 MOST_SEGMENTS = 16  #: a plan has at most so many
-TAKE_ROOM = MOST_SEGMENTS + 2  #: blocks that are needed at most to take what a plan takes
 #: Stretches of one free level that are told apart; behind them the least that is free counts.
 MOST_RUNS = 512
 MOMENT_S = 0.05  #: no plan has a step up sooner than this
@@ -31,34 +28,6 @@ MARGIN, JUST, BROKEN = 0, 1, 2
 
 #: In a column of groups: of none.
 NO_GROUP = -1
-#: Blocks that are needed at most to serve a taker of a group.
-GROUP_ROOM = 2 * MOST_SEGMENTS + 4
-PAY_ROOM = 4 * MOST_SEGMENTS + 4  #: blocks that are needed at most to take what a plan takes beyond another
-
-
-class FreeSegments(NamedTuple):
-    """Free devices over [0, inf), piecewise constant: segments in order of time, in blocks of up to W.
-
-    A segment ends where the next one begins, the last one never. A block knows the least and the most
-    that is free in it: so a search passes over most blocks without regard to their segments.
-    """
-
-    starts_s: FloatArray  #: (B, W)
-    free: IntArray  #: (B, W)
-    used: IntArray  #: (B,) segments of the block
-    least: IntArray  #: (B,)
-    most: IntArray  #: (B,)
-    order: IntArray  #: (B,) blocks by time
-    num_blocks: IntArray  #: (1,) that are in use
-
-
-class GroupedSegments(NamedTuple):
-    """What is free for groups of takers, who take of that and of all that is free."""
-
-    free: Sequence[FreeSegments]  #: of each group
-    group: IntArray  #: (J,) of each taker, or NO_GROUP; empty: there are no groups
-    is_exempt: BoolArray  #: (J,) who may have more, and takes it of the group all the same; empty: none
-    least: FreeSegments  #: blocks to work with
 
 
 class Takers(NamedTuple):

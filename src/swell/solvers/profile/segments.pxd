@@ -1,27 +1,23 @@
 cimport cython
 
-from swell.columns cimport FlagsOut, Floats, FloatTableOut, IntTableOut, Ints, IntsOut
+from swell.columns cimport FlagsOut, Floats, FloatsOut, Ints, IntsOut
 
 cdef double INF
-cdef long long STRETCH_ROOM
 
-cdef class Blocks:
-    cdef FloatTableOut starts_s
-    cdef IntTableOut free
-    cdef IntsOut used, least, most, order, num_blocks
+cdef class Segments:
+    cdef public FloatsOut starts_s
+    cdef public IntsOut free
+    cdef public long long num
 
-cdef long long width_of(Blocks profile)
-cdef bint has_room(Blocks profile, long long num_more)
-cpdef long long take_now(Blocks profile, Ints num_devices, Floats until_s)
+cdef double end_of(Segments profile, long long place)
+cdef void make_room(Segments profile, long long num)
+cpdef void take_now(Segments profile, Ints num_devices, Floats until_s)
 @cython.locals(are_free_now=cython.bint)
-cpdef long long take_what_is_free(Blocks profile, Ints num_devices, Floats until_s, FlagsOut is_free)
-cdef bint are_free(Blocks profile, double start_s, double end_s, long long num)
-cdef void take_between(Blocks profile, double start_s, double end_s, long long num)
-cpdef void write_least(Blocks first, Blocks second, Blocks least)
-cdef double end_of(Blocks profile, long long position, long long segment)
-cdef (long long, long long) _following(Blocks profile, long long position, long long segment)
-cdef (long long, long long) _locate(Blocks profile, double at_s)
-cdef void _split(Blocks profile, double at_s)
-cdef void _halve(Blocks profile, long long position)
-@cython.locals(least=cython.longlong, most=cython.longlong)
-cdef void _sum_up(Blocks profile, long long block)
+cpdef void take_what_is_free(Segments profile, Ints num_devices, Floats until_s, FlagsOut is_free)
+cdef bint are_free(Segments profile, double start_s, double end_s, long long num)
+cdef void take_between(Segments profile, double start_s, double end_s, long long num)
+@cython.locals(at_s=cython.double, place=cython.longlong, other=cython.longlong)
+cpdef void write_least(Segments first, Segments second, Segments least)
+@cython.locals(low=cython.longlong, high=cython.longlong)
+cdef long long _locate(Segments profile, double at_s)
+cdef long long _split(Segments profile, double at_s)
