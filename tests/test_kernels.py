@@ -113,10 +113,8 @@ def test_options_that_are_useful_or_fit(seed: int, num: int) -> None:
     found = []
     for module in (option_loops, plain_option_loops):
         table, width = np.zeros((3, num, 6), dtype=np.int64), np.zeros((num, 6))
-        levels, at_workers = np.zeros(num, dtype=np.int64), np.zeros(num)
-        chosen = np.full(num, -1)
+        levels, chosen = np.zeros(num, dtype=np.int64), np.full(num, -1)
         module.list_useful(starts, starts[1:], sizes, sizes, rates, table, width, levels)
         module.find(starts, sizes, workers, chosen)
-        module.look_up(starts, sizes, rates, workers, at_workers)
-        found.append(listed([table, width, levels, chosen, at_workers]))
+        found.append(listed([table, width, levels, chosen]))
     assert found[0] == found[1]

@@ -1,6 +1,6 @@
 cimport cython
 
-from swell.columns cimport Floats, FloatsOut, FloatTableOut, Ints, IntsOut
+from swell.columns cimport Floats, FloatTableOut, Ints, IntsOut
 
 @cython.locals(least_times=cython.double, is_useful=cython.bint)
 cpdef void list_useful(
@@ -8,4 +8,3 @@ cpdef void list_useful(
     FloatTableOut rates, IntsOut num
 )
 cpdef void find(Ints starts, Ints sizes, Ints workers, IntsOut chosen)
-cpdef void look_up(Ints starts, Ints sizes, Floats rate_per_s, Ints workers, FloatsOut rates)

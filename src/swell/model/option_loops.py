@@ -43,14 +43,3 @@ def find(starts: IntArray, sizes: IntArray, workers: IntArray, chosen: IntArray)
             if sizes[option] <= workers[row]:
                 chosen[row] = option
                 break
-
-
-def look_up(
-    starts: IntArray, sizes: IntArray, rate_per_s: FloatArray, workers: IntArray, rates: FloatArray
-) -> None:
-    """Write the rate of the last option of each run that is no larger than `workers`."""
-    for row in range(len(workers)):
-        for option in range(starts[row + 1] - 1, starts[row] - 1, -1):
-            if sizes[option] <= workers[row]:
-                rates[row] = rate_per_s[option]
-                break

@@ -12,7 +12,7 @@ import numpy as np
 
 from swell.arrays import BoolArray, FloatArray, IntArray
 from swell.model.option_loops import NO_FASTER_SHARE as NO_FASTER_SHARE
-from swell.model.option_loops import find, list_useful, look_up
+from swell.model.option_loops import find, list_useful
 from swell.model.target import PLAIN_CONFIGURATION, Configuration
 
 #: In place of an option: nothing at all.
@@ -179,9 +179,7 @@ class Options:
 
     def rates_at(self, workers: IntArray) -> FloatArray:
         """(J,) of the options of `at`; 0 where there is none."""
-        rates = np.zeros(len(workers))
-        look_up(self.starts, self.workers, self.rate_per_s, workers, rates)
-        return rates
+        return self.rates_of(self.at(workers))
 
     def configuration(self, option: int) -> Configuration:
         """Configuration of a gang that runs at this option."""

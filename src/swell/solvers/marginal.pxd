@@ -28,4 +28,4 @@ cdef (long long, long long) _raise(
     IntsOut level, IntTable devices, Ints rows, Ints limits, long long left, long long own_left, Flags is_bound,
     IntsOut group_left, Ints group
 )
-cdef long long _serve(IntsOut level, IntTable devices, Ints num_levels, Ints rows, long long left)
+cpdef long long serve_in_order(IntsOut level, IntTable devices, Ints num_levels, Ints rows, long long left)

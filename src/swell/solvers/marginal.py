@@ -271,10 +271,6 @@ def serve_in_order(
 
     One that has no level is passed over. Changes `level` (J,), all 0, in place; returns what is left.
     """
-    return int(_serve(level, devices, num_levels, rows, left))
-
-
-def _serve(level: IntArray, devices: IntArray, num_levels: IntArray, rows: IntArray, left: int) -> int:
     for position in range(len(rows)):
         row = rows[position]
         higher = num_levels[row]

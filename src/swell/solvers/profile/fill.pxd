@@ -22,10 +22,6 @@ cpdef long long fill_in_order(
 )
 cdef long long _group_of(GroupRows groups, long long row)
 cdef bint _is_exempt(GroupRows groups, long long row)
-@cython.locals(in_order=Ints)
-cdef bint _take_sound(Segments profile, GroupRows groups, TakerRows takers, PlanRows plans, Ints rows)
-cdef object _by_group(GroupRows groups, Ints rows)
-cdef long long _end_of_group(GroupRows groups, Ints in_order, long long first)
 cdef bint _serve(
     Segments profile, GroupRows groups, TakerRows takers, PlanRows plans, long long row, long long how, long long worst,
     bint is_late_served
@@ -43,12 +39,12 @@ cdef void _mark_sound(
 @cython.locals(is_held=cython.bint)
 cdef bint _is_sound(TakerRows takers, PlanRows plans, long long row)
 cdef long long _write_changes(
-    TakerRows takers, PlanRows plans, Ints rows, long long sign, FloatsOut at_s, IntsOut net, IntsOut gross
+    TakerRows takers, PlanRows plans, Ints rows, FloatsOut at_s, IntsOut net, IntsOut gross
 )
 @cython.locals(start_s=cython.double, change=cython.longlong, taken=cython.longlong, more=cython.longlong)
 cdef bint _take_changes(Segments profile, Floats at_s, Ints net, Ints gross, Segments changed)
 @cython.locals(changed=Segments)
-cdef bint _take_together(Segments profile, TakerRows takers, PlanRows plans, Ints rows, long long sign)
+cdef bint _take_together(Segments profile, TakerRows takers, PlanRows plans, Ints rows)
 cpdef void pay_in_order(
     Segments profile, TakerRows takers, PlanRows plans, PlanRows others, Ints rows, Ints levels, FlagsOut is_paid
 )

@@ -71,10 +71,10 @@ def fill_in_order(
     position, most = 0, len(rows)
     while position < len(rows):
         end = position
-        while end < min(len(rows), position + most) and is_sound[end] and not _is_exempt(groups, rows[end]):
+        while end < min(len(rows), position + most) and is_sound[end] and _group_of(groups, rows[end]) < 0:
             end += 1
         if end - position >= FEWEST_TOGETHER:
-            if _take_sound(profile, groups, takers, plans, rows[position:end]):
+            if _take_together(profile, takers, plans, rows[position:end]):
                 position, most, groups.known = end, 2 * most, NO_GROUP
             else:
                 most = (end - position) // 2
@@ -94,50 +94,6 @@ def _group_of(groups: GroupRows, row: int) -> int:
 
 def _is_exempt(groups: GroupRows, row: int) -> bool:
     return len(groups.is_exempt) > 0 and groups.is_exempt[row]
-
-
-def _take_sound(
-    profile: Segments, groups: GroupRows, takers: TakerRows, plans: PlanRows, rows: IntArray
-) -> bool:
-    """Take what sound plans need of all that is free and of their groups, if all of it is; whether it is."""
-    is_all_free = True
-    in_order = _by_group(groups, rows)
-    served = 0
-    while is_all_free and served < len(in_order):
-        end = _end_of_group(groups, in_order, served)
-        number = groups.group[in_order[served]]
-        if number >= 0:
-            own = _of_group(groups, number)
-            is_all_free = _take_together(own, takers, plans, in_order[served:end], 1)
-        served = end if is_all_free else served
-    if is_all_free and _take_together(profile, takers, plans, rows, 1):
-        for row in rows:
-            plans.grade[row] = MARGIN
-        return True
-    first = 0
-    while first < served:  # back to the groups
-        end = _end_of_group(groups, in_order, first)
-        number = groups.group[in_order[first]]
-        if number >= 0:
-            _take_together(_of_group(groups, number), takers, plans, in_order[first:end], -1)
-        first = end
-    return False
-
-
-def _by_group(groups: GroupRows, rows: IntArray) -> IntArray:
-    """The same takers, those of each group one after the other; none if there are no groups."""
-    if len(groups.group) == 0:
-        return np.zeros(0, dtype=np.int64)
-    order = np.argsort(np.asarray(groups.group)[rows])
-    return np.asarray(rows)[order]
-
-
-def _end_of_group(groups: GroupRows, in_order: IntArray, first: int) -> int:
-    """Behind the last of the group to which the taker there belongs."""
-    end = first + 1
-    while end < len(in_order) and groups.group[in_order[end]] == groups.group[in_order[first]]:
-        end += 1
-    return end
 
 
 def _serve(
@@ -297,7 +253,6 @@ def _write_changes(
     takers: TakerRows,
     plans: PlanRows,
     rows: IntArray,
-    sign: int,
     at_s: FloatArray,
     net: IntArray,
     gross: IntArray,
@@ -305,7 +260,6 @@ def _write_changes(
     """Write when how many devices more are taken by plans that are sound.
 
     Args:
-        sign: -1: they give it back.
         at_s: times; unsorted.
         net: what is taken beyond what bound takers have already.
         gross: what is taken.
@@ -321,10 +275,10 @@ def _write_changes(
             need = takers.devices[row, level - 1] if level > 0 else 0
             if need != taken:
                 at_s[num] = plans.starts_s[row, segment] if segment < plans.num[row] else plans.end_s[row]
-                net[num] = gross[num] = sign * (need - taken)
+                net[num] = gross[num] = need - taken
                 num, taken = num + 1, need
         if takers.is_bound[row] and takers.idle_s[row] > 0.0:
-            held = sign * takers.devices[row, takers.held[row] - 1]
+            held = takers.devices[row, takers.held[row] - 1]
             at_s[num], net[num], gross[num] = 0.0, -held, 0
             at_s[num + 1], net[num + 1], gross[num + 1] = takers.idle_s[row], held, 0
             num += 2
@@ -357,19 +311,18 @@ def _take_changes(
     return True
 
 
-def _take_together(profile: Segments, takers: TakerRows, plans: PlanRows, rows: IntArray, sign: int) -> bool:
-    """Take what sound plans need, if all of that is free; whether it was.
-
-    With a sign of -1 they give back what they took together last; that always succeeds.
-    """
+def _take_together(profile: Segments, takers: TakerRows, plans: PlanRows, rows: IntArray) -> bool:
+    """Take what sound plans need, if all of that is free; whether it was."""
     most = len(rows) * (MOST_SEGMENTS + 3)
     at_s, net, gross = np.empty(most), np.empty(most, dtype=np.int64), np.empty(most, dtype=np.int64)
-    num = _write_changes(takers, plans, rows, sign, at_s, net, gross)
+    num = _write_changes(takers, plans, rows, at_s, net, gross)
     order = np.argsort(at_s[:num])
     changed = Segments(0)
     if not _take_changes(profile, at_s[order], net[order], gross[order], changed):
         return False
     profile.starts_s, profile.free, profile.num = changed.starts_s, changed.free, changed.num
+    for row in rows:
+        plans.grade[row] = MARGIN
     return True
 
 
