@@ -81,7 +81,7 @@ class FakeHost:
         self.is_lacking = False  #: what the job needs: why it refuses
         self._is_once = False
         self.shares: dict[str, float] = {}
-        self.cpu_s, self.is_measured = 0.0, True
+        self.cpu_s = 0.0
         self.is_reached = True
         self.is_held = False  #: what it answers waits
         self._held: deque[h.FromHost] = deque()
@@ -121,7 +121,7 @@ class FakeHost:
             self._hear(message)
 
     def tell_usage(self) -> None:
-        for run in list(self.runs) if self.is_measured else ():
+        for run in list(self.runs):
             self.answer(h.UsageRead(run=run, usage=GangUsage(cpu_s=self.cpu_s)))
 
     def let_through(self, num: int | None = None) -> None:
@@ -129,11 +129,6 @@ class FakeHost:
         self.is_held = num is not None
         for _ in range(len(self._held) if num is None else num):
             self._hear(self._held.popleft())
-
-    def drop_held(self) -> None:
-        """What waits is never heard; what comes is."""
-        self._held.clear()
-        self.is_held = False
 
     def listen(self) -> None:
         """What it was told arrives."""

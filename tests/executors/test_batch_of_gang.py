@@ -70,20 +70,6 @@ def test_a_gang_begins_with_the_batch_of_its_launch_and_changes_it_with_the_same
     assert isinstance(last(made), GangResized) and batches(made) == {None}
 
 
-def test_the_old_batch_is_kept_until_joiners_are_ready_and_if_one_of_them_dies() -> None:
-    made = running(128, 0, 1)
-    made.command(change(2, 256, 0, 1, 2))
-    made.advance(0)
-    assert batches_of(made, 0, 1) == {128}
-    made.kill(2, status=1)
-    made.settle()
-    assert isinstance(last(made), ResizeFailed) and batches(made) == {128}
-
-
-def batches_of(made: PuppetWorld, *numbers: int) -> set[int | None]:
-    return {order.global_batch for number in numbers if (order := made.puppets[number].regroup)}
-
-
 @pytest.mark.parametrize("batch", [1, 63, 513])
 @pytest.mark.parametrize("numbers", [(0, 1), (1,), (0, 1, 2)])
 def test_a_batch_that_it_may_not_have_is_refused_and_it_trains_on(

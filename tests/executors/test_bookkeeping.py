@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
-import socket
 from collections.abc import Callable
 from pathlib import Path
 
@@ -22,37 +20,9 @@ from swell.executors.gang.trial_plan import GroupTimes, allreduce_s
 from swell.executors.local.agent.host import HostedRun
 from swell.executors.local.agent.job_files import JobPlace
 from swell.executors.local.lines import LineLink
-from swell.executors.local.link import _decode
 from swell.executors.local.logs.files import LEADERS, TRIAL, WORKER
 from swell.model.event import GangStarted, StepsReported
 from swell.wire.messages import Regroup
-
-
-class Written(asyncio.Transport):
-    """Keeps what was written to a socket on this machine."""
-
-    def __init__(self, line: socket.socket) -> None:
-        super().__init__({"socket": line})
-        self.content = b""
-
-    def write(self, data: object) -> None:
-        self.content += data  # type: ignore[operator]
-
-    def is_closing(self) -> bool:
-        return False
-
-
-@given(st.none() | st.floats(), st.dictionaries(st.text(), st.floats()))
-def test_every_number_of_a_report_reaches_the_daemon(loss: float | None, metrics: dict[str, float]) -> None:
-    with socket.socket(socket.AF_UNIX) as line:
-        transport, link = Written(line), LineLink(lambda link, line: None)
-        link.connection_made(transport)
-    event = StepsReported(
-        at_s=1.5, job_id="a", generation=1, steps=3, num_workers=1, loss=loss, metrics=metrics
-    )
-    link.send(EventTold(number=1, event=event))
-    told = _decode(transport.content.rstrip())
-    assert repr(told) == repr(EventTold(number=1, event=event))
 
 
 class Pipe(LineLink):
@@ -134,24 +104,6 @@ def test_a_restarted_gang_is_led_by_its_new_rank_0(tmp_path: Path) -> None:
     for worker, rank in ((0, "0"), (1, "1"), (2, "1"), (3, "0")):
         lead(run, start(worker, RANK=rank))
     assert (tmp_path / LEADERS).read_text() == "0 0\n3 0\n"
-
-
-def test_a_live_worker_is_told_at_its_fork_what_will_not_change(tmp_path: Path) -> None:
-    environment = new_run(tmp_path).fork(start(3), "module:function", "127.0.0.1:1").environ
-    told = {name: value for name, value in environment.items() if name != "SWELL_TOKEN"}
-    assert told == {
-        "SWELL_AGENT": "127.0.0.1:1",
-        "SWELL_JOB_ID": "a",
-        "SWELL_WORKER": "3",
-        "SWELL_ADDRESS": "127.0.0.1",
-        "SWELL_RACK": "rack0",
-        "SWELL_DEVICES": "",
-        "SWELL_WORKDIR": "/scripts",
-        "TORCHELASTIC_RUN_ID": "a",
-        "GROUP_RANK": "0",
-        "CUDA_VISIBLE_DEVICES": "",
-        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
-    }
 
 
 def test_a_job_sets_variables_but_not_those_of_swell(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -13,8 +13,7 @@ from tests.executors.puppets import JOB, make_spec
 
 from swell.executors.controller.directed_runs import TELL_EVERY_S
 from swell.executors.gang import host_messages as h
-from swell.executors.gang.gang_controller import GangController
-from swell.executors.gang.host_messages import Effect, HostMessage, trial_run
+from swell.executors.gang.host_messages import HostMessage, trial_run
 from swell.model.command import ProfileJob, StopGang, SuspendGang
 from swell.model.event import (
     GangEnded,
@@ -55,25 +54,6 @@ def test_workers_live_by_what_their_own_hosts_tell_of_all_of_them(fleet: Fleet) 
     assert lost.generation == start.generation
     assert lost.devices == ("b/0",), "host a's word about a worker of host b does not count"
     assert "gave no sign of life for 60 s" in lost.message
-
-
-def test_of_many_runs_each_is_looked_at_before_any_is_again(
-    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("swell.executors.controller.directed_runs.MOST_AT_ONCE", 2)
-    looked_at: list[str] = []
-    tick = GangController.tick
-
-    def note(gang: GangController, now_s: float) -> Sequence[Effect]:
-        looked_at.extend(gang.devices)
-        return tick(gang, now_s)
-
-    monkeypatch.setattr(GangController, "tick", note)
-    devices = ["a/0", "a/1", "b/0", "b/1", "c/0"]
-    for device in devices:
-        fleet.perform(launch(device, job=device))
-    fleet.pass_time(0.3)
-    assert looked_at == devices
 
 
 # ---------------------------------------------------------------- what hosts say of what is not theirs
@@ -122,20 +102,6 @@ def test_one_gang_spans_three_hosts(fleet: Fleet) -> None:
     assert len({worker.number for worker in fleet.workers(JOB)}) == 4
 
 
-def test_it_grows_onto_a_host_and_leaves_one(fleet: Fleet) -> None:
-    fleet.perform(launch("a/0", "a/1"))
-    assert not fleet.hosts["b"].runs
-    fleet.perform(change(2, "a/0", "a/1", "b/3"))
-    told = [worker.welcome.num_workers for worker in fleet.workers(JOB) if worker.welcome is not None]
-    assert told == [2, 2, 3], "a newcomer makes ready for its part of the gang that there is to be"
-    fleet.perform(change(3, "b/3"))
-    assert [event.generation for event in of_kind(fleet, GangResized)] == [2, 3]
-    (left,) = fleet.workers(JOB)
-    assert left.host.name == "b"
-    fleet.perform(StopGang(job_id=JOB, generation=3))
-    assert not any(host.runs for host in fleet.hosts.values())
-
-
 @pytest.mark.parametrize("elasticity", [Elasticity.LIVE, Elasticity.RESTART])
 def test_a_host_that_joins_has_seen_no_worker_of_the_same_number(
     fleet: Fleet, elasticity: Elasticity
@@ -146,14 +112,6 @@ def test_a_host_that_joins_has_seen_no_worker_of_the_same_number(
     fleet.pass_time(30.0)  # until a script is stopped
     numbers = {worker.host.name: worker.number for worker in fleet.workers(JOB)}
     assert numbers == ({"a": 0, "b": 7} if elasticity is Elasticity.LIVE else {"a": 7, "b": 8})
-
-
-def test_a_suspended_gang_goes_on_on_other_hosts(fleet: Fleet) -> None:
-    fleet.perform(launch("a/0", "b/0"))
-    fleet.perform(SuspendGang(job_id=JOB, generation=2))
-    assert of_kind(fleet, GangSuspended)
-    fleet.perform(launch("c/0", generation=3))
-    assert len(of_kind(fleet, GangStarted)) == 2
 
 
 def test_a_pid_that_two_hosts_have_is_of_two_workers(fleet: Fleet) -> None:
@@ -168,66 +126,7 @@ def test_a_pid_that_two_hosts_have_is_of_two_workers(fleet: Fleet) -> None:
     assert members[one.number].is_stopped, "that one is no worker of the other host"
 
 
-# ---------------------------------------------------------------- hosts that a gang has left
-
-
-def test_a_script_leaves_a_host_between_its_stop_and_its_start(fleet: Fleet) -> None:
-    spec = make_spec(elasticity=Elasticity.RESTART)
-    fleet.perform(msgspec.structs.replace(launch("a/0", "b/0"), spec=spec))
-    fleet.perform(change(2, "a/0", "c/0"))
-    fleet.pass_time(30.0)  # until the script is stopped
-    assert {worker.host.name for worker in fleet.workers(JOB)} == {"a", "c"}
-    assert not fleet.hosts["b"].runs
-
-
-def test_a_host_to_which_a_change_is_to_bring_workers_stays_open(fleet: Fleet) -> None:
-    """Its last worker dies while another host makes ready."""
-    fleet.perform(launch("a/0", "b/0"))
-    fleet.hosts["c"].is_held = True
-    fleet.perform(change(2, "a/0", "b/0", "c/0"))
-    (victim,) = fleet.hosts["b"].workers.values()
-    fleet.hosts["b"].exit(victim, -signal.SIGKILL)
-    assert fleet.hosts["b"].runs
-    fleet.hosts["c"].let_through()
-    fleet.perform(change(3, "a/0"))
-    assert [name for name in "abc" if fleet.hosts[name].runs] == ["a"]
-
-
 # ---------------------------------------------------------------- a host that does not answer
-def test_what_a_host_has_told_of_usage_last_counts_while_it_says_nothing(fleet: Fleet) -> None:
-    fleet.hosts["a"].cpu_s, fleet.hosts["b"].cpu_s = 1.0, 2.0
-    fleet.perform(launch("a/0", "b/0"))
-    fleet.pass_time(1.0)
-    fleet.hosts["a"].cpu_s = 1.5
-    fleet.hosts["b"].is_measured = False
-    fleet.pass_time(1.0)
-    fleet.step(JOB)
-    usage = of_kind(fleet, StepsReported)[-1].usage
-    assert usage is not None and usage.cpu_s == 3.5
-    fleet.hosts["b"].is_measured, fleet.hosts["b"].cpu_s = True, 4.0
-    fleet.pass_time(1.0)
-    fleet.step(JOB)
-    usage = of_kind(fleet, StepsReported)[-1].usage
-    assert usage is not None and usage.cpu_s == 5.5
-
-
-def test_what_was_used_on_a_host_that_a_gang_has_left_stays_used(fleet: Fleet) -> None:
-    fleet.hosts["a"].cpu_s, fleet.hosts["b"].cpu_s = 1.0, 2.0
-    fleet.perform(launch("a/0", "b/0"))
-    fleet.pass_time(1.0)
-    fleet.perform(change(2, "a/0"))
-    fleet.pass_time(1.0)
-    fleet.step(JOB)
-    usage = of_kind(fleet, StepsReported)[-1].usage
-    assert usage is not None and usage.cpu_s == 3.0
-    fleet.hosts["b"].cpu_s = 0.0
-    fleet.perform(change(3, "b/0"))
-    fleet.pass_time(1.0)
-    fleet.step(JOB)
-    usage = of_kind(fleet, StepsReported)[-1].usage
-    assert usage is not None and usage.cpu_s == 3.0
-
-
 def test_a_stop_does_not_wait_for_a_host_that_makes_ready_for_the_launch(fleet: Fleet) -> None:
     fleet.hosts["b"].is_held = True
     fleet.perform(launch("a/0", "b/0"))
@@ -274,19 +173,6 @@ def test_an_end_does_not_wait_for_a_host_that_makes_ready_for_a_change(
 
 
 # ---------------------------------------------------------------- a host is lost
-def test_a_lost_host_is_one_loss_of_all_its_workers(fleet: Fleet) -> None:
-    fleet.perform(launch("a/0", "b/0", "b/1", "c/0"))
-    before = fleet.rounds(JOB)
-    fleet.lose("b")
-    (lost,) = of_kind(fleet, WorkersLost)
-    assert lost.devices == ("b/0", "b/1")
-    assert "was lost: its machine is gone" in lost.message
-    assert fleet.rounds(JOB) == {number + 1 for number in before}, "the survivors form one group"
-    assert [w.host.name for w in fleet.workers(JOB)] == ["a", "c"]
-    fleet.perform(change(2, "a/0", "c/0"))
-    assert of_kind(fleet, GangResized)
-
-
 def test_a_host_that_goes_while_it_makes_ready_takes_the_launch_with_it(fleet: Fleet) -> None:
     fleet.hosts["b"].is_held = True
     fleet.perform(launch("a/0", "b/0"))
@@ -295,16 +181,6 @@ def test_a_host_that_goes_while_it_makes_ready_takes_the_launch_with_it(fleet: F
     (ended,) = of_kind(fleet, GangEnded)
     assert ended.outcome is Outcome.LOST
     assert not fleet.hosts["a"].runs, "what was opened for it is closed"
-
-
-def test_a_host_that_goes_while_a_gang_grows_onto_it_fails_the_change(fleet: Fleet) -> None:
-    fleet.perform(launch("a/0"))
-    fleet.hosts["b"].is_held = True
-    fleet.perform(change(2, "a/0", "b/0"))
-    fleet.lose("b")
-    (failed,) = of_kind(fleet, ResizeFailed)
-    assert failed.generation == 2
-    assert len(fleet.workers(JOB)) == 1
 
 
 def test_a_trial_on_a_lost_host_is_lost(fleet: Fleet) -> None:
@@ -333,19 +209,6 @@ def test_a_trial_whose_host_goes_while_it_makes_ready_begins_elsewhere(fleet: Fl
     fleet.lose("b")
     assert {failed.job_id for failed in of_kind(fleet, ProfilingFailed)} == {"one", "two", "three"}
     assert {failed.outcome for failed in of_kind(fleet, ProfilingFailed)} == {Outcome.LOST}
-
-
-def test_one_slow_opening_does_not_hold_up_other_trials(fleet: Fleet) -> None:
-    """A large code tree is on its way to the host."""
-    fleet.hosts["a"].is_held = True
-    try_out(fleet, "one")
-    slow = fleet.hosts["a"]._held.popleft()
-    try_out(fleet, "two")
-    fleet.hosts["a"].let_through()
-    assert fleet.workers("trial:two") and not fleet.workers("trial:one")
-    fleet.controller.hear("a", slow)
-    fleet.perform(StopGang(job_id="two", generation=1))
-    assert fleet.workers("trial:one")
 
 
 def test_a_trial_that_was_called_off_while_its_host_made_ready_can_be_asked_for_again(fleet: Fleet) -> None:
@@ -379,49 +242,7 @@ def test_a_trial_that_a_host_cannot_run_now_takes_place_on_another_one(fleet: Fl
     assert (failed.job_id, failed.outcome) == ("four", Outcome.LOST) and "it is full, too" in failed.message
 
 
-def test_what_a_host_said_before_its_loss_was_handled_is_not_heard_after_it(fleet: Fleet) -> None:
-    gone = fleet.hosts["b"]
-
-    def lose_then_offer() -> None:
-        fleet.lose("b")
-        gone.offer()
-
-    fleet.controller._inputs.handle(lose_then_offer)
-    assert not fleet.controller._hosts.machine("b", (), ()).bindings
-
-
-def test_devices_that_a_host_no_longer_offers_are_not_used(fleet: Fleet) -> None:
-    fleet.hosts["b"].offer(2)
-    assert set(fleet.controller._hosts.machine("b", (), ()).bindings) == {"b/0", "b/1"}
-    fleet.perform(launch("b/3"))
-    (ended,) = of_kind(fleet, GangEnded)
-    assert "'b/3' is not one of this" in ended.message
-    fleet.perform(launch("b/1", "a/0", generation=2))
-    assert of_kind(fleet, GangStarted)
-
-
-def test_a_host_that_was_not_asked_neither_refuses_nor_opens(fleet: Fleet) -> None:
-    fleet.hosts["a"].is_held = True
-    fleet.perform(launch("a/0"))
-    fleet.hosts["b"].answer(h.RunRefused(run=JOB, outcome=Outcome.LOST, why="late"))
-    fleet.hosts["b"].answer(h.RunOpened(run=JOB, first_worker=99))
-    fleet.hosts["a"].let_through()
-    assert of_kind(fleet, GangStarted)
-    (worker,) = fleet.workers(JOB)
-    assert worker.number == 0 and not told(fleet, "b", h.CloseRun)
-
-
 # ---------------------------------------------------------------- hosts that refuse, and hosts that lag
-@pytest.mark.parametrize("outcome", [Outcome.FAILED, Outcome.LOST])
-def test_one_host_that_refuses_ends_the_launch(fleet: Fleet, outcome: Outcome) -> None:
-    fleet.hosts["b"].refusal = outcome, "no room on its disk"
-    fleet.perform(launch("a/0", "b/0", "c/0"))
-    (ended,) = of_kind(fleet, GangEnded)
-    assert ended.outcome is outcome
-    assert "cannot be started: no room on its disk" in ended.message
-    assert not any(host.runs for host in fleet.hosts.values())
-
-
 @pytest.mark.parametrize("kind", ["launch", "change", "trial"])
 def test_a_host_that_lacks_what_a_job_needs_is_told_before_what_comes_of_it(fleet: Fleet, kind: str) -> None:
     for name in ("a", "b", "c") if kind == "trial" else ("b",):
@@ -439,31 +260,6 @@ def test_a_host_that_lacks_what_a_job_needs_is_told_before_what_comes_of_it(flee
     assert all(event.job_id == JOB and len(event.devices) == 4 for event in told_of)
     assert isinstance(fleet.events[-1], GangEnded | ResizeFailed | ProfilingFailed)
     assert fleet.events[-2] == told_of[-1]
-
-
-def test_a_host_that_refuses_fails_the_change_and_the_gang_trains_on(fleet: Fleet) -> None:
-    fleet.perform(launch("a/0"))
-    fleet.hosts["b"].refusal = Outcome.LOST, "no room on its disk"
-    fleet.perform(change(2, "a/0", "b/0", "c/0", share=0.5))
-    (failed,) = of_kind(fleet, ResizeFailed)
-    assert "no room on its disk" in failed.message
-    assert fleet.hosts["a"].shares[JOB] == 1.0, "and it has its former share"
-    assert not fleet.hosts["c"].runs
-    fleet.step(JOB)
-
-
-def test_commands_wait_in_line_until_hosts_are_ready(fleet: Fleet) -> None:
-    for name in "ab":
-        fleet.hosts[name].is_held = True
-    fleet.perform(launch("a/0"))
-    fleet.perform(change(2, "a/0", "b/0"))
-    fleet.perform(launch("c/0", job="other"))
-    assert [event.job_id for event in of_kind(fleet, GangStarted)] == ["other"]
-    fleet.hosts["a"].let_through()
-    assert told(fleet, "b", h.OpenRun) and not fleet.workers(JOB)[1:]
-    fleet.hosts["b"].let_through()
-    assert len(fleet.workers(JOB)) == 2
-    assert [event.generation for event in of_kind(fleet, GangResized)] == [2]
 
 
 def test_a_gang_that_ends_while_a_host_makes_ready_leaves_nothing_open(fleet: Fleet) -> None:
@@ -499,19 +295,6 @@ def test_a_script_that_is_restarted_meets_at_the_host_of_rank_0(fleet: Fleet) ->
         "2": ("a", ("a/0",), "b.example"),
     }
     assert of_kind(fleet, GangStarted)
-
-
-def test_a_share_comes_with_the_change_and_a_change_that_is_off_brings_none(fleet: Fleet) -> None:
-    fleet.perform(launch("a/0", share=0.5))
-    fleet.hosts["b"].is_held = True
-    fleet.perform(change(2, "a/0", "b/0", share=0.25))
-    fleet.hosts["b"].let_through(1)
-    fleet.hosts["b"].drop_held()  # its worker is not heard to have begun
-    fleet.lose("b")
-    (failed,) = of_kind(fleet, ResizeFailed)
-    assert failed.generation == 2 and fleet.hosts["a"].shares[JOB] == 0.5
-    fleet.perform(change(3, "a/0", share=0.75))
-    assert of_kind(fleet, GangResized)[-1].generation == 3 and fleet.hosts["a"].shares[JOB] == 0.75
 
 
 def test_a_script_that_tells_nothing_has_its_usage_told_now_and_then(fleet: Fleet) -> None:

@@ -8,7 +8,6 @@ import pytest
 from tests.executors.fake_hosts import FakeHost, FakeWorker, Fleet
 from tests.executors.puppets import make_spec
 
-from swell.executors.exit_status import NOT_STARTED
 from swell.executors.gang import host_messages as h
 from swell.model.command import ProfileJob
 from swell.model.event import JobProfiled, Outcome
@@ -78,15 +77,6 @@ def fleet(tmp_path: Path) -> MeasuringFleet:
     return MeasuringFleet(tmp_path, "ab")
 
 
-def test_a_profile_tells_what_crossing_takes(fleet: MeasuringFleet) -> None:
-    fleet.add("a")
-    fleet.run_scripts()
-    (profile,) = fleet.profiles()
-    assert profile.allreduce_s[2] == pytest.approx(0.01)
-    assert profile.crossing_s == CROSSING
-    assert not fleet.open_runs()
-
-
 def test_it_is_measured_once_for_a_kind_of_device_and_known_to_all_later_jobs(
     fleet: MeasuringFleet, tmp_path: Path
 ) -> None:
@@ -116,18 +106,6 @@ def test_hosts_that_do_not_reach_each_other_are_done_without_and_not_tried_again
     assert len(opened) <= 2 and not fleet.open_runs()  # its own trial, and one crossing
 
 
-def test_hosts_are_tried_again_after_one_was_lost(fleet: MeasuringFleet) -> None:
-    fleet.is_reachable = False
-    fleet.add("a")
-    fleet.run_scripts()
-    fleet.is_reachable = True
-    fleet.lose("b")
-    fleet.join("b")
-    fleet.add("b")
-    fleet.run_scripts()
-    assert fleet.profiles()[-1].crossing_s == CROSSING
-
-
 def others(fleet: MeasuringFleet) -> FakeHost:
     """The host that is to take part in the measurement of a job whose trial runs on the other one."""
     return fleet.hosts["b"]
@@ -154,26 +132,3 @@ def test_a_host_that_cannot_take_part_costs_nothing(fleet: MeasuringFleet, what:
     fleet.run_scripts()
     fleet.pass_time(0.2)
     assert fleet.profiles()[0].crossing_s == {}
-
-
-def test_busy_hosts_are_not_measured(fleet: MeasuringFleet) -> None:
-    """A measurement among gangs would be wrong, and no job waits for one."""
-    others(fleet).offer(0)
-    fleet.add("a")
-    fleet.run_scripts()
-    assert fleet.profiles()[0].crossing_s == {}
-
-
-def test_a_trial_waits_where_another_one_measures_devices_of_its_host_and_of_others(
-    fleet: MeasuringFleet,
-) -> None:
-    fleet.is_stuck = True
-    fleet.add("a")
-    fleet.run_scripts()
-    assert {worker.host.name for worker in fleet.workers("trial:a")} == {"a", "b"}
-    avoid = tuple(fleet.hosts["a"].offered)
-    fleet.perform(ProfileJob(job_id="b", spec=make_spec(), sizes=(1,), device_kind="cpu", avoid=avoid))
-    assert not fleet.workers("trial:b"), "they would share cores"
-    worker = fleet.workers("trial:a")[0]
-    worker.host.exit(worker, NOT_STARTED)
-    assert [worker.host.name for worker in fleet.workers("trial:b")] == ["b"]

@@ -6,17 +6,14 @@ import dataclasses
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.executors.puppets import JOB, hear_said, make_stage, target
+from tests.executors.puppets import JOB, make_stage, target
 
-from swell.executors.gang.gang_controller import GangController
 from swell.executors.gang.gang_record import GangRecord, Restarts
-from swell.executors.gang.host_messages import StartWorker, TellWorker
 from swell.executors.gang.job_context import JobContext, local_ranks
 from swell.executors.gang.restarts import RestartController
 from swell.model.command import LaunchGang
 from swell.model.event import GangEnded, Outcome
 from swell.model.job import Elasticity
-from swell.wire import messages as m
 
 
 def two_hosts(**changes: object) -> JobContext:
@@ -40,23 +37,6 @@ def test_local_ranks_count_up_within_each_host(hosts: list[str]) -> None:
         assert {rank.local_world_size for rank in of_host} == {len(of_host)}
         assert len({rank.group_rank for rank in of_host}) == 1
     assert sorted({rank.group_rank for rank in ranks}) == list(range(len(set(hosts))))
-
-
-def test_members_of_a_group_are_told_their_ranks_on_their_own_host() -> None:
-    stage = two_hosts()
-    gang, orders = GangController(stage, GangRecord()), []
-    for effect in gang.command(launch(stage, 0, 1, 4), 0.0):
-        assert isinstance(effect, StartWorker)
-        hear_said(
-            gang, effect.worker, m.Hello(token="t", worker=effect.worker, pid=effect.worker + 1000), 0.0
-        )
-    for worker in range(3):
-        told = hear_said(gang, worker, m.Ready(), 0.0)
-        orders += [e.message for e in told if isinstance(e, TellWorker)]
-    regroups = [o for o in orders if isinstance(o, m.Regroup)]
-    ranks = [(o.rank, o.local_rank, o.local_world_size, o.group_rank) for o in regroups]
-    assert ranks == [(0, 0, 2, 0), (1, 1, 2, 0), (2, 0, 1, 1)]
-    assert {o.num_hosts for o in regroups} == {2}
 
 
 # ---------------------------------------------------------------- scripts that are stopped and started

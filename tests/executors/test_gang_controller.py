@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-from collections import deque
 from collections.abc import Iterable
 from typing import Any
 
@@ -15,7 +14,6 @@ from tests.executors.puppets import (
     devices,
     hear_exited,
     launched,
-    make_spec,
     make_stage,
     resize,
     signals,
@@ -24,9 +22,9 @@ from tests.executors.puppets import (
 from swell.executors.exit_status import OVER_MEMORY
 from swell.executors.gang.gang_controller import GangController
 from swell.executors.gang.gang_record import GangRecord, SettledGang, cut_slots
-from swell.executors.gang.host_messages import Effect, SignalWorker, TellWorker, WorkerFacts, WorkerOrder
+from swell.executors.gang.host_messages import Effect, SignalWorker, TellWorker, WorkerFacts
 from swell.model.coding import decoder, encode
-from swell.model.command import LaunchGang, StopGang, SuspendGang
+from swell.model.command import StopGang, SuspendGang
 from swell.model.event import (
     Event,
     GangEnded,
@@ -41,7 +39,6 @@ from swell.model.event import (
     WorkersLost,
 )
 from swell.model.job import EndCondition, MetricTarget
-from swell.model.target import Target
 from swell.script_facts import ScriptFinding
 from swell.tally import Tally, tally_of
 from swell.wire import messages as m
@@ -109,52 +106,6 @@ def test_survivors_train_on_while_joiners_start_and_keep_their_ranks() -> None:
     assert isinstance(last(made), GangResized)
 
 
-def test_a_clean_shrink_frees_devices_only_when_their_workers_are_gone(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    made = running(3)
-    regroups: list[m.Regroup] = []
-    apply = made._apply
-
-    def noted(effects: Iterable[Effect]) -> None:
-        effects = list(effects)
-        regroups.extend(orders(effects))
-        apply(effects)
-
-    monkeypatch.setattr(made, "_apply", noted)
-    made.command(resize(2, 1))
-    assert [(order.rank, order.num_workers) for order in regroups] == [
-        (0, 1),
-        (None, 1),
-        (None, 1),
-    ]
-    made.settle()
-    assert isinstance(last(made), GangResized)
-    assert list(made.puppets) == [1]
-
-
-def test_what_a_shrink_took_is_told_before_its_end_makes_that_stale() -> None:
-    made = running(3)
-    first = m.Progress(generation=1, steps=50, num_workers=3, step_s=0.1)
-    made._apply(made.said(0, first))
-    made.events.clear()
-    made.command(resize(2, 0, 1))
-    while not any(isinstance(event, GangResized) for event in made.events):
-        for number in list(made.puppets):
-            made.advance(number)
-            while made.puppets[number].outbox:
-                message = made.puppets[number].outbox[0]
-                if isinstance(message, m.Joined) and number == 0:
-                    after = m.Progress(generation=2, steps=51, num_workers=2, pause_s=0.3)
-                    made.puppets[number].outbox.insert(1, after)
-                made.hear(number)
-        for number, puppet in list(made.puppets.items()):
-            if puppet.status is not None:  # a worker that left is gone only now
-                made.hear(number)
-    paused = [event for event in made.events if isinstance(event, StepsReported) and event.pause_s]
-    assert [(report.generation, report.num_workers, report.pause_s) for report in paused] == [(1, 2, 0.3)]
-
-
 def test_after_a_loss_the_rest_forms_again_from_the_most_advanced_without_a_word_of_the_head() -> None:
     made = running(3)
     made.kill(0)
@@ -191,97 +142,6 @@ def test_a_gang_that_is_lost_to_its_memory_limit_says_so(num_workers: int, statu
     assert ended.is_over_memory == (status == OVER_MEMORY)
 
 
-def test_an_earlier_loss_by_the_memory_limit_is_not_the_later_ones_cause() -> None:
-    made = running(2)
-    made.kill(1, OVER_MEMORY)
-    made.hear(1)
-    made.settle()
-    made.kill(0)
-    made.hear(0)
-    made.settle()
-    ended = last(made)
-    assert isinstance(ended, GangEnded) and not ended.is_over_memory
-
-
-@pytest.mark.parametrize("num_moves", range(0, 24, 3))
-def test_one_that_dies_instead_of_leaving_has_left(num_moves: int) -> None:
-    """Whatever the others have done by then, they go on in the group that forms without it."""
-    made = running(3)
-    made.command(resize(2, 0, 1))
-    made.advance(2)  # reads that it is to leave
-    for move in range(num_moves):
-        made.advance(move % 2)
-    made.kill(2)
-    made.settle()
-    resized = last(made)
-    assert isinstance(resized, GangResized) and sorted(made.puppets) == [0, 1]
-    assert made.gang.gang.formation.round == 2, "no group but the one that was wanted"
-    assert not any(isinstance(event, WorkersLost) for event in made.events)
-
-
-def test_a_loss_that_ends_a_resize_is_told_when_its_joiners_are_gone() -> None:
-    made = running(2)
-    made.command(resize(2, 0, 1, 2))
-    made.kill(0)
-    made.hear(0)
-    assert not isinstance(last(made), WorkersLost)
-    assert made.puppets[2].status == -signal.SIGKILL
-    made.hear(2)
-    lost = last(made)
-    assert isinstance(lost, WorkersLost)
-    assert lost.devices == devices(0)
-
-
-@pytest.mark.parametrize("wanted", [(0, 1, 2, 3), (0, 1, 3), (0, 3), (0,)])
-def test_a_resize_that_was_asked_for_before_a_loss_was_heard_starts_nobody(wanted: tuple[int, ...]) -> None:
-    """The head has given up the resize, and may have given its devices to somebody else."""
-    made = running(3)
-    made.kill(2)
-    made.hear(2)
-    made.command(resize(2, *wanted))
-    failed = last(made)
-    assert isinstance(failed, ResizeFailed)
-    assert failed.generation == 2
-    assert sorted(made.puppets) == [0, 1]
-    made.command(resize(3, 0, 1))  # of a head that has heard
-    made.settle()
-    made.command(resize(4, 0, 1, 2, 3))
-    made.settle()
-    assert isinstance(last(made), GangResized)
-    assert len(made.puppets) == 4
-
-
-def test_a_joiner_that_fails_leaves_the_others_alone() -> None:
-    made = running(1)
-    made.command(resize(2, 0, 1))
-    made.kill(1, status=2)
-    made.settle()
-    failed = last(made)
-    assert isinstance(failed, ResizeFailed)
-    assert failed.generation == 2
-    assert "exited with status 2" in failed.message
-    assert "last line" in failed.message
-    assert list(made.puppets) == [0]
-    assert made.puppets[0].phase == "training"
-
-
-@pytest.mark.parametrize("num_joiners", [1, 2])
-def test_a_joiner_that_is_sent_away_is_not_the_reason_why_it_was(num_joiners: int) -> None:
-    """The state cannot be sent: that is what the head is to hear, and not how the newcomers ended."""
-    made = running(2)
-    joiners = range(2, 2 + num_joiners)
-    made.command(resize(2, 0, 1, *joiners))
-    made.meet()
-    made.puppets[0].phase = "broken"
-    told = m.Broken(generation=2, steps=made.puppets[0].steps, message="model is an object")
-    made.puppets[0].outbox = deque([told])
-    made.settle()
-    failed = last(made)
-    assert isinstance(failed, ResizeFailed)
-    assert failed.message == "model is an object"
-    assert {number: puppet.phase for number, puppet in made.puppets.items()} == {0: "training", 1: "training"}
-
-
 def first_orders(made: PuppetWorld) -> None:
     """Until the first change of a gang that trains has been ordered."""
     while made.gang.gang.formation.round == 1:
@@ -289,31 +149,6 @@ def first_orders(made: PuppetWorld) -> None:
             made.advance(number)
             while made.puppets[number].outbox:
                 made.hear(number)
-
-
-@pytest.mark.parametrize("num_moves", range(12))
-def test_the_group_that_trains_goes_on_when_a_joiner_dies_while_the_next_one_forms(num_moves: int) -> None:
-    """Nobody repeats a step, waits, or leaves its group before there is another one."""
-    made = running(2)
-    made.command(resize(2, 0, 1, 2))
-    first_orders(made)
-    for move in range(num_moves):
-        made.advance(move % 3)
-    assert not any(made.puppets[number].is_agreed for number in (0, 1))
-    made.kill(2)
-    said: list[m.FromWorker] = []
-    while made.gang.gang.formation.round == 2:
-        for number in list(made.puppets):
-            made.advance(number)
-            if number in made.puppets:
-                said += made.puppets[number].outbox
-            made.hear(number)
-    assert not any(isinstance(message, m.Broken) for message in said)
-    steps = {number: made.puppets[number].steps for number in (0, 1)}
-    assert {made.puppets[number].phase for number in (0, 1)} == {"training"}
-    made.settle()
-    assert isinstance(last(made), ResizeFailed)
-    assert all(made.puppets[number].steps > steps[number] for number in (0, 1))
 
 
 def test_the_group_that_trains_goes_on_when_a_member_cannot_connect_to_a_joiner() -> None:
@@ -333,17 +168,6 @@ def test_the_group_that_trains_goes_on_when_a_member_cannot_connect_to_a_joiner(
     made.command(resize(3, 0, 1, 2))
     made.settle()
     assert isinstance(last(made), GangResized)
-
-
-def test_a_group_that_breaks_without_a_death_forms_again_by_itself() -> None:
-    made = running(2)
-    for number in (0, 1):
-        made.puppets[number].phase = "broken"
-        made.puppets[number].outbox.append(m.Broken(generation=1, steps=3, message="reset by peer"))
-    made.settle()
-    assert made.gang.gang.formation.round == 2
-    assert {puppet.phase for puppet in made.puppets.values()} == {"training"}
-    assert isinstance(last(made), GangStarted)
 
 
 def test_a_group_that_never_forms_fails() -> None:
@@ -399,17 +223,6 @@ def assert_lost(made: PuppetWorld, number: int, why: str) -> None:
     assert why in lost.message
 
 
-def test_a_script_that_never_calls_elastic_fails_its_launch() -> None:
-    made = launched(1)
-    made.now_s = 61.0
-    effects = made.gang.tick(61.0)
-    assert list(effects) == signals(signal.SIGKILL, 0)
-    ended = [e for e in hear_exited(made.gang, 0, -9, "", 61.1) if not isinstance(e, WorkerOrder)][-1]
-    assert isinstance(ended, GangEnded)
-    assert ended.outcome is Outcome.FAILED
-    assert "did not call swell.train.elastic within 60 s" in ended.message
-
-
 def test_a_failed_suspend_leaves_the_gang_training_and_can_be_asked_for_again() -> None:
     made = running(2)
     made.is_disk_full = True
@@ -422,28 +235,6 @@ def test_a_failed_suspend_leaves_the_gang_training_and_can_be_asked_for_again() 
     suspended = last(made)
     assert isinstance(suspended, GangSuspended)
     assert suspended.steps == made.checkpoint > 0
-
-
-def test_a_save_behind_training_that_fails_meanwhile_does_not_take_a_suspend_back() -> None:
-    made = running(2)
-    made.command(SuspendGang(job_id=JOB, generation=1))
-    failed = m.SaveFailed(steps=5, message="no checkpoint at step 5: the disk is full", is_behind=True)
-    made._apply(made.said(0, failed))
-    made.settle()
-    assert not [event for event in made.events if isinstance(event, SuspendFailed)]
-    suspended = last(made)
-    assert isinstance(suspended, GangSuspended)
-    assert suspended.steps == made.checkpoint > 0
-
-
-def test_a_periodic_checkpoint_that_fails_is_a_warning() -> None:
-    made = running(1)
-    failed = m.SaveFailed(steps=5, message="No space left on device")
-    made._apply(made.said(0, failed))
-    warned = last(made)
-    assert isinstance(warned, JobWarned)
-    assert (warned.about, warned.message) == ("checkpoint", failed.message)
-    assert not made.gang.is_over
 
 
 def test_a_warning_about_checkpoints_ends_with_the_next_one_that_leaves_room() -> None:
@@ -488,20 +279,6 @@ def test_what_is_no_number_is_told_as_it_is_and_warned_of_once() -> None:
     reports = [event for event in made.events if isinstance(event, StepsReported)]
     assert [str(report.loss) for report in reports] == ["0.5", "nan", "inf", "0.5", "nan"]
     assert [str(report.metrics["accuracy"]) for report in reports] == ["0.9", "0.9", "-inf", "0.9", "nan"]
-
-
-def test_what_is_measured_between_two_steps_is_told_without_a_word_about_speed() -> None:
-    made = running(1)
-    made.events.clear()
-    progress(made, 10, 0.5, None)
-    made._apply(made.said(0, m.Reported(values={"accuracy": 0.9, "scale": "nan"})))
-    made.tick(1.0)
-    reports = [event for event in made.events if isinstance(event, StepsReported)]
-    assert [report.brings_steps for report in reports] == [True, False]
-    assert (reports[1].steps, reports[1].loss, reports[1].step_s) == (10, None, None)
-    assert reports[1].metrics["accuracy"] == 0.9
-    (warned,) = [event.message for event in made.events if isinstance(event, JobWarned)]
-    assert warned == "the script reports scale as nan after step 10"
 
 
 def test_checkpoints_that_were_damaged_are_a_standing_warning_and_no_longer_counted_on() -> None:
@@ -550,20 +327,6 @@ def test_the_last_loss_is_told_before_the_end() -> None:
     assert (ended.outcome, ended.steps) == (Outcome.SUCCEEDED, 7)
 
 
-def test_at_the_end_nobody_waits_for_a_group_that_will_not_form_though_its_device_was_in_use_before() -> None:
-    made = running(2)
-    made.command(resize(2, 0))
-    made.command(resize(3, 0, 1))
-    while made.gang.gang.formation.round < 3:
-        for number in list(made.puppets):
-            made.advance(number)
-            made.hear(number)
-    assert ranks(made) == [0, 2]
-    # Worker 0 makes its last step before it has read the order of round 3.
-    effects = made.said(0, m.Finished(steps=1000))
-    assert [effect.worker for effect in effects if isinstance(effect, SignalWorker)] == [2]
-
-
 def test_at_the_end_a_group_that_formed_is_left_to_finish() -> None:
     made = launched(2)
     while not made.gang.gang.formation.round:
@@ -573,32 +336,6 @@ def test_at_the_end_a_group_that_formed_is_left_to_finish() -> None:
     for message in (m.Joined(generation=1, steps=0), m.Finished(steps=1000)):  # worker 1 is heard later
         effects = made.said(0, message)
     assert not [effect for effect in effects if isinstance(effect, SignalWorker)]
-
-
-def test_a_command_said_again_while_the_gang_ends_is_answered_by_the_end() -> None:
-    made = running(2)
-    made.said(0, m.Finished(steps=1000))
-    made.kill(0, status=0)
-    made.hear(0)
-    made.events.clear()
-    made.command(
-        LaunchGang(job_id=JOB, generation=1, target=Target(devices=()), spec=make_spec(), total_steps=1000)
-    )
-    assert made.events == []
-    made.kill(1, status=0)
-    made.hear(1)
-    assert isinstance(last(made), GangEnded)
-
-
-def test_a_member_whose_last_step_broke_after_others_had_finished_it_is_not_waited_for() -> None:
-    made = running(2)
-    made.said(0, m.Finished(steps=1000))
-    broken = m.Broken(generation=1, steps=999, message="peer gone")
-    killed = [effect.worker for effect in made.said(1, broken) if isinstance(effect, SignalWorker)]
-    assert killed == [1]
-    made.exited(1, -signal.SIGKILL)
-    made.exited(0, 0)
-    assert made.gang.is_over
 
 
 def test_last_lines_have_minutes_and_if_they_are_cut_off_that_is_told() -> None:
@@ -722,19 +459,6 @@ def test_what_a_host_keeps_of_a_worker_is_bounded_and_comes_back_as_it_was() -> 
     assert decoder(SettledGang).decode(encode(settled)) == settled
 
 
-def test_all_that_leave_run_epochs_together_have_succeeded() -> None:
-    made = running(3)
-    for number in range(3):
-        made._apply(made.said(number, m.Finished(steps=5)))
-    for number in range(3):
-        made.kill(number, status=0)
-        made.hear(number)
-    ended = last(made)
-    assert isinstance(ended, GangEnded)
-    assert (ended.outcome, ended.steps) == (Outcome.SUCCEEDED, 5)
-    assert ended.message == "the script ended by itself after 5 of 1000 steps"
-
-
 def test_several_devices_a_worker() -> None:
     made = running(4, devices_per_worker=2)
     assert [puppet.slot for puppet in made.puppets.values()] == [devices(0, 1), devices(2, 3)]
@@ -774,18 +498,6 @@ def test_memory_that_runs_out_makes_passes_smaller_for_all_and_is_told(
     assert {p.regroup.max_local_batch for p in made.puppets.values() if p.regroup} == {bounds[-1]}
 
 
-def test_a_gang_of_which_nobody_had_room_is_lost_and_not_failed() -> None:
-    made = running(2)
-    made.gang.gang.saved_steps = 7
-    for number in (0, 1):
-        made.run_out(number)
-    made.settle()
-    ended = last(made)
-    assert isinstance(ended, GangEnded)
-    assert (ended.outcome, ended.steps) == (Outcome.LOST, 7)
-    assert "ran out of memory with 32 samples at once (no room)" in ended.message
-
-
 # ---------------------------------------------------------------- curves
 def losses(first_step: int, last_step: int) -> dict[str, Tally]:
     tally = tally_of([(step, float(step)) for step in range(first_step, last_step + 1)], 2, "mean")
@@ -801,17 +513,6 @@ def say_losses(made: PuppetWorld, first_step: int, last_step: int) -> None:
 
 def reports_of(made: PuppetWorld) -> list[StepsReported]:
     return [event for event in made.events if isinstance(event, StepsReported)]
-
-
-def test_marks_of_reports_rise_also_from_one_controller_to_the_next() -> None:
-    made = running(2)
-    say_losses(made, 1, 1)
-    say_losses(made, 2, 2)
-    made.gang, effects = taken_over(made, facts_of(0), facts_of(1))
-    made._apply(effects)
-    say_losses(made, 3, 3)
-    marks = [report.mark for report in reports_of(made)]
-    assert marks == sorted(set(marks)) and len(marks) >= 3
 
 
 def test_who_leads_after_a_loss_is_told_from_which_step_on_losses_are_untold() -> None:

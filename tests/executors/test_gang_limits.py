@@ -150,19 +150,6 @@ def test_a_gang_has_its_share_from_its_launch_and_then_as_it_is_told() -> None:
     assert scene.warnings == []
 
 
-def test_a_share_that_cannot_be_had_is_one_warning() -> None:
-    scene = Scene()
-    scene.limiter.broken.add("share")
-    for _ in range(2):
-        scene.change(0.25)
-    assert scene.warnings == [
-        ("share", "its CPU share is not what it should be: Permission denied (groups/share)")
-    ]
-    scene.limiter.broken.clear()
-    scene.change(0.25)
-    assert scene.warnings[1:] == [("share", "")]
-
-
 def test_a_job_with_a_share_is_told_what_its_machine_cannot_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(FakeLimiter, "lack", "no quota")
     scene = Scene()
@@ -223,20 +210,12 @@ def test_a_worker_that_the_kernel_killed_says_so_where_it_is_the_only_one_that_w
     assert scene.limits.exited(JOB, 3, kill) == (kill, ""), "that was another one"
 
 
-def test_a_kill_for_the_limit_of_a_job_is_none_of_the_machine() -> None:
-    scene, kill = Scene(memory_bytes=1 << 30), -signal.SIGKILL
-    scene.group.num_oom = scene.num_kills = 1
-    assert scene.limits.exited(JOB, 0, kill)[0] == OVER_MEMORY
-    assert scene.limits.exited(JOB, 1, kill) == (kill, "")
-
-
 def test_the_kernel_counts_its_kills(tmp_path: Path) -> None:
     (tmp_path / "vmstat").write_text("nr_free_pages 7\noom_kill 3\npgfault 12\n")
     assert num_kills_for_memory(tmp_path / "vmstat") == 3
     assert num_kills_for_memory(tmp_path / "not there") == 0, "a sandbox hides it"
 
 
-# ------------------------------------------------------------ what choreographies make of it
 # ------------------------------------------------------------ real gangs
 @pytest.fixture
 def groups() -> None:

@@ -26,7 +26,7 @@ from swell.executors.leases.granted_leases import UNRECORDED
 from swell.executors.leases.lease_times import LeaseAsked, LeaseTimes
 from swell.executors.local.agent.door import DoorError
 from swell.executors.node.terms import HostTerms, TermHost
-from swell.executors.remote.host_door import SILENT, HostDoor, why_not_reached
+from swell.executors.remote.host_door import HostDoor, why_not_reached
 from swell.executors.remote.join_tokens import TOKENS_FILE
 from swell.executors.remote.joining import JOIN_PROTOCOL, PYTHON, Join
 from swell.executors.remote.listening_door import LEASES_FILE, open_leases
@@ -319,19 +319,6 @@ def test_a_host_without_a_line_that_another_witness_has_for_dead_is_lost_at_once
     assert world.is_joined() and len(world.controller.lost) == 1
 
 
-def test_a_witness_that_was_wrong_costs_the_workers_and_no_device_is_given_twice(world: World) -> None:
-    world.check_none_runs = world.check_settled = lambda: None  # type: ignore[method-assign]
-    world.controller.when_lost = lambda: None
-    world.cut_or_mend()
-    world.door.give_up(NAME, "Ray takes its node for dead")
-    assert world.running == {1}, "it lives, and has a lease"
-    world.cut_or_mend()
-    while not world.is_joined():
-        world.pass_time(TICK_S)
-    assert 1 not in world.running, "its workers of before are gone before it is used again"
-    assert world.controller.hosts[NAME].term == 2  # type: ignore[attr-defined]
-
-
 def test_an_end_of_the_platform_ends_the_workers(world: World) -> None:
     world.door.begin_to_close()
     world.pass_time(1.0, until=lambda: not world.door.has_to_wait)
@@ -355,18 +342,6 @@ def test_no_lease_is_granted_that_cannot_be_written(
     assert "No space left on device" in caplog.text
     world.pass_time(2.0)
     assert world.is_joined()
-
-
-def test_a_lease_that_is_renewed_costs_no_write(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    written: list[Path] = []
-    monkeypatch.setattr(
-        "swell.executors.remote.listening_door.write_whole", lambda path, *_, **__: written.append(path)
-    )
-    world.pass_time(5 * TIMES.wait_s)
-    assert world.is_joined() and not written
-    world.cut_or_mend()
-    world.pass_time(2 * TIMES.wait_s)
-    assert written, "its end is told to the next controller"
 
 
 def test_damaged_records_are_told_with_the_remedy(tmp_path: Path) -> None:
@@ -495,19 +470,6 @@ def test_a_host_that_the_head_cannot_reach_is_told_of_with_its_node(
 
     monkeypatch.setattr("swell.executors.remote.host_door.why_not_reached", why_not_reached)
     asyncio.run(scene())
-
-
-def test_a_host_whose_process_is_stopped_does_not_answer_though_it_has_a_line(world: World) -> None:
-    offered = h.DevicesOffered(devices={}, num_cores=1, nodes=(NODE,))
-    world.host.terms.stream.say(SaidInTerm(term=1, message=offered))
-    world.pass_time(0.2)
-    assert offer_of(world) == NODE
-    world.host.is_frozen = True
-    world.pass_time(TIMES.lease_s * 0.6)
-    assert offer_of(world).lacks == (SILENT,) and world.line is not None
-    world.host.is_frozen = False
-    world.pass_time(TIMES.lease_s * 0.2)
-    assert offer_of(world) == NODE and world.running == {1}
 
 
 # ---------------------------------------------------------------- messages

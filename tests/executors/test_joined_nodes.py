@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.executors.fake_hosts import Fleet, launch
-from tests.executors.puppets import JOB, make_spec
+from tests.executors.puppets import JOB
 
 from swell.executors.controller.controller import Controller
 from swell.executors.controller.protocol import DevicesWanted, Inventory, RemoveHost
@@ -26,7 +26,6 @@ from swell.executors.local.agent.options import AgentOptions
 from swell.executors.local.agent.process import WorkerSupervisor
 from swell.executors.local.lines import LineLink
 from swell.model.cluster import Cluster
-from swell.model.command import ProfileJob
 from swell.model.event import (
     AnyEvent,
     GangEnded,
@@ -108,14 +107,6 @@ def test_a_name_or_a_device_that_another_host_has_is_not_taken(fleet: Fleet) -> 
     assert about_nodes(fleet) == [("joined", "a"), ("joined", "b")]
     fleet.perform(launch("a/0"))
     assert [worker.host.name for worker in fleet.workers(JOB)] == ["a"]
-
-
-def test_a_trial_run_goes_where_work_may_go(fleet: Fleet) -> None:
-    offered = [device for host in fleet.hosts.values() for device in host.offered]
-    avoid = tuple(device for device in offered if device not in ("b/1", "b/2"))
-    fleet.perform(ProfileJob(job_id=JOB, spec=make_spec(), sizes=(1,), device_kind="cpu", avoid=avoid))
-    (worker,) = fleet.workers(f"trial:{JOB}")
-    assert set(worker.devices) <= {"b/1", "b/2"}
 
 
 @settings(max_examples=100, deadline=None)

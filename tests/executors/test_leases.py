@@ -20,7 +20,6 @@ from swell.executors.leases.lease_times import (
     LeaseAsked,
     LeaseGranted,
     LeaseTimes,
-    TermOver,
 )
 
 HOST, MACHINE = "h", "m"
@@ -282,35 +281,3 @@ def test_times_that_are_none_are_refused(wrong_s: float) -> None:
         LeaseTimes(lease_s=wrong_s)
     with pytest.raises(InvalidLeaseTimes, match=r"margin_s=.* must be above 0 s"):
         LeaseTimes(margin_s=wrong_s)
-
-
-def granted_at(lease: HeldLease, asked_s: float, now_s: float, lease_s: float = 10.0) -> None:
-    asked = lease.ask(asked_s)
-    assert asked is not None
-    lease.hear(LeaseGranted(term=asked.term, asked_s=asked.asked_s, lease_s=lease_s), now_s)
-
-
-def test_a_lease_counts_from_when_it_was_asked_for() -> None:
-    lease = HeldLease(1)
-    assert lease.phase(100.0) is TermPhase.ASKED
-    granted_at(lease, asked_s=100.0, now_s=109.0)
-    assert (lease.phase(109.9), lease.phase(110.0)) == (TermPhase.HELD, TermPhase.OVER)
-
-
-def test_a_term_that_is_over_stays_so() -> None:
-    lease = HeldLease(4)
-    asked = lease.ask(0.0)
-    assert asked is not None
-    lease.hear(TermOver(term=3), 0.0)
-    assert lease.phase(0.0) is TermPhase.ASKED, "of an earlier term"
-    lease.hear(TermOver(term=4), 0.0)
-    lease.hear(LeaseGranted(term=4, asked_s=asked.asked_s, lease_s=9.0), 0.0)
-    assert lease.phase(0.0) is TermPhase.OVER and lease.ask(99.0) is None
-
-
-def test_questions_come_evenly_and_at_once_on_a_new_line() -> None:
-    lease = HeldLease(1)
-    granted_at(lease, asked_s=0.0, now_s=0.0, lease_s=12.0)
-    assert lease.ask(1.9) is None and lease.ask(2.0) is not None
-    lease.open_line()
-    assert lease.ask(2.1) is not None

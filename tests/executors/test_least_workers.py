@@ -93,25 +93,6 @@ def test_smaller_passes_are_tried_first_and_larger_ones_again_with_more_workers(
     assert (tries.welcome.least_workers, tries.welcome.max_local_batch) == (2, None)
 
 
-def test_two_workers_that_mirror_each_other_hold_as_much_as_one() -> None:
-    tries = Tries(holders=2)
-    tries.end(LACK, 1)
-    assert tries.welcome.least_workers == 4
-    alike = Tries(sizes=(1, 2), holders=2)
-    alike.end(LACK, 1)
-    assert alike.failure.message == LACK.message, "it is not repeated in vain"
-
-
-def test_what_runs_out_after_the_measurement_leaves_it_as_it_is() -> None:
-    tries = Tries()
-    tries.end(OutOfMemory(num_samples=64, message="no room"), 143)
-    compute_s = dict.fromkeys(tries.welcome.local_batches, 0.1)
-    measured = Profiled(compute_s=compute_s, grad_bytes=4, state_bytes=8, samples_per_epoch=512, goes_on=True)
-    tries.say(measured)
-    tries.end(LACK, 1)
-    assert (tries.profile.least_workers, tries.profile.max_local_batch) == (1, 32)
-
-
 def test_as_many_are_tried_as_the_job_may_have() -> None:
     tries = Tries(sizes=(1, 2, 3), max_workers=3)
     tries.end(LACK, 1)

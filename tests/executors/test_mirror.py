@@ -57,40 +57,12 @@ def contents(folder: Path) -> dict[str, str]:
     }
 
 
-def test_large_files_and_folders_are_links(workdir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mirror, "MAX_FILE_BYTES", 100)
-    monkeypatch.setattr(mirror, "MAX_ENTRIES", 12)
-    (workdir / "large.bin").write_bytes(b"x" * 101)
-    for number in range(9):
-        (workdir / "data" / "train" / f"{number}").touch()
-    seen = mirror_of(workdir)
-    assert (seen / "large.bin").is_symlink()
-    assert (seen / ".cache").is_symlink()
-    assert not (seen / "data").is_symlink()
-    assert (seen / "data" / "train").is_symlink()
-    assert len(list((seen / "data" / "train").iterdir())) == 10
-
-
-def test_files_are_copied_up_to_a_limit_in_all(workdir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mirror, "MAX_COPIED_BYTES", 1000)
-    for number in range(30):
-        (workdir / f"part{number}").write_bytes(b"x" * 100)
-    copied = [path for path in mirror_of(workdir).rglob("*") if path.is_file() and not path.is_symlink()]
-    assert sum(path.stat().st_size for path in copied) <= 1000
-
-
 def test_a_folder_with_too_many_entries_is_used_itself(
     workdir: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(mirror, "MAX_ENTRIES", 3)
     assert mirror_of(workdir) == workdir
     assert "has more than 3 entries" in capsys.readouterr().out
-
-
-def test_a_state_folder_in_the_working_directory_is_not_mirrored(workdir: Path) -> None:
-    scratch = workdir / "state" / "scratch" / "1"
-    scratch.mkdir(parents=True)
-    assert (Path(mirrored(str(workdir), str(scratch))) / "state").is_symlink()
 
 
 NAMES = st.sampled_from(["a", "b", "c", ".d"])

@@ -42,7 +42,6 @@ from swell.script_facts import WHOLE
 from swell.tally import Tally, tally_of
 from swell.wire.environ import LOCAL_BATCH, STOP_AT_STEP
 from swell.wire.messages import Distributed, FromAgent, FromWorker, Reported, Stepped, StopVote
-from swell.wire.metrics import MOST_METRICS
 
 SPEC = make_spec(elasticity=Elasticity.RESTART, end=EndCondition())
 
@@ -254,46 +253,6 @@ def reports_of(processes: Processes) -> list[StepsReported]:
     return [event for event in processes.events if isinstance(event, StepsReported)]
 
 
-def test_what_a_script_measures_is_told_with_its_steps() -> None:
-    processes = Processes()
-    processes.command(launch(0))
-    processes.say(0, Reported(values={"loss": 0.5, "accuracy": 0.8}))
-    (first,) = reports_of(processes)
-    assert (first.loss, first.metrics, first.brings_steps) == (0.5, {"accuracy": 0.8}, False)
-    processes.say(0, Stepped(num_workers=1, steps=7, own_steps=7))
-    processes.say(0, Reported(values={"loss": 0.4, "accuracy": 0.9}))
-    _, steps, report = reports_of(processes)
-    assert (steps.steps, steps.num_workers) == (7, 1)
-    assert (report.steps, report.loss, report.metrics) == (7, 0.4, {"accuracy": 0.9})
-
-
-def test_values_that_are_no_numbers_are_told_as_they_are_and_warned_of_once() -> None:
-    processes = Processes()
-    processes.command(launch(0))
-    for now_s in (1.0, 2.0):
-        processes.say(0, Reported(values={"loss": "nan", "scale": "inf"}))
-        processes.tick(now_s)
-    first, _ = reports_of(processes)
-    assert str(first.loss) == "nan" and str(first.metrics) == "{'scale': inf}"
-    warned = [event.message for event in processes.events if isinstance(event, JobWarned)]
-    assert warned == [
-        "the script reports loss as nan after step 0",
-        "the script reports scale as inf after step 0",
-    ]
-
-
-def test_names_are_few_and_fit_on_a_screen() -> None:
-    processes = Processes()
-    processes.command(launch(0))
-    processes.say(0, Reported(values={"\x1b[31m": 1.0, "x" * 101: 1.0, "val/loss": 1.0}))
-    for number in range(300):
-        processes.say(0, Reported(values={f"m{number}": 1.0}))
-    names = [name for report in reports_of(processes) for name in report.metrics]
-    assert names[0] == "val/loss" and len(names) == MOST_METRICS
-    (warning,) = [event.message for event in processes.events if isinstance(event, JobWarned)]
-    assert "are not kept: a job has up to 200 names of 1 to 100 printable characters" in warning
-
-
 def test_a_script_that_begins_anew_is_told_of() -> None:
     processes = Processes()
     processes.command(launch(0))
@@ -350,40 +309,6 @@ def test_of_ends_that_no_controller_heard_the_one_that_others_may_echo_decides(s
     outcomes = {0: Outcome.SUCCEEDED, 1: Outcome.FAILED, -9: Outcome.LOST, OVER_MEMORY: Outcome.LOST}
     assert processes.ended.outcome is outcomes[min(statuses, key=[OVER_MEMORY, -9, 1, 0].index)]
     assert processes.ended.is_over_memory == (OVER_MEMORY in statuses)
-
-
-@pytest.mark.parametrize("is_heard", [True, False])
-def test_a_loss_by_the_memory_limit_outlives_the_controller(is_heard: bool) -> None:
-    """`is_heard`: by the former one."""
-    processes = Processes()
-    processes.command(launch(0, 1))
-    if is_heard:
-        processes.end(0, OVER_MEMORY)
-        processes.replace_controller()
-    else:
-        processes.replace_controller(worker_0=OVER_MEMORY)
-    processes.end(1, 143)
-    assert processes.ended.is_over_memory
-
-
-@pytest.mark.parametrize(
-    "command",
-    [
-        StopGang(job_id=JOB, generation=2),
-        SuspendGang(job_id=JOB, generation=2),
-        Reconfigure(job_id=JOB, generation=2, target=target(2, 3)),
-    ],
-)
-def test_a_start_that_is_wanted_no_longer_answers_nothing(
-    command: StopGang | SuspendGang | Reconfigure,
-) -> None:
-    processes = Processes()
-    processes.is_forking_slowly = True
-    processes.command(launch(0, 1))
-    processes.fork(0)
-    processes.command(command)
-    processes.fork(1)
-    assert processes.events == []
 
 
 @pytest.mark.parametrize("status", [0, 143])

@@ -15,13 +15,10 @@ from tests.executors.fake_slurm import FakeSlurm
 from swell.executors.node.options import NodeOptions
 from swell.executors.slices.order import SliceOrder, host_name
 from swell.executors.slices.pool import (
-    BORROW_WAIT_S,
     FIRST_PAUSE_S,
-    GONE_S,
     IDLE,
     JOIN_S,
     LEAVE_S,
-    LONGEST_PAUSE_S,
     MOST_AT_ONCE,
     OVER,
     SlicePool,
@@ -141,32 +138,6 @@ class Cluster:
         return len(self.slurm.in_state("PENDING")) + len(self.slurm.in_state("RUNNING"))
 
 
-def test_slices_are_asked_for_while_jobs_could_use_them_and_no_more() -> None:
-    c = Cluster()
-    assert c.look() == [] and c.want(0) == []
-    assert c.want(3) == [SUBMIT, SUBMIT], "three devices are two slices of two"
-    assert c.want(3) == []
-    c.look()
-    assert c.hosts == {"n1-1", "n2-2"}
-    assert len(c.want(10**6)) == 2, "--max-nodes is the most"
-    assert c.look() == [] and c.num_open == 4
-
-
-def test_an_agent_that_comes_back_keeps_slices_until_a_daemon_tells_what_is_wanted() -> None:
-    c = Cluster()
-    c.look()
-    c.want(4)
-    c.look()
-    c.pool = c.new_pool()
-    c.look(10 * IDLE_S)
-    c.look(10 * IDLE_S)
-    assert c.num_open == 2
-    c.want(0)
-    for _ in range(3):
-        c.look(IDLE_S)
-    assert c.num_open == 0
-
-
 def test_an_idle_host_is_left_before_it_goes_and_stays_if_work_has_come_meanwhile() -> None:
     c = Cluster()
     c.look()
@@ -186,19 +157,6 @@ def test_an_idle_host_is_left_before_it_goes_and_stays_if_work_has_come_meanwhil
     c.look(IDLE_S)
     assert c.look() == [("release", "n1-1")]
     assert c.num_open == 0
-
-
-def test_a_host_that_does_not_go_is_ended_by_slurm() -> None:
-    c = Cluster()
-    c.look()
-    c.want(2)
-    c.look()
-    c.want(0)
-    c.look(1.0)
-    c.look(IDLE_S)
-    c.is_deaf = True
-    assert c.look() == [("release", "n1-1")]
-    assert c.look(GONE_S) == [("cancel", 1)]
 
 
 def test_a_job_that_slurm_has_ended_gives_its_host_up_and_another_is_asked_for() -> None:
@@ -280,18 +238,6 @@ def test_a_slice_that_begins_while_slurm_is_silent_ends_no_later_than_its_limit(
 
 
 # ---------------------------------------------------------------- what goes wrong
-def test_a_refusal_is_told_once_and_tried_again_later_each_time() -> None:
-    c = Cluster()
-    c.look()
-    c.slurm.refusal = "sbatch: no"
-    c.want(2)
-    for _ in range(200):
-        c.look()
-    assert c.of("tell") == [("tell", "slurm-slices", "sbatch: no")]
-    assert 400 / LONGEST_PAUSE_S < len(c.of("submit")) < 12
-    assert FIRST_PAUSE_S > PERIOD_S
-
-
 def test_a_host_that_ends_at_once_is_told_with_its_words_and_not_started_without_end() -> None:
     c = Cluster()
     c.look()
@@ -318,27 +264,6 @@ def test_why_slices_wait_is_told_in_slurms_word_where_it_is_not_their_turn_alone
         c.slurm.change(job, reason="QOSMaxJobsPerUserLimit")
     why = "2 slices waiting in Slurm's queue (QOSMaxJobsPerUserLimit)"
     assert c.look() == [("tell", "slurm-slices", why)]
-    assert c.look() == []
-
-
-# ---------------------------------------------------------------- borrowed nodes
-def test_borrowing_takes_idle_nodes_only_and_names_them() -> None:
-    c = Cluster(num_nodes=3, is_borrowed=True)
-    c.slurm.states["n2"] = "allocated"
-    c.look()
-    assert c.want(8) == [("submit", "n1"), ("submit", "n3")]
-    assert c.look() == [], "others have the rest"
-    del c.slurm.states["n2"]
-    assert c.look() == [("submit", "n2")]
-
-
-def test_a_borrowed_node_that_others_were_given_first_is_not_waited_for() -> None:
-    c = Cluster(num_nodes=1, is_borrowed=True)
-    c.look()
-    c.want(2)
-    c.slurm.states["n1"] = "allocated"
-    assert c.look(BORROW_WAIT_S / 2) == []
-    assert c.look(BORROW_WAIT_S) == [("cancel", 1)]
     assert c.look() == []
 
 
@@ -386,6 +311,3 @@ def _act(c: Cluster, action: str, value: Any) -> None:
                 c.slurm.states[node] = "allocated"
             else:
                 c.slurm.states.pop(node, None)
-
-
-# ---------------------------------------------------------------- many nodes

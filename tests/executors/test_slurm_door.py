@@ -15,7 +15,6 @@ from tests.executors.test_host_door import FakeController
 
 from swell.executors.local.agent.door import DoorError
 from swell.executors.local.agent.options import AgentOptions
-from swell.executors.slices import door
 from swell.executors.slices.order import SliceOrder
 from swell.executors.slices.port import ClusterError, ClusterRead
 from swell.executors.slurm.engine import SlurmEngine
@@ -116,14 +115,6 @@ def test_a_slice_that_is_asked_for_while_the_platform_goes_down_goes_too(
     run(check())
 
 
-def test_two_platforms_of_one_user_do_not_have_one_name(tmp_path: Path) -> None:
-    doors = [Agent(tmp_path / name, FakeSlurm()).door for name in "ab"]
-    assert doors[0]._platform != doors[1]._platform
-    assert Agent(tmp_path / "a", FakeSlurm()).door._platform == doors[0]._platform, (
-        "the next agent has it again"
-    )
-
-
 def test_a_slurm_that_does_not_answer_is_waited_for_and_nothing_is_given_up(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -185,23 +176,3 @@ def test_a_partition_that_is_not_there_is_refused_at_the_start(
     monkeypatch.setattr(slurm, "read", refuse)
     with pytest.raises(DoorError, match="Partition x not found"):
         asyncio.run(Agent(tmp_path / "state", slurm).door.open())
-
-
-def test_a_slurm_that_hangs_at_the_start_is_asked_again_later(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr(door, "OPEN_S", 0.01)
-
-    async def check() -> None:
-        slurm = FakeSlurm(["n1"])
-        answer = slurm.read
-        monkeypatch.setattr(slurm, "read", asyncio.Event().wait)
-        agent = Agent(tmp_path / "state", slurm)
-        await agent.door.open()
-        assert "Slurm did not answer within 10 ms" in caplog.text
-        monkeypatch.setattr(slurm, "read", answer)
-        agent.door.want_devices(2)
-        await agent.until(lambda: slurm.num_submitted == 1)
-        await agent.door.close()
-
-    run(check())

@@ -15,10 +15,9 @@ from tests.executors.test_controller_laws import HOSTS, Hosts, Jobs, Scene, Some
 from tests.store.views import with_all
 
 from swell.executors.gang import host_messages as h
-from swell.model.command import StopGang, SuspendGang
+from swell.model.command import SuspendGang
 from swell.model.event import (
     GangEnded,
-    GangEvent,
     GangResized,
     GangStarted,
     GangSuspended,
@@ -35,11 +34,6 @@ from swell.wire import messages as m
 @pytest.fixture
 def fleet(tmp_path: Path) -> Fleet:
     return Fleet(tmp_path)
-
-
-def generations(fleet: Fleet, kind: type[GangEvent]) -> set[int]:
-    """An answer may come twice: once because the gang tells it again, once because it is asked again."""
-    return {event.generation for event in fleet.events if isinstance(event, kind)}
 
 
 def orders(fleet: Fleet) -> list[h.ToHost]:
@@ -60,18 +54,6 @@ def test_a_gang_that_trains_is_told_nothing(fleet: Fleet) -> None:
     assert not [event for event in fleet.events[num_events:] if isinstance(event, GangEnded)]
 
 
-def test_what_a_worker_does_while_nobody_listens_is_heard(fleet: Fleet) -> None:
-    fleet.perform(launch("a/0", "b/0", "c/0"))
-    for host in fleet.hosts.values():
-        host.is_held = True
-    victim = fleet.workers(JOB)[1]
-    victim.host.exit(victim, -signal.SIGKILL)
-    fleet.replace_controller()
-    (loss,) = of_kind(fleet, WorkersLost)
-    assert loss.devices == ("b/0",)
-    assert len(fleet.rounds(JOB)) == 1, "the others are one group again"
-
-
 def test_a_script_that_ended_meanwhile_has_succeeded(fleet: Fleet) -> None:
     fleet.perform(launch("a/0", "b/0"))
     for host in fleet.hosts.values():
@@ -85,26 +67,7 @@ def test_a_script_that_ended_meanwhile_has_succeeded(fleet: Fleet) -> None:
     assert not any(host.runs for host in fleet.hosts.values())
 
 
-def test_an_end_that_was_not_told_is_told(fleet: Fleet) -> None:
-    """All hosts have closed the run; no daemon has heard of its end."""
-    fleet.perform(launch("a/0", "b/0"))
-    fleet.line.is_open = False
-    fleet.perform(StopGang(job_id=JOB, generation=2))
-    assert not of_kind(fleet, GangEnded)
-    fleet.replace_controller()
-    (end,) = of_kind(fleet, GangEnded)
-    assert (end.generation, end.outcome) == (2, Outcome.STOPPED)
-
-
 # ---------------------------------------------------------------- hosts that do not come
-
-
-def test_a_gang_none_of_whose_hosts_is_left_is_lost(fleet: Fleet) -> None:
-    fleet.perform(launch("c/0"))
-    fleet.replace_controller(come=("a", "b"))
-    fleet.lose("c")
-    (end,) = of_kind(fleet, GangEnded)
-    assert end.outcome is Outcome.LOST
 
 
 def test_no_daemon_is_told_what_runs_before_all_is_known(fleet: Fleet) -> None:
@@ -161,40 +124,6 @@ def test_a_gang_that_is_lost_before_it_has_saved_has_what_it_began_with(fleet: F
     worker.host.exit(worker, -signal.SIGKILL)
     (ended,) = of_kind(fleet, GangEnded)
     assert ended.steps == suspended.steps > 0
-
-
-# ---------------------------------------------------------------- a change that was under way
-
-
-def test_an_answer_that_was_not_told_is_told(fleet: Fleet) -> None:
-    fleet.perform(launch("a/0", "b/0"))
-    fleet.line.is_open = False
-    fleet.perform(change(2, "a/0"))
-    fleet.replace_controller()
-    assert generations(fleet, GangResized) == {2}
-
-
-def test_losses_that_were_not_told_are_told(fleet: Fleet) -> None:
-    fleet.perform(launch("a/0", "b/0", "c/0"))
-    fleet.line.is_open = False
-    for _ in range(2):
-        victim = fleet.workers(JOB)[-1]
-        victim.host.exit(victim, -signal.SIGKILL)
-    fleet.replace_controller()
-    assert {device for loss in of_kind(fleet, WorkersLost) for device in loss.devices} == {"c/0", "b/0"}
-
-
-# ---------------------------------------------------------------- others than elastic gangs
-def test_a_script_that_is_stopped_and_started_goes_on(fleet: Fleet) -> None:
-    fleet.perform(launch("a/0", "b/0", elasticity=Elasticity.RESTART))
-    before = [(worker.host.name, worker.number) for worker in fleet.workers(JOB)]
-    fleet.replace_controller()
-    assert [(worker.host.name, worker.number) for worker in fleet.workers(JOB)] == before
-    fleet.perform(change(2, "a/0"))
-    for _ in range(20):
-        fleet.pass_time(1.0)
-    assert of_kind(fleet, GangResized)[-1].generation == 2
-    assert [worker.number for worker in fleet.workers(JOB)] == [2]
 
 
 # ---------------------------------------------------------------- any order

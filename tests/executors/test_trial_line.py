@@ -32,7 +32,6 @@ from swell.executors.gang.host_messages import (
     StartWorker,
     ToHost,
     WorkerForked,
-    WorkerHalted,
     WorkerOrder,
 )
 from swell.executors.gang.job_context import DeviceBinding, JobContext
@@ -199,18 +198,6 @@ def calibrated(machines: Machines) -> Machines:
 # ---------------------------------------------------------------- at once, or in line
 
 
-def test_a_calibration_is_alone_on_its_cores_and_is_done_once(machines: Machines) -> None:
-    machines.add("a")
-    machines.add("b")
-    assert machines.calibrating() == ["a"]
-    assert not machines.scripts("b")
-    machines.calibrate()
-    assert machines.scripts("a") and machines.scripts("b") and not machines.calibrating()
-    machines.measure("b")
-    machines.measure("a")
-    assert machines.answers() == ["b", "a"]
-
-
 def test_who_waits_for_the_calibration_of_another_does_it_when_that_one_fails(tmp_path: Path) -> None:
     machines = Machines(tmp_path, kind="cuda:H200")
     machines.add("a")
@@ -239,27 +226,7 @@ def test_the_same_script_twice_is_measured_once(machines: Machines) -> None:
         assert event.attempt == 2
 
 
-def test_a_job_that_runs_its_files_as_they_are_is_tried_out_each_time(calibrated: Machines) -> None:
-    """What its script imports may have changed, and with it what the trial run finds."""
-    script = calibrated.folder / "train.py"
-    script.write_text("import model")
-    spec = make_spec(entry=str(script), workdir=str(calibrated.folder))
-    for job in ("a", "b"):
-        calibrated.trials.add(ProfileJob(job_id=job, spec=spec, sizes=(1,), device_kind="cpu"))
-        calibrated.measure(job)
-    assert calibrated.answers() == ["a", "b"]
-
-
 # ---------------------------------------------------------------- what hangs, and what is called off
-def test_a_trial_that_waits_for_many_devices_is_not_overtaken(calibrated: Machines) -> None:
-    calibrated.add("a")
-    calibrated.add("wide", devices_per_worker=4)
-    calibrated.add("small")
-    assert not calibrated.scripts("small")
-    calibrated.measure("a")
-    assert calibrated.scripts("wide") and not calibrated.scripts("small")
-
-
 def test_to_cancel_one_leaves_the_others_alone(calibrated: Machines) -> None:
     for number in range(6):
         calibrated.add(f"j{number}")
@@ -314,19 +281,6 @@ def test_a_script_that_exits_in_its_loop_is_not_told_that_it_never_called_elasti
     assert "elastic" not in told
 
 
-def test_a_stopped_trial_is_lost_within_seconds(calibrated: Machines) -> None:
-    for number in range(NUM_DEVICES + 1):
-        calibrated.add(f"j{number}")
-    (pid,) = calibrated.scripts("j0")
-    process = calibrated.processes[pid]
-    hear(process.run.director, WorkerHalted, process.worker, calibrated.time_s, is_stopped=True)
-    calibrated.pass_time(2.0)
-    assert not process.is_killed
-    calibrated.pass_time(1.5)
-    assert ended(calibrated) == (Outcome.LOST, f"worker {0} was stopped by a signal, and was killed")
-    assert calibrated.scripts("j4"), "the next one has its device"
-
-
 def test_a_trial_that_waits_on_a_host_whose_devices_others_have_taken_holds_nothing_up(
     calibrated: Machines,
 ) -> None:
@@ -357,13 +311,6 @@ def test_a_silent_trial_is_lost_and_a_slow_one_is_the_scripts_fault(calibrated: 
     assert "gave no sign of life" in one.message
     assert (other.job_id, other.outcome) == ("slow", Outcome.FAILED)
     assert "did not call swell.train.elastic within 2 min" in other.message
-
-
-def test_what_the_machine_lacks_is_not_the_scripts_fault(machines: Machines) -> None:
-    spec = make_spec()
-    machines.trials.add(ProfileJob(job_id="a", spec=spec, sizes=(1,), device_kind="cuda:none"))
-    assert ended(machines)[0] is Outcome.LOST
-    assert "no device of kind 'cuda:none' is on any machine that is there" in ended(machines)[1]
 
 
 # ---------------------------------------------------------------- the rule
@@ -402,17 +349,6 @@ def between(machines: Machines) -> BetweenSteps | None:
     return event.profile.between
 
 
-def test_a_trial_tells_what_follows_an_epoch(calibrated: Machines) -> None:
-    calibrated.add("a")
-    [pid] = calibrated.scripts("a")
-    calibrated.say(pid, m.Ready(), m.Profiled(compute_s={64: 0.1}, goes_on=True, **FACTS))
-    assert not calibrated.events, "its process does what follows an epoch"
-    calibrated.pass_time(2.0)
-    calibrated.say(pid, m.Profiled(compute_s={64: 0.1}, between_s=2.0, **FACTS))
-    calibrated.exit(pid)
-    assert between(calibrated) == BetweenSteps(time_s=2.0, num_steps=8)
-
-
 def test_what_follows_an_epoch_is_waited_for_so_long_and_no_longer(calibrated: Machines) -> None:
     calibrated.add("a")
     [pid] = calibrated.scripts("a")
@@ -421,19 +357,6 @@ def test_what_follows_an_epoch_is_waited_for_so_long_and_no_longer(calibrated: M
     assert not calibrated.events
     calibrated.pass_time(0.4)
     assert between(calibrated) == BetweenSteps(time_s=MOST_BETWEEN_S, num_steps=8, num_epochs=0)
-
-
-@pytest.mark.parametrize("status", [1, -signal.SIGKILL])
-def test_a_script_that_fails_after_its_first_epoch_was_measured_all_the_same(
-    calibrated: Machines, status: int
-) -> None:
-    """Its run will show, with the state kept."""
-    calibrated.add("a")
-    [pid] = calibrated.scripts("a")
-    calibrated.say(pid, m.Ready(), m.Profiled(compute_s={64: 0.1}, goes_on=True, **FACTS))
-    calibrated.say(pid, m.Failed(message="no file of its own"))
-    calibrated.exit(pid, status)
-    assert between(calibrated) == BetweenSteps(time_s=0.0, num_steps=8, num_epochs=0)
 
 
 def test_what_was_measured_of_a_job_without_an_epochs_end_does_not_do_for_one_with_it(

@@ -86,24 +86,6 @@ def test_a_host_that_comes_back_is_used_again_once_the_workers_are_gone(fleet: F
     assert {worker.host.name for worker in fleet.workers(JOB)} == {"a", "b"}
 
 
-def test_a_host_whose_lease_ends_meanwhile_is_told_once(fleet: Fleet) -> None:
-    lose_b(fleet)
-    fleet.lose("b")
-    assert [lost.is_host_kept for lost in of_kind(fleet, NodeLost)] == [True, False]
-    assert len(of_kind(fleet, WorkersLost)) == 1
-    fleet.join_machine("b")
-    assert of_kind(fleet, NodeJoined)[-1].node.name == "b"
-
-
-def test_gangs_of_that_host_alone_train_on(fleet: Fleet) -> None:
-    fleet.perform(launch("b/1", job="other"))
-    (worker,) = fleet.workers("other")
-    lose_b(fleet)
-    fleet.hosts["b"].reconnect()
-    assert fleet.workers("other") == [worker] and not worker.signals
-    assert not [event for event in of_kind(fleet, GangEnded) if event.job_id == "other"]
-
-
 @pytest.mark.parametrize("ends_under", ["the former", "the next"])
 def test_workers_left_behind_are_no_gang_to_a_controller_that_knows_how_theirs_has_ended(
     fleet: Fleet, ends_under: str

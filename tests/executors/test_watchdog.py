@@ -5,15 +5,11 @@ from __future__ import annotations
 import pytest
 from tests.executors.puppets import JOB, PuppetWorld, devices, launched, resize
 
-from swell.executors.gang.gang_record import Member
 from swell.executors.gang.gang_settings import GangSettings
-from swell.executors.gang.host_messages import SignalWorker
-from swell.executors.gang.timeouts import READING_SHARE, overdue
 from swell.model.command import SuspendGang
 from swell.model.event import (
     GangEnded,
     GangResized,
-    GangSuspended,
     JobWarned,
     Outcome,
     ResizeFailed,
@@ -90,17 +86,6 @@ def test_nobody_is_killed_while_nobody_waits() -> None:
         assert all(puppet.status is None for puppet in made.puppets.values())
 
 
-def test_who_takes_long_over_every_step_is_given_longer() -> None:
-    made = running(2)
-    slow = m.Progress(generation=1, steps=5, num_workers=2, step_s=100.0)
-    made._apply(made.said(0, slow))
-    made.stick(0)
-    wait(made, 390.0)
-    assert not warnings(made)
-    wait(made, 12.0)
-    assert warnings(made)
-
-
 def test_a_script_that_hangs_at_the_same_step_again_and_again_fails_its_job() -> None:
     made = running(4)
     for number in (0, 1, 2):  # rank 0 hangs, and the one that is rank 0 then
@@ -134,19 +119,6 @@ def test_all_that_wait_for_each_other_are_told_to_form_again() -> None:
     assert {puppet.phase for puppet in made.puppets.values()} == {"training"}
     assert made.gang.gang.formation.round == 2
     assert len(made.puppets) == 3
-
-
-def test_a_survivor_that_is_busy_when_another_dies_is_waited_for() -> None:
-    made = running(3)
-    made.stick(0)
-    made.kill(2)
-    wait(made, STUCK_S - 5)
-    assert told(made, WorkersLost), "the loss itself is told at once"
-    assert not warnings(made)
-    made.puppets[0].is_stuck = False
-    wait(made, 5)
-    assert {puppet.phase for puppet in made.puppets.values()} == {"training"}
-    assert sorted(made.puppets) == [0, 1]
 
 
 # ---------------------------------------------------------------- an order waits
@@ -207,53 +179,3 @@ def test_a_suspend_that_waits_is_told_of_and_ends_with_the_last_checkpoint() -> 
     (ended,) = told(made, GangEnded)
     assert isinstance(ended, GangEnded)
     assert (ended.outcome, ended.steps) == (Outcome.LOST, 3)
-
-
-def test_a_suspend_parts_with_the_one_that_hangs_and_saves_what_the_others_have() -> None:
-    made = running(2)
-    made.stick(1)
-    steps = made.puppets[0].steps
-    made.command(SuspendGang(job_id=JOB, generation=2))
-    wait(made, STUCK_S + 10)
-    (suspended,) = told(made, GangSuspended)
-    assert isinstance(suspended, GangSuspended)
-    assert suspended.steps == made.checkpoint >= steps
-
-
-# ---------------------------------------------------------------- stopped processes
-@pytest.mark.parametrize("is_connected", [False, True])
-def test_a_joiner_that_was_stopped_on_its_way_is_no_fault_of_the_script(is_connected: bool) -> None:
-    made = launched(1)
-    made.settle()
-    made.command(resize(2, 0, 1))
-    if is_connected:
-        made._apply(made.said(1, m.Hello(token="t", worker=1, pid=1001)))
-    made.halted(1, True)
-    made.puppets[1].phase = "stopped"
-    made.now_s += 3.1
-    effects = list(made.gang.tick(made.now_s))
-    assert [effect.worker for effect in effects if isinstance(effect, SignalWorker)] == [1]
-    made._apply(effects)
-    made.hear(1)
-    (failed,) = told(made, ResizeFailed)
-    assert isinstance(failed, ResizeFailed)
-    assert failed.message == "worker 1 was stopped by a signal, and was killed"
-
-
-# ---------------------------------------------------------------- joiners
-@pytest.mark.parametrize(("awaits", "share"), [("", 1.0), ("data", READING_SHARE)])
-def test_a_joiner_that_reads_a_stream_has_more_time(awaits: m.Awaited, share: float) -> None:
-    settings = GangSettings(ready_s=60.0, silence_s=1e9)
-    member = Member(0, ("node0/0",), since_s=100.0, pid=1, heartbeat=m.Alive(awaits=awaits))
-    assert overdue(member, "train.py", 100.0 + share * 60.0, settings) is None
-    verdict = overdue(member, "train.py", 100.1 + share * 60.0, settings)
-    assert verdict is not None and verdict[1]
-
-
-def test_what_a_zygote_imports_before_it_forks_is_not_the_time_of_the_script() -> None:
-    settings = GangSettings(ready_s=60.0)
-    member = Member(0, ("node0/0",), since_s=100.0)
-    assert overdue(member, "train.py", 1000.0, settings) is None
-    member.pid, member.since_s = 1, 1000.0
-    assert overdue(member, "train.py", 1060.0, settings) is None
-    assert overdue(member, "train.py", 1060.1, settings) is not None
