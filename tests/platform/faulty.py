@@ -11,7 +11,6 @@ from tests.eventually import eventually
 from tests.platform.program import SCRIPTS, Entry, Program, read_diary
 
 from swell.api.client import connect
-from swell.executors.local.processes.listing import is_alive
 from swell.model.view import Story
 
 FAULTY = SCRIPTS / "faulty.py"
@@ -40,12 +39,6 @@ class Faulty:
 
     def codes(self) -> list[str]:
         return [story.code for story in self.stories()]
-
-    def starters(self) -> set[int]:
-        """Processes that are on their way to elastic()."""
-        here = {int(path.name.removeprefix("here-")) for path in self.folder.glob("here-*")}
-        there = {int(path.name.removeprefix("from-")) for path in self.folder.glob("from-*")}
-        return {pid for pid in here - there if is_alive(pid)}
 
     # ------------------------------------------------------------ waiting
     def await_size(self, size: int, patience_s: float = 60.0, begin: int | None = None) -> Entry:

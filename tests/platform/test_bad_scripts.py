@@ -38,18 +38,6 @@ def test_a_script_that_dies_on_import_fails_its_submission(swell: Program, tmp_p
         assert "JSONDecodeError" in told
 
 
-def test_a_script_that_never_calls_elastic_is_told_to(swell: Program, tmp_path: Path) -> None:
-    script = tmp_path / "plain.py"
-    script.write_text("import swell\nprint('a loop of its own')\n")
-    # Its submission fails with its trial run.
-    job = job_id(swell(*submission(tmp_path, "--steps", 10, script=script)).stdout)
-    swell.await_end(job, "failed")
-    shown = swell.ok("show", job)
-    assert "ended without calling swell.train.elastic" in shown
-    assert "elasticity: restart" in shown
-    assert "a loop of its own" in swell.ok("logs", job)
-
-
 def test_a_script_that_dies_in_training_shows_its_traceback(swell: Program, tmp_path: Path) -> None:
     (tmp_path / "dies").touch()
     job = job_id(swell(*submission(tmp_path, "--steps", 1000, "--workers", 2)).stdout)

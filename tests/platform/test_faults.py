@@ -5,9 +5,7 @@ Nothing here waits for a time: a state of the platform, a line in a diary or a f
 
 from __future__ import annotations
 
-import os
 import re
-import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -71,47 +69,6 @@ def test_stopped_workers_are_replaced_within_seconds(swell: Program, tmp_path: P
     check_steps(job)
     assert any("was stopped by a signal, and was killed" in story.text for story in job.stories())
     assert "started" not in job.codes()[job.codes().index("workers_lost") :], "it was never begun again"
-
-
-@pytest.mark.slow
-def test_a_job_whose_workers_are_all_stopped_goes_on_from_its_checkpoint(
-    swell: Program, tmp_path: Path
-) -> None:
-    job = Faulty(swell, tmp_path, 2)
-    job.await_checkpoint()
-    first, begin = job.pids, len(read_diary(tmp_path))
-    for pid in first:
-        os.kill(pid, signal.SIGSTOP)
-    eventually(lambda: not any(map(is_alive, first)), "the end of what was stopped", SOON_S)
-    saved = job.await_checkpoint()
-    job.await_size(2)
-    again = next(e for e in read_diary(tmp_path)[begin:] if e.pid not in first)
-    assert again.step == saved + 1
-    assert "requeued" in job.codes()
-
-
-@pytest.mark.slow
-def test_a_change_goes_wrong_again_and_again_and_gets_there(swell: Program, tmp_path: Path) -> None:
-    """A worker is killed; the one that starts in its place is stopped; during the next try the leader is."""
-    job = Faulty(swell, tmp_path, 4)
-    job.write("gate", "")
-    first = job.pids
-    kill(first[3])
-    job.await_size(3)
-    (starter,) = eventually(job.starters, "somebody who starts")
-    os.kill(starter, signal.SIGSTOP)
-    job.await_code("resize_failed")
-    assert not is_alive(starter)
-    swell.await_steps(tmp_path, 3)
-
-    eventually(job.starters, "somebody who starts")
-    assert job.stop(first[0]) < SOON_S
-    assert read_diary(tmp_path)[-1].pid == first[1]
-    assert read_diary(tmp_path)[-1].num_workers == 2
-    (tmp_path / "gate").unlink()
-    job.await_size(4)
-    assert job.pids[:2] == first[1:3]
-    check_steps(job)
 
 
 # ---------------------------------------------------------------- deaths at bad moments

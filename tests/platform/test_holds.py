@@ -112,20 +112,3 @@ def test_a_follower_starts_when_its_predecessor_has_succeeded(swell: Program, tm
 
     held = swell.submit(folders[3], "--steps", 8, "--workers", 2, "--after", second, "--no-wait")
     swell.await_end(held)
-
-
-@pytest.mark.slow
-def test_a_follower_of_a_job_that_fails_is_cancelled(swell: Program, tmp_path: Path) -> None:
-    folders = [tmp_path / name for name in ("first", "second")]
-    for folder in folders:
-        folder.mkdir()
-    first = swell.submit(folders[0], "--epochs", ENDLESS, "--workers", 2)
-    second = swell.submit(folders[1], "--steps", 8, "--workers", 2, "--after", first)
-    swell.ok("cancel", first)
-    assert swell("wait", first, second).returncode == 4
-    assert f"{first}, which it was to follow, was cancelled" in swell.ok("show", second)
-    swell.ok("retry", second)
-    assert (
-        swell("submit", "--script", "x.py", "--steps", 1, "--global-batch", 1, "--after", first).returncode
-        == 2
-    )

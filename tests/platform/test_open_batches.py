@@ -15,7 +15,6 @@ from swell_papers.policies.pollux import INTERVAL_S
 
 ENDLESS = 600  #: epochs of a job that ends when it is told to
 VISITS = SCRIPTS / "visits.py"
-NUM_SAMPLES, EACH = 1000, 32  #: of the script
 RANGE = "32:256"
 
 
@@ -135,23 +134,4 @@ def test_a_batch_follows_the_size_through_kills_of_daemon_and_workers_under_poll
     ride.end("first")
     ride.check("first")
     assert {batch for _, batch in ride.ways("first")} >= {32, 128}
-    check_replay(swell)
-
-
-@pytest.mark.slow
-def test_a_batch_for_each_worker_is_kept_through_resizes_and_losses(ride: Ride) -> None:
-    swell = ride.swell
-    change_policy(swell, "elasticflow")
-    first = ride.submit("first", ENDLESS, "--batch-per-worker", EACH)
-    ride.await_way("first", lambda workers, _: workers == 4, "four workers")
-    kill(swell.job(first).live_pids[2])
-    ride.await_way("first", lambda workers, _: workers == 3, "the survivors")
-    ride.submit("second", 5, "--batch-per-worker", EACH)
-    ride.check("second")
-    ride.await_way("first", lambda workers, _: workers == 4, "all devices once more")
-    ride.end("first")
-    ride.check("first")
-    for name in ("first", "second"):
-        assert all(batch == EACH * workers for workers, batch in ride.ways(name)), ride.ways(name)
-    assert len(ride.ways("first")) > 2
     check_replay(swell)

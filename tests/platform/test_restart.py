@@ -33,37 +33,3 @@ def test_a_resize_stops_and_starts_the_script(swell: Program, tmp_path: Path) ->
     assert min(found["sizes"][2:]) < 4
     # One that is stopped as it ends is started again, and says so again: on a busy machine that happens.
     assert swell.ok("logs", counts).splitlines()[-1] == f"after {found['steps']} steps"
-
-
-def test_a_script_without_a_group_stays_one_process_and_never_runs_as_copies(
-    swell: Program, tmp_path: Path
-) -> None:
-    options = ("--elasticity", "restart", "--estimate", "60s")
-    plain = tmp_path / "plain.py"
-    plain.write_text(PLAIN)
-    job = swell.submit(tmp_path, *options, "--workers", "1:4", script=plain)
-    warned = swell.await_job(job, lambda view: "size" in view.warnings, "a warning")
-    assert "forms no process group" in warned.warnings["size"]
-    assert swell.finish(job, tmp_path).sizes[0][1] == 1
-    pids = (tmp_path / "pids").read_text().split()
-    assert len(pids) == 1
-
-    (tmp_path / "enough").unlink()
-    copies = swell.submit(tmp_path, *options, "--workers", 2, script=plain)
-    assert "Call torch.distributed.init_process_group" in swell.await_end(copies, "failed").message
-
-
-PLAIN = """
-import os
-from pathlib import Path
-import torch
-
-with open("pids", "a") as pids:
-    print(os.getpid(), file=pids)
-weight = torch.nn.Parameter(torch.ones(3))
-optimizer = torch.optim.SGD([weight], lr=0.1)
-while not Path("enough").exists():
-    weight.grad = torch.ones(3)
-    optimizer.step()
-    torch.randn(100_000).sort()
-"""

@@ -1,9 +1,8 @@
 """plane.py's lesson on one that has something wrong with it, as files in the current folder say.
 
 `stuck` and `raises` hold a pid: that process loops for ever, or raises, in its next step. While `reading` is
-there, who is to read a peer's state makes the file `blocked` and waits; while `gate` is, no worker gets to
-elastic(). `loads` says how many processes load. Keeps a diary of its steps, `here-PID` for each process, and
-in `from-PID` the first step of one.
+there, who is to read a peer's state makes the file `blocked` and waits. `loads` says how many processes load.
+Keeps a diary of its steps, and in `from-PID` the first step of a process.
 """
 
 import os
@@ -19,10 +18,6 @@ from torch.utils.data import DataLoader, TensorDataset
 from swell import train
 from swell.train.collective.peer_memory import LentMemory, read
 from swell.train.state import state_transfer
-
-Path(f"here-{os.getpid()}").touch()
-while Path("gate").exists():
-    time.sleep(0.01)
 
 
 def is_meant(name: str) -> bool:
