@@ -17,8 +17,8 @@ from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.patches import Patch, Rectangle
 
+from swell.solvers.capacity.plans import LATE, MARGIN, Plans, Takers
 from swell.solvers.filling import FreeProfile, no_plans
-from swell.solvers.profile.plans import LATE, MARGIN, Plans, Takers
 
 PICTURE = Path(__file__).parent / "images" / "promise-plan.png"
 NUM_DEVICES = 8

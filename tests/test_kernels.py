@@ -14,15 +14,15 @@ from tests.solvers.takers import Taker, columns, some_tasks
 
 from swell.model import option_loops
 from swell.solvers import filling, marginal
+from swell.solvers.capacity import courses
+from swell.solvers.capacity.plans import AS_BELIEVED, AS_PLANNED, BROKEN, EARLY, LATE, Plans
 from swell.solvers.filling import FreeProfile, no_plans
-from swell.solvers.profile import courses
-from swell.solvers.profile.plans import AS_BELIEVED, AS_PLANNED, BROKEN, EARLY, LATE, Plans
 
 pytestmark = pytest.mark.skipif(
     not all(any(file.parent.glob(f"{file.stem}.*.so")) for file in KERNELS),
     reason="nothing was compiled here: make loops",
 )
-PROFILE = [f"swell.solvers.profile.{name}" for name in ("segments", "courses", "one_plan", "fill")]
+PROFILE = [f"swell.solvers.capacity.{name}" for name in ("segments", "courses", "one_plan", "fill")]
 OTHERS = (
     "swell.solvers.filling",
     "swell.solvers.marginal",

@@ -31,7 +31,7 @@ from swell.model.snapshot import STRICT, Snapshot
 from swell.policies.elasticflow.admission import NO_RESERVE, TOO_FEW_LEFT, admit
 from swell.policies.elasticflow.elasticflow import ElasticFlow
 from swell.policies.levels import useful_levels
-from swell.solvers.profile.plans import BROKEN
+from swell.solvers.capacity.plans import BROKEN
 
 FIGURE_3 = {1: 1.0, 2: 1.5}
 FIGURE_4 = {1: 1.0, 2: 1.5, 4: 2.0}

@@ -22,7 +22,7 @@ from swell.plugins import declared
 from swell.policies.elasticflow.elasticflow import ElasticFlow
 from swell.policies.policy import Period, Policy
 from swell.policies.registry import POLICIES, UnknownPolicy, new_policy
-from swell.solvers.profile.plans import MOMENT_S
+from swell.solvers.capacity.plans import MOMENT_S
 from swell_papers.policies.elasticflow_paper import ElasticFlowPaper
 from swell_papers.variants import VARIANTS, variant_policy
 

@@ -32,8 +32,8 @@ from swell.policies.elasticflow.elasticflow import ElasticFlow
 from swell.policies.elasticflow.promises import NO_LEVEL, PromisePlanner, Promises, takers_of
 from swell.policies.elasticflow.standing import remembered, to_remember
 from swell.policies.levels import useful_levels
+from swell.solvers.capacity.plans import BROKEN, JUST, MARGIN
 from swell.solvers.filling import no_plans
-from swell.solvers.profile.plans import BROKEN, JUST, MARGIN
 from swell_papers.policies.edf_admission import EdfAdmission
 
 

@@ -9,8 +9,8 @@ from dataclasses import replace
 import numpy as np
 from tests.solvers.takers import Taker, free_at
 
+from swell.solvers.capacity.plans import BROKEN, MARGIN, Plans
 from swell.solvers.filling import FreeProfile
-from swell.solvers.profile.plans import BROKEN, MARGIN, Plans
 
 NEARLY = 1 - 1e-7
 

@@ -9,8 +9,8 @@ import numpy as np
 from hypothesis import strategies as st
 from tests.examples import pick
 
+from swell.solvers.capacity.plans import LATE, Plans, Takers
 from swell.solvers.filling import FreeProfile, no_plans
-from swell.solvers.profile.plans import LATE, Plans, Takers
 
 #: (devices, work per second) of levels 1, 2, ...; strictly ascending
 CURVES = (

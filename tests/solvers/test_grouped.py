@@ -10,8 +10,8 @@ from tests.solvers.plain_plans import devices_at, moments, steps_of_plan
 from tests.solvers.takers import Taker, columns, fill_all, free_at, free_for, some_tasks
 
 from swell.arrays import IntArray
+from swell.solvers.capacity.plans import AS_PLANNED, EARLY, LATE, NO_GROUP, Plans
 from swell.solvers.filling import FreeProfile, no_plans
-from swell.solvers.profile.plans import AS_PLANNED, EARLY, LATE, NO_GROUP, Plans
 
 ways = st.sampled_from([AS_PLANNED, LATE, EARLY])
 

@@ -31,8 +31,7 @@ from tests.solvers.takers import (
     some_tasks,
 )
 
-from swell.solvers.filling import FreeProfile, copy_of, no_plans
-from swell.solvers.profile.plans import (
+from swell.solvers.capacity.plans import (
     AS_BELIEVED,
     AS_PLANNED,
     BROKEN,
@@ -44,6 +43,7 @@ from swell.solvers.profile.plans import (
     SPARE_S,
     Plans,
 )
+from swell.solvers.filling import FreeProfile, copy_of, no_plans
 
 curves = st.sampled_from(CURVES)
 ways = st.sampled_from([LATE, EARLY])

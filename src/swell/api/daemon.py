@@ -168,7 +168,7 @@ class PageDoor:
 
 
 def _tell_of_plain_loops() -> None:
-    from swell.solvers.profile import fill
+    from swell.solvers.capacity import fill
 
     if fill.__file__.endswith(".py"):
         log.warning(

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from swell.arrays import BoolArray, FloatArray, IntArray
-from swell.solvers.profile.courses import PlanRows, rows_of
-from swell.solvers.profile.fill import GroupRows, fill_in_order, pay_in_order, take_beyond
-from swell.solvers.profile.plans import MOST_SEGMENTS, NO_GROUP, Plans, Takers
-from swell.solvers.profile.segments import Segments, take_now, take_what_is_free, write_least
+from swell.solvers.capacity.courses import PlanRows, rows_of
+from swell.solvers.capacity.fill import GroupRows, fill_in_order, pay_in_order, take_beyond
+from swell.solvers.capacity.plans import MOST_SEGMENTS, NO_GROUP, Plans, Takers
+from swell.solvers.capacity.segments import Segments, take_now, take_what_is_free, write_least
 
 EMPTY: IntArray = np.zeros(0, dtype=np.int64)
 NONE_EXEMPT: BoolArray = np.zeros(0, dtype=bool)

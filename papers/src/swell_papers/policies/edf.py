@@ -16,9 +16,9 @@ from swell.policies.elasticflow.standing import NONE, remembered, to_remember
 from swell.policies.levels import Levels, all_levels, useful_levels
 from swell.policies.policy import Policy, switch
 from swell.policies.unpromised import without_promises
+from swell.solvers.capacity.plans import AS_PLANNED, MOMENT_S, Plans
 from swell.solvers.filling import copy_of, no_plans
 from swell.solvers.marginal import raise_in_order
-from swell.solvers.profile.plans import AS_PLANNED, MOMENT_S, Plans
 
 #: Jobs that are planned before the next look whether any device is left.
 NUM_AT_ONCE = 16

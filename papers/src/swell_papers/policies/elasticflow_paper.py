@@ -16,9 +16,9 @@ from swell.policies.levels import Levels, useful_levels
 from swell.policies.policy import Policy
 from swell.policies.refusing import LazyRefusals
 from swell.policies.unpromised import without_promises
+from swell.solvers.capacity.plans import BROKEN, JUST, LATE, MOMENT_S, Plans, Takers
 from swell.solvers.filling import no_plans
 from swell.solvers.marginal import SeparatePart, boost
-from swell.solvers.profile.plans import BROKEN, JUST, LATE, MOMENT_S, Plans, Takers
 from swell_papers.policies.edf_feasibility import dropped
 
 

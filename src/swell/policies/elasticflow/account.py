@@ -17,7 +17,7 @@ from swell.policies.elasticflow.promises import Promises
 from swell.policies.elasticflow.shares import Queue, Shares
 from swell.policies.levels import Levels
 from swell.policies.unpromised import look_ahead
-from swell.solvers.profile.plans import BROKEN, JUST
+from swell.solvers.capacity.plans import BROKEN, JUST
 
 CODES = ("waiting", "sharing", "boosted", "promised", "at_risk")
 

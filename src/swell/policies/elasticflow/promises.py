@@ -13,9 +13,7 @@ from swell.model.options import NO_FASTER_SHARE
 from swell.model.snapshot import Snapshot
 from swell.policies.elasticflow.standing import StandingPlans
 from swell.policies.levels import Levels
-from swell.solvers.filling import EMPTY, FreeProfile, copy_of
-from swell.solvers.marginal import ENDLESS
-from swell.solvers.profile.plans import (
+from swell.solvers.capacity.plans import (
     AS_BELIEVED,
     AS_PLANNED,
     BROKEN,
@@ -27,6 +25,8 @@ from swell.solvers.profile.plans import (
     Plans,
     Takers,
 )
+from swell.solvers.filling import EMPTY, FreeProfile, copy_of
+from swell.solvers.marginal import ENDLESS
 from swell.solvers.queueing import NEVER_S
 
 #: In place of a held level: a number of workers that is none.

@@ -11,7 +11,7 @@ from swell.model.snapshot import Snapshot
 from swell.policies.elasticflow.promises import PromisePlanner, Promises, all_free, takers_of
 from swell.policies.elasticflow.standing import StandingPlans
 from swell.policies.levels import Levels
-from swell.solvers.profile.plans import BROKEN, Takers
+from swell.solvers.capacity.plans import BROKEN, Takers
 
 
 class KeptPlans(NamedTuple):

@@ -13,9 +13,9 @@ from swell.model.snapshot import Snapshot
 from swell.policies.elasticflow.promises import PromisePlanner, Promises, with_borrowed
 from swell.policies.elasticflow.standing import NONE
 from swell.policies.levels import Levels
+from swell.solvers.capacity.plans import BROKEN, Plans
 from swell.solvers.filling import FreeProfile, no_plans
 from swell.solvers.marginal import SeparatePart, TakerGroups, boost, raise_within
-from swell.solvers.profile.plans import BROKEN, Plans
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,9 @@ import numpy as np
 from swell.arrays import BoolArray, FloatArray, IntArray
 from swell.model.snapshot import Memory, RowIndex, Snapshot
 from swell.policies.levels import Levels
+from swell.solvers.capacity.courses import PlanRows, read_plans, write_plans
+from swell.solvers.capacity.plans import Plans
 from swell.solvers.filling import copy_of, no_plans
-from swell.solvers.profile.courses import PlanRows, read_plans, write_plans
-from swell.solvers.profile.plans import Plans
 
 NONE: IntArray = np.zeros(0, dtype=np.int64)
 

@@ -31,8 +31,8 @@ from swell.policies.flowcon_fit import FlowConFit
 from swell.policies.levels import Levels, useful_levels
 from swell.policies.policy import Policy, switch
 from swell.policies.unified.gains import GAINS, charge_changes
+from swell.solvers.capacity.plans import AS_PLANNED, BROKEN, MOMENT_S
 from swell.solvers.filling import copy_of
-from swell.solvers.profile.plans import AS_PLANNED, BROKEN, MOMENT_S
 
 #: How jobs that share too few cores divide these.
 CORES = FlowConFit()

@@ -1,9 +1,9 @@
 cimport cython
 
 from swell.columns cimport Flags, FlagsOut, Floats, FloatsOut, Ints, IntsOut
-from swell.solvers.profile cimport courses, one_plan, segments
-from swell.solvers.profile.courses cimport PlanRows, TakerRows
-from swell.solvers.profile.segments cimport Segments
+from swell.solvers.capacity cimport courses, one_plan, segments
+from swell.solvers.capacity.courses cimport PlanRows, TakerRows
+from swell.solvers.capacity.segments cimport Segments
 
 cdef double INF, MOMENT_S
 cdef long long AS_BELIEVED, AS_PLANNED, BROKEN, FEWEST_TOGETHER, JUST, MARGIN, MOST_SEGMENTS, NO_GROUP

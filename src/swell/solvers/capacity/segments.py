@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from swell.arrays import BoolArray, FloatArray, IntArray
-from swell.solvers.profile.plans import INF
+from swell.solvers.capacity.plans import INF
 
 #: Segments for which there is room at first.
 FEW = 64

@@ -1,8 +1,8 @@
 cimport cython
 
 from swell.columns cimport FlagsOut, Floats, FloatsOut, FloatTable, FloatTableOut, Ints, IntsOut, IntTable, IntTableOut
-from swell.solvers.profile cimport segments
-from swell.solvers.profile.segments cimport Segments
+from swell.solvers.capacity cimport segments
+from swell.solvers.capacity.segments cimport Segments
 
 cdef double INF, SAME_TIME_S, SPARE_S, TOLERANCE_SHARE
 cdef long long MOST_RUNS, MOST_SEGMENTS

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from swell.arrays import FloatArray, IntArray
-from swell.solvers.profile import segments
-from swell.solvers.profile.plans import (
+from swell.solvers.capacity import segments
+from swell.solvers.capacity.plans import (
     INF,
     MOST_RUNS,
     MOST_SEGMENTS,
@@ -16,7 +16,7 @@ from swell.solvers.profile.plans import (
     Plans,
     Takers,
 )
-from swell.solvers.profile.segments import Segments
+from swell.solvers.capacity.segments import Segments
 
 
 class Room:

@@ -1,9 +1,9 @@
 cimport cython
 
 from swell.columns cimport FloatsOut, IntsOut
-from swell.solvers.profile cimport courses
-from swell.solvers.profile.courses cimport PlanRows, Room, TakerRows
-from swell.solvers.profile.segments cimport Segments
+from swell.solvers.capacity cimport courses
+from swell.solvers.capacity.courses cimport PlanRows, Room, TakerRows
+from swell.solvers.capacity.segments cimport Segments
 
 cdef double FAR_S, INF, SAME_TIME_S, TOLERANCE_SHARE
 cdef long long AS_BELIEVED, AS_PLANNED, BROKEN, EARLY, JUST, MARGIN, MOST_RUNS, MOST_SEGMENTS, NONE, TOO_RAGGED, FOUND

@@ -10,9 +10,9 @@ from __future__ import annotations
 import numpy as np
 
 from swell.arrays import BoolArray, FloatArray, IntArray
-from swell.solvers.profile import courses, one_plan, segments
-from swell.solvers.profile.courses import PlanRows, TakerRows
-from swell.solvers.profile.plans import (
+from swell.solvers.capacity import courses, one_plan, segments
+from swell.solvers.capacity.courses import PlanRows, TakerRows
+from swell.solvers.capacity.plans import (
     AS_BELIEVED,
     AS_PLANNED,
     BROKEN,
@@ -23,7 +23,7 @@ from swell.solvers.profile.plans import (
     MOST_SEGMENTS,
     NO_GROUP,
 )
-from swell.solvers.profile.segments import Segments
+from swell.solvers.capacity.segments import Segments
 
 #: Fewer are served one by one: a pass visits all segments.
 FEWEST_TOGETHER = 8

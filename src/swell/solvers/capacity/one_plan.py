@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from swell.solvers.profile import courses
-from swell.solvers.profile.courses import PlanRows, TakerRows
-from swell.solvers.profile.plans import (
+from swell.solvers.capacity import courses
+from swell.solvers.capacity.courses import PlanRows, TakerRows
+from swell.solvers.capacity.plans import (
     AS_BELIEVED,
     AS_PLANNED,
     BROKEN,
@@ -22,7 +22,7 @@ from swell.solvers.profile.plans import (
     SAME_TIME_S,
     TOLERANCE_SHARE,
 )
-from swell.solvers.profile.segments import Segments
+from swell.solvers.capacity.segments import Segments
 
 FAR_S = 1e9  #: as good as never
 #: Whether there is a plan; TOO_RAGGED: there is, but with more segments than a plan may have.
