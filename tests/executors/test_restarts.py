@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import signal
 from typing import Any
 
@@ -24,6 +25,7 @@ from swell.executors.gang.host_messages import (
     WorkerHalted,
     WorkerOrder,
 )
+from swell.executors.gang.job_context import local_ranks
 from swell.executors.gang.restarts import RestartController
 from swell.model.command import LaunchGang, Reconfigure, StopGang, SuspendGang
 from swell.model.event import (
@@ -357,3 +359,23 @@ def test_steps_of_an_optimizer_that_does_not_count_begin_where_the_gang_before_e
     told = Reported(values={"loss": 0.5}, curves={"loss": curve((5, 0.5))}, relative=["loss"])
     processes.say(1, told)
     assert reports_of(processes)[-1].curves["loss"].first_step == 35
+
+
+# ---------------------------------------------------------------- several hosts
+@given(st.lists(st.sampled_from("abc")))
+def test_local_ranks_count_up_within_each_host(hosts: list[str]) -> None:
+    ranks = local_ranks(hosts)
+    for host in set(hosts):
+        of_host = [rank for rank, name in zip(ranks, hosts, strict=True) if name == host]
+        assert [rank.local_rank for rank in of_host] == list(range(len(of_host)))
+        assert {rank.local_world_size for rank in of_host} == {len(of_host)}
+        assert len({rank.group_rank for rank in of_host}) == 1
+    assert sorted({rank.group_rank for rank in ranks}) == list(range(len(set(hosts))))
+
+
+def test_a_gang_whose_host_goes_before_it_starts_there_is_lost() -> None:
+    stage = dataclasses.replace(make_stage(None, elasticity=Elasticity.RESTART), meeting_points={})
+    gang = RestartController(stage, GangRecord(restarts=Restarts()))
+    (report,) = gang.command(launch(0), 0.0)
+    assert isinstance(report, GangEnded)
+    assert (report.outcome, report.message) == (Outcome.LOST, "its host is gone")

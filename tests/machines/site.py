@@ -42,7 +42,6 @@ class Site:
         devices: of each host.
         options: of `swell up`.
         num_borrowed: hosts that may be reclaimed at any second, the last ones.
-        kinds: of the devices of the first hosts; those of the others are called what they are.
         racks: of the first hosts; the others name none.
     """
 
@@ -52,24 +51,20 @@ class Site:
         devices: str,
         options: Sequence[str] = (),
         num_borrowed: int = 0,
-        kinds: Sequence[str] = (),
         racks: Sequence[str] = (),
     ) -> None:
         self.head, *self.hosts = network.machines
         self._devices = devices
         listen = ("--listen", f"{self.head.address}:{PORT}")
         swell(self.head, "up", *listen, "--storage", STORAGE, "--devices", "none", *options)
-        for new_kind in kinds:
-            swell(self.head, "nodes", "allow-kind", new_kind)
         token = self.head.outside(f"{STATE}/first.join-token").read_text()
         for number, host in enumerate(self.hosts, 1):
             file = host.outside(TOKEN)
             file.touch(mode=0o600)
             file.write_text(token)
             is_borrowed = number > len(self.hosts) - num_borrowed
-            kind = ["--kind", kinds[number - 1]] if number <= len(kinds) else []
             rack = ["--rack", racks[number - 1]] if number <= len(racks) else []
-            self.join(host, f"n{number}", *(["--borrowed"] if is_borrowed else []), *kind, *rack)
+            self.join(host, f"n{number}", *(["--borrowed"] if is_borrowed else []), *rack)
         self.await_nodes(len(self.hosts))
 
     def join(self, host: Machine, name: str, *options: str) -> subprocess.Popen[str]:
