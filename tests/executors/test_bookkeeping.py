@@ -16,7 +16,7 @@ from swell.executors.controller.outbox import Outbox
 from swell.executors.controller.protocol import EventTold
 from swell.executors.gang.host_messages import StartWorker, TellWorker
 from swell.executors.gang.job_context import DeviceBinding
-from swell.executors.gang.trial_plan import GroupTimes, allreduce_s
+from swell.executors.gang.trial_plan import allreduce_s
 from swell.executors.local.agent.host import HostedRun
 from swell.executors.local.agent.job_files import JobPlace
 from swell.executors.local.lines import LineLink
@@ -97,13 +97,6 @@ def test_who_leads_is_noted_with_the_place_in_its_log(tmp_path: Path) -> None:
     lead(run, tell(1, regroup(0)))
     lead(run, tell(1, regroup(0)))
     assert (tmp_path / LEADERS).read_text() == "0 0\n1 5\n"
-
-
-def test_a_restarted_gang_is_led_by_its_new_rank_0(tmp_path: Path) -> None:
-    run = new_run(tmp_path)
-    for worker, rank in ((0, "0"), (1, "1"), (2, "1"), (3, "0")):
-        lead(run, start(worker, RANK=rank))
-    assert (tmp_path / LEADERS).read_text() == "0 0\n3 0\n"
 
 
 def test_a_job_sets_variables_but_not_those_of_swell(tmp_path: Path) -> None:
@@ -201,10 +194,3 @@ def test_an_all_reduce_never_takes_no_time(
     assert seconds >= 0
     assert seconds < float("inf")
     assert (seconds == 0) == (num_workers == 1)
-
-
-def test_only_sizes_that_are_wanted_and_there_are_measured() -> None:
-    assert GroupTimes().unmeasured((1,), 8) == []
-    assert GroupTimes().unmeasured((1, 3), 8) == [2]
-    assert GroupTimes().unmeasured((1, 2, 4, 8, 16), 32) == [2, 4, 8]
-    assert GroupTimes().unmeasured((8,), 2) == [2]

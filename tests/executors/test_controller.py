@@ -92,16 +92,6 @@ def test_a_host_warns_owners_of_jobs_for_which_it_makes_ready(fleet: Fleet) -> N
 
 
 # ---------------------------------------------------------------- one gang on several hosts
-def test_one_gang_spans_three_hosts(fleet: Fleet) -> None:
-    fleet.perform(launch("a/0", "b/0", "b/1", "c/0"))
-    (started,) = of_kind(fleet, GangStarted)
-    assert len(started.pids) == 4
-    orders = [(worker.host.name, worker.order) for worker in fleet.workers(JOB)]
-    group = {o.rank: (name, o.local_rank, o.local_world_size) for name, o in orders if o is not None}
-    assert group == {0: ("a", 0, 1), 1: ("b", 0, 2), 2: ("b", 1, 2), 3: ("c", 0, 1)}
-    assert len({worker.number for worker in fleet.workers(JOB)}) == 4
-
-
 @pytest.mark.parametrize("elasticity", [Elasticity.LIVE, Elasticity.RESTART])
 def test_a_host_that_joins_has_seen_no_worker_of_the_same_number(
     fleet: Fleet, elasticity: Elasticity
@@ -262,6 +252,17 @@ def test_a_host_that_lacks_what_a_job_needs_is_told_before_what_comes_of_it(flee
     assert fleet.events[-2] == told_of[-1]
 
 
+def test_a_host_that_refuses_fails_the_change_and_the_gang_trains_on(fleet: Fleet) -> None:
+    fleet.perform(launch("a/0"))
+    fleet.hosts["b"].refusal = Outcome.LOST, "no room on its disk"
+    fleet.perform(change(2, "a/0", "b/0", "c/0", share=0.5))
+    (failed,) = of_kind(fleet, ResizeFailed)
+    assert "no room on its disk" in failed.message
+    assert fleet.hosts["a"].shares[JOB] == 1.0, "and it has its former share"
+    assert not fleet.hosts["c"].runs
+    fleet.step(JOB)
+
+
 def test_a_gang_that_ends_while_a_host_makes_ready_leaves_nothing_open(fleet: Fleet) -> None:
     fleet.perform(launch("a/0"))
     fleet.hosts["b"].is_held = True
@@ -283,20 +284,6 @@ def test_a_worker_whose_devices_are_of_two_hosts_is_not_started(fleet: Fleet) ->
 
 
 # ---------------------------------------------------------------- scripts, shares, usage, warnings
-def test_a_script_that_is_restarted_meets_at_the_host_of_rank_0(fleet: Fleet) -> None:
-    spec = make_spec(elasticity=Elasticity.RESTART)
-    fleet.perform(msgspec.structs.replace(launch("b/0", "b/1", "a/0"), spec=spec))
-    told_of = {
-        w.environ["RANK"]: (w.host.name, w.devices, w.environ["MASTER_ADDR"]) for w in fleet.workers(JOB)
-    }
-    assert told_of == {
-        "0": ("b", ("b/0", "b/1"), "b.example"),
-        "1": ("b", ("b/0", "b/1"), "b.example"),
-        "2": ("a", ("a/0",), "b.example"),
-    }
-    assert of_kind(fleet, GangStarted)
-
-
 def test_a_script_that_tells_nothing_has_its_usage_told_now_and_then(fleet: Fleet) -> None:
     """Not while something else is told of it, not once it has ended."""
     spec = make_spec(elasticity=Elasticity.RESTART)

@@ -19,11 +19,9 @@ from tests.executors.puppets import (
     signals,
 )
 
-from swell.executors.exit_status import OVER_MEMORY
 from swell.executors.gang.gang_controller import GangController
-from swell.executors.gang.gang_record import GangRecord, SettledGang, cut_slots
-from swell.executors.gang.host_messages import Effect, SignalWorker, TellWorker, WorkerFacts
-from swell.model.coding import decoder, encode
+from swell.executors.gang.gang_record import GangRecord
+from swell.executors.gang.host_messages import Effect, SignalWorker, TellWorker, WorkerFacts, WorkerOrder
 from swell.model.command import StopGang, SuspendGang
 from swell.model.event import (
     Event,
@@ -129,17 +127,18 @@ def test_after_a_loss_the_rest_forms_again_from_the_most_advanced_without_a_word
     assert made.gang.gang.formation.round == 2, "that was done already"
 
 
-@pytest.mark.parametrize("num_workers", [1, 2])
-@pytest.mark.parametrize("status", [OVER_MEMORY, -signal.SIGKILL])
-def test_a_gang_that_is_lost_to_its_memory_limit_says_so(num_workers: int, status: int) -> None:
-    """Also where a peer has told first that its collective failed."""
-    made = running(num_workers)
-    for number in reversed(range(num_workers)):
-        made.kill(number, status)
+def test_a_joiner_that_fails_leaves_the_others_alone() -> None:
+    made = running(1)
+    made.command(resize(2, 0, 1))
+    made.kill(1, status=2)
     made.settle()
-    ended = last(made)
-    assert isinstance(ended, GangEnded) and ended.outcome is Outcome.LOST
-    assert ended.is_over_memory == (status == OVER_MEMORY)
+    failed = last(made)
+    assert isinstance(failed, ResizeFailed)
+    assert failed.generation == 2
+    assert "exited with status 2" in failed.message
+    assert "last line" in failed.message
+    assert list(made.puppets) == [0]
+    assert made.puppets[0].phase == "training"
 
 
 def first_orders(made: PuppetWorld) -> None:
@@ -223,6 +222,17 @@ def assert_lost(made: PuppetWorld, number: int, why: str) -> None:
     assert why in lost.message
 
 
+def test_a_script_that_never_calls_elastic_fails_its_launch() -> None:
+    made = launched(1)
+    made.now_s = 61.0
+    effects = made.gang.tick(61.0)
+    assert list(effects) == signals(signal.SIGKILL, 0)
+    ended = [e for e in hear_exited(made.gang, 0, -9, "", 61.1) if not isinstance(e, WorkerOrder)][-1]
+    assert isinstance(ended, GangEnded)
+    assert ended.outcome is Outcome.FAILED
+    assert "did not call swell.train.elastic within 60 s" in ended.message
+
+
 def test_a_failed_suspend_leaves_the_gang_training_and_can_be_asked_for_again() -> None:
     made = running(2)
     made.is_disk_full = True
@@ -235,25 +245,6 @@ def test_a_failed_suspend_leaves_the_gang_training_and_can_be_asked_for_again() 
     suspended = last(made)
     assert isinstance(suspended, GangSuspended)
     assert suspended.steps == made.checkpoint > 0
-
-
-def test_a_warning_about_checkpoints_ends_with_the_next_one_that_leaves_room() -> None:
-    made = running(1)
-    told = []
-    for said in (
-        m.CheckpointSaved(steps=4, path="/checkpoints/a"),
-        m.SaveFailed(steps=5, message="no checkpoint at step 5: No space left on device"),
-        m.SaveFailed(steps=6, message="no checkpoint at step 6: No space left on device"),
-        m.CheckpointSaved(steps=7, path="/checkpoints/b", num_bytes=3_000_000, has_room=False),
-        m.CheckpointSaved(steps=8, path="/checkpoints/b", num_bytes=3_000_000, has_room=False),
-        m.CheckpointSaved(steps=9, path="/checkpoints/c", num_bytes=3_000_000),
-    ):
-        before = len(made.events)
-        made._apply(made.said(0, said))
-        told += [event.message for event in made.events[before:] if isinstance(event, JobWarned)]
-    assert told[0] == "no checkpoint since step 4: No space left on device"
-    assert told[1].startswith("its next checkpoint (3.0 MB) does not fit on the disk")
-    assert told[2:] == [""]
 
 
 def progress(made: PuppetWorld, steps: int, loss: Number, odd_since: int | None, **metrics: Number) -> None:
@@ -279,17 +270,6 @@ def test_what_is_no_number_is_told_as_it_is_and_warned_of_once() -> None:
     reports = [event for event in made.events if isinstance(event, StepsReported)]
     assert [str(report.loss) for report in reports] == ["0.5", "nan", "inf", "0.5", "nan"]
     assert [str(report.metrics["accuracy"]) for report in reports] == ["0.9", "0.9", "-inf", "0.9", "nan"]
-
-
-def test_checkpoints_that_were_damaged_are_a_standing_warning_and_no_longer_counted_on() -> None:
-    made = running(2)
-    made._apply(made.said(0, m.CheckpointSaved(steps=80, path="/checkpoints/x")))
-    told = m.CheckpointDamaged(message="of step 80 is damaged", sound_steps=40)
-    made._apply(made.said(0, told))
-    warned = last(made)
-    assert isinstance(warned, JobWarned)
-    assert (warned.about, warned.message) == ("damaged checkpoint", "of step 80 is damaged")
-    assert made.gang.gang.saved_steps == 40
 
 
 def test_what_a_worker_has_found_of_its_script_is_a_standing_warning() -> None:
@@ -448,35 +428,6 @@ def test_who_left_alone_is_known_to_the_next_controller() -> None:
     assert ended.outcome is Outcome.FAILED and "left its training loop after 5 steps" in ended.message
 
 
-def test_what_a_host_keeps_of_a_worker_is_bounded_and_comes_back_as_it_was() -> None:
-    facts = facts_of(0)
-    for step in range(3000):
-        facts.note(m.Progress(generation=1, steps=step, num_workers=1))
-        facts.note(m.CheckpointSaved(steps=step, path="x"))
-    assert len(facts.standing) == 1
-    assert decoder(WorkerFacts).decode(encode(facts)) == facts
-    settled = running(2).gang.gang.settled
-    assert decoder(SettledGang).decode(encode(settled)) == settled
-
-
-def test_several_devices_a_worker() -> None:
-    made = running(4, devices_per_worker=2)
-    assert [puppet.slot for puppet in made.puppets.values()] == [devices(0, 1), devices(2, 3)]
-    made.command(resize(2, 2, 3, 4, 5))
-    made.settle()
-    assert [puppet.slot for puppet in made.puppets.values()] == [devices(2, 3), devices(4, 5)]
-    made.command(resize(3, 2, 3, 4))
-    made.settle()
-    assert isinstance(last(made), ResizeFailed)
-
-
-def test_slots_that_stay_are_kept_whole() -> None:
-    assert cut_slots(("a", "b", "c", "d"), 2, [("b", "c")]) == (("a", "d"), ("b", "c"))
-    assert cut_slots(("a", "b"), 1, [("z",)]) == (("a",), ("b",))
-    with pytest.raises(ValueError, match="3 devices"):
-        cut_slots(("a", "b", "c"), 2, [])
-
-
 @pytest.mark.parametrize(
     ("samples", "bounds"), [((32, 32), [16]), ((32, 9), [16, 4]), ((9, 32), [4]), ((2,), [1])]
 )
@@ -505,39 +456,8 @@ def losses(first_step: int, last_step: int) -> dict[str, Tally]:
     return {"loss": tally}
 
 
-def say_losses(made: PuppetWorld, first_step: int, last_step: int) -> None:
-    steps, curves = last_step, losses(first_step, last_step)
-    said = m.Progress(generation=1, steps=steps, num_workers=2, loss=0.5, step_s=0.1, curves=curves)
-    made._apply(made.said(0, said))
-
-
 def reports_of(made: PuppetWorld) -> list[StepsReported]:
     return [event for event in made.events if isinstance(event, StepsReported)]
-
-
-def test_who_leads_after_a_loss_is_told_from_which_step_on_losses_are_untold() -> None:
-    made = running(3)
-    say_losses(made, 1, 17)
-    made.kill(0)
-    made.hear(0)
-    for number in (1, 2):
-        effects = made.said(number, m.Broken(generation=1, steps=19, message="peer gone"))
-        regroups = orders(effects)
-        made._apply(effects)
-    assert [order.told_steps for order in regroups] == [17, 17]
-
-
-def test_values_of_several_workers_become_one() -> None:
-    made = running(2)
-    made.events.clear()
-    for worker, value in enumerate((3.0, 5.0)):
-        shares = {"right": m.WorkerValues(reduction="sum", values=[(4, value)])}
-        made._apply(made.said(worker, m.Reported(values={}, shares=shares, steps=4)))
-    made.tick(1.0)
-    (told,) = reports_of(made)
-    tally = told.curves["right"]
-    assert told.metrics == {"right": 8.0}
-    assert (tally.first_step, tally.mean, tally.num_workers, tally.reduction) == (4, 8.0, 2, "sum")
 
 
 def test_values_of_several_workers_do_not_replace_the_curve_of_the_loss() -> None:

@@ -21,7 +21,7 @@ from tests.executors.puppets import (
     make_spec,
 )
 
-from swell.executors.exit_status import OUT_OF_MEMORY, OVER_MEMORY
+from swell.executors.exit_status import OVER_MEMORY
 from swell.executors.local.agent.address import read_address
 from swell.executors.local.agent.gang_limits import READ_EVERY_S, GangLimits
 from swell.executors.local.agent.options import AgentOptions
@@ -141,15 +141,6 @@ class Scene:
         return self.limits.tick(now_s).get(JOB)
 
 
-def test_a_gang_has_its_share_from_its_launch_and_then_as_it_is_told() -> None:
-    scene = Scene(memory_bytes=1 << 30)
-    assert (scene.group.share, scene.group.memory_bytes) == (0.5, 1 << 30)
-    for share in (0.25, 1.0):
-        scene.change(share)
-        assert scene.group.share == share
-    assert scene.warnings == []
-
-
 def test_a_job_with_a_share_is_told_what_its_machine_cannot_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(FakeLimiter, "lack", "no quota")
     scene = Scene()
@@ -199,15 +190,6 @@ def test_a_worker_that_was_killed_for_memory_says_so() -> None:
     assert scene.limits.exited(JOB, 3, kill) == (kill, ""), "that was another one"
     scene.limiter.broken.add("killed")
     assert scene.limits.exited(JOB, 4, kill) == (kill, "")
-
-
-def test_a_worker_that_the_kernel_killed_says_so_where_it_is_the_only_one_that_was_killed() -> None:
-    scene, kill = Scene(), -signal.SIGKILL
-    assert scene.limits.exited(JOB, 0, kill) == (kill, ""), "somebody has killed it"
-    scene.num_kills = 1
-    assert scene.limits.exited(JOB, 1, 1) == (1, "")
-    assert scene.limits.exited(JOB, 2, kill)[0] == OUT_OF_MEMORY
-    assert scene.limits.exited(JOB, 3, kill) == (kill, ""), "that was another one"
 
 
 def test_the_kernel_counts_its_kills(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ from swell.executors.leases.granted_leases import UNRECORDED
 from swell.executors.leases.lease_times import LeaseAsked, LeaseTimes
 from swell.executors.local.agent.door import DoorError
 from swell.executors.node.terms import HostTerms, TermHost
-from swell.executors.remote.host_door import HostDoor, why_not_reached
+from swell.executors.remote.host_door import SILENT, HostDoor, why_not_reached
 from swell.executors.remote.join_tokens import TOKENS_FILE
 from swell.executors.remote.joining import JOIN_PROTOCOL, PYTHON, Join
 from swell.executors.remote.listening_door import LEASES_FILE, open_leases
@@ -470,6 +470,19 @@ def test_a_host_that_the_head_cannot_reach_is_told_of_with_its_node(
 
     monkeypatch.setattr("swell.executors.remote.host_door.why_not_reached", why_not_reached)
     asyncio.run(scene())
+
+
+def test_a_host_whose_process_is_stopped_does_not_answer_though_it_has_a_line(world: World) -> None:
+    offered = h.DevicesOffered(devices={}, num_cores=1, nodes=(NODE,))
+    world.host.terms.stream.say(SaidInTerm(term=1, message=offered))
+    world.pass_time(0.2)
+    assert offer_of(world) == NODE
+    world.host.is_frozen = True
+    world.pass_time(TIMES.lease_s * 0.6)
+    assert offer_of(world).lacks == (SILENT,) and world.line is not None
+    world.host.is_frozen = False
+    world.pass_time(TIMES.lease_s * 0.2)
+    assert offer_of(world) == NODE and world.running == {1}
 
 
 # ---------------------------------------------------------------- messages

@@ -117,17 +117,6 @@ def test_workers_have_numbers_that_no_host_has_given(submitted: Submitted) -> No
     assert submitted.placed("b").first_worker == 7
 
 
-def test_a_project_that_was_submitted_through_a_link_is_found(tmp_path: Path) -> None:
-    (tmp_path / "real").mkdir()
-    (tmp_path / "home").symlink_to("real")
-    submitted = Submitted(tmp_path, project="home/project")
-    submitted.leave()
-    (tmp_path / "home").unlink()
-    place = submitted.placed("a")
-    assert Path(place.entry).read_text() == FILES["train.py"]
-    assert Path(place.workdir, "helper.py").read_text() == FILES["helper.py"]
-
-
 def damage(path: Path) -> None:
     path.write_bytes(b"?")
 

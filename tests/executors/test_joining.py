@@ -195,17 +195,6 @@ def test_a_wrong_secret_and_an_unknown_name_are_refused_alike(
     assert error.is_final and words in str(error)
 
 
-def test_a_revoked_token_is_refused(tmp_path: Path) -> None:
-    async def scene(head: Head) -> None:
-        token = head.tokens.add("lent", head.token.fingerprint)
-        head.tokens.revoke("lent")
-        with pytest.raises(CannotJoin, match="join token 'lent' was revoked; it is never valid again"):
-            await head.attach(token)
-
-    play(tmp_path, scene)
-    assert TokenList(tmp_path).names == {"rack-1": False, "lent": True}, "it is on disk"
-
-
 def test_another_version_is_refused_by_name(tmp_path: Path) -> None:
     other = msgspec.structs.replace(ME, version="9.9", protocol=JOIN_PROTOCOL + 1)
     text = str(refused(tmp_path, lambda head: head.attach(me=other)))
@@ -277,22 +266,6 @@ def test_a_first_line_that_is_none_is_refused(tmp_path: Path, said: bytes) -> No
         writer.write(said)
         assert b"the first line is no join message" in await reader.read()
         writer.close()
-
-    play(tmp_path, scene)
-
-
-def test_silence_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither in TLS nor after it, nor where bytes trickle in."""
-    monkeypatch.setattr(handshakes, "HELLO_S", 0.3)
-
-    async def scene(head: Head) -> None:
-        silent, plain = await head.stranger(), await head.stranger(is_tls=False)
-        plain[1].write(b"\x16\x03\x01")  # the beginning of a TLS record
-        silent[1].write(b"x")
-        assert b"it did not say within 0.3 s who it is" in await silent[0].read()
-        assert await plain[0].read() == b""
-        for _, writer in (silent, plain):
-            writer.close()
 
     play(tmp_path, scene)
 

@@ -105,17 +105,6 @@ def test_as_many_are_tried_as_the_job_may_have() -> None:
     assert "add nodes" in told and told.endswith(LACK.message)
 
 
-@pytest.mark.parametrize(
-    ("sizes", "holders", "changes"), [((1, 2, 4), 0, {}), ((2,), 1, {"min_workers": 2, "max_workers": 2})]
-)
-def test_a_job_that_is_not_divided_or_has_one_size_fails_as_it_did(
-    sizes: tuple[int, ...], holders: int, changes: dict[str, Any]
-) -> None:
-    tries = Tries(sizes, holders, **changes)
-    tries.end(LACK, 1)
-    assert (tries.failure.outcome, tries.failure.message) == (Outcome.FAILED, LACK.message)
-
-
 @pytest.mark.parametrize("status", [OUT_OF_MEMORY, OVER_MEMORY])
 def test_a_kill_for_lack_of_memory_is_a_lack_of_memory(status: int) -> None:
     tries = Tries(sizes=(1, 2))

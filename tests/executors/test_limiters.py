@@ -304,14 +304,6 @@ def test_in_a_container_groups_are_below_what_is_mounted(tmp_path: Path) -> None
     assert places["cpu"].is_top and not places["memory"].is_top
 
 
-def test_without_the_needed_controllers_it_is_not_offered(tmp_path: Path) -> None:
-    kernel = FakeV1(tmp_path / "root")
-    kernel.boot()
-    assert limiter_offers(kernel)[1].is_offered
-    kernel.own("2:memory:/session\n1:blkio:/\n")
-    assert limiter_offers(kernel)[1].why_not == "its controller cpu is not mounted"
-
-
 # ------------------------------------------------------------ quotas, weights
 def test_a_quota_is_a_part_of_the_cores(tmp_path: Path) -> None:
     sharing = CoreSharing(cores=2.0, mode=ShareMode.QUOTA)

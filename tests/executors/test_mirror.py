@@ -57,14 +57,6 @@ def contents(folder: Path) -> dict[str, str]:
     }
 
 
-def test_a_folder_with_too_many_entries_is_used_itself(
-    workdir: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(mirror, "MAX_ENTRIES", 3)
-    assert mirror_of(workdir) == workdir
-    assert "has more than 3 entries" in capsys.readouterr().out
-
-
 NAMES = st.sampled_from(["a", "b", "c", ".d"])
 PATHS = st.lists(NAMES, min_size=1, max_size=3).map(lambda parts: Path(*parts))
 

@@ -10,7 +10,6 @@ import msgspec
 import pytest
 
 from swell.executors.local.agent.options import LOOPBACK, AgentOptions
-from swell.executors.local.devices import DeviceError
 from swell.executors.node import process
 from swell.executors.node.options import (
     InvalidHostOptions,
@@ -26,12 +25,6 @@ def options(**more: str) -> NodeOptions:
     folder, read = read_options(["state", msgspec.json.encode(said).decode()])
     assert folder == Path("state").absolute()
     return read
-
-
-def test_a_host_is_reached_at_the_address_that_the_head_sees() -> None:
-    assert options().advertise == "127.0.0.1"
-    assert options(advertise="10.9.0.11").advertise == "10.9.0.11"
-    assert options(advertise="10.9.0.11").node().node.address == "10.9.0.11"
 
 
 def test_where_no_way_leads_to_the_head_now_it_is_loopback(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,12 +61,6 @@ def test_a_fault_of_the_host_itself_is_one_line_with_its_place(
         process.main()
     assert str(ended.value).startswith("swell: this host has failed, and ends with its workers (TypeError: ")
     assert "start `swell node` again" in str(ended.value) and "Traceback" not in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("name", ["a rack", "r/1", "r" * 41])
-def test_what_is_no_name_of_a_rack_is_refused(name: str) -> None:
-    with pytest.raises(DeviceError, match="choose one with --rack"):
-        options(rack=name)
 
 
 @pytest.mark.parametrize("name", ["local", "node0", "a b", "x" * 41])

@@ -35,27 +35,6 @@ def test_an_interval_lasts_from_the_first_look_that_shows_it_to_one_that_does_no
     assert rows(tmp_path) == ["node,start_s,end_s,devices", row("n1", 0, 20, 2), row("n2", 10, 20, 2)]
 
 
-def test_an_agent_that_is_killed_writes_no_row_of_what_is_open_and_the_next_one_goes_on(
-    tmp_path: Path,
-) -> None:
-    killed = PoolLog(tmp_path, 1)
-    killed.note({"n1"}, T0)
-    killed.note({"n2"}, T0 + 10)
-    log = PoolLog(tmp_path, 1)
-    log.note({"n2"}, T0 + 30)
-    log.close(T0 + 31)
-    assert rows(tmp_path)[1:] == [row("n1", 0, 10), row("n2", 30, 31)]
-
-
-def test_what_was_not_looked_at_for_long_is_not_taken_for_idle(tmp_path: Path) -> None:
-    log = PoolLog(tmp_path, 1)
-    log.note({"n1"}, T0)
-    log.note({"n1"}, T0 + 40)
-    log.note({"n1"}, T0 + 5000)
-    log.close(T0 + 5010)
-    assert rows(tmp_path)[1:] == [row("n1", 0, 40), row("n1", 5000, 5010)]
-
-
 LOOKS = st.lists(
     st.tuples(st.integers(1, 90), st.sets(st.integers(1, 4)), st.booleans()), min_size=2, max_size=20
 )

@@ -7,7 +7,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swell.executors.gang.reductions import GRACE_S, MAX_WAITING, STEPS_LATER, Reductions
+from swell.executors.gang.reductions import GRACE_S, STEPS_LATER, Reductions
 from swell.tally import Reduction
 from swell.wire.messages import WorkerValues
 
@@ -65,14 +65,6 @@ def test_what_is_no_number_makes_none_and_what_is_no_step_is_left_out() -> None:
     reductions.note(0, share(-1, 5.0), 7)
     reductions.note(0, share(1 << 60, 5.0), 7)
     assert taken(reductions, 2, is_last=True) == []
-
-
-def test_no_worker_fills_the_memory() -> None:
-    reductions = Reductions()
-    for step in range(3 * MAX_WAITING):
-        reductions.note(0, share(step, 1.0), step)
-    assert len(taken(reductions, 2)) == 2 * MAX_WAITING
-    assert len(taken(reductions, 2, is_last=True)) == MAX_WAITING
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 5)), max_size=30), st.data())

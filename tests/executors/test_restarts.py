@@ -255,6 +255,21 @@ def reports_of(processes: Processes) -> list[StepsReported]:
     return [event for event in processes.events if isinstance(event, StepsReported)]
 
 
+def test_values_that_are_no_numbers_are_told_as_they_are_and_warned_of_once() -> None:
+    processes = Processes()
+    processes.command(launch(0))
+    for now_s in (1.0, 2.0):
+        processes.say(0, Reported(values={"loss": "nan", "scale": "inf"}))
+        processes.tick(now_s)
+    first, _ = reports_of(processes)
+    assert str(first.loss) == "nan" and str(first.metrics) == "{'scale': inf}"
+    warned = [event.message for event in processes.events if isinstance(event, JobWarned)]
+    assert warned == [
+        "the script reports loss as nan after step 0",
+        "the script reports scale as inf after step 0",
+    ]
+
+
 def test_a_script_that_begins_anew_is_told_of() -> None:
     processes = Processes()
     processes.command(launch(0))

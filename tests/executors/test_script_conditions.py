@@ -20,10 +20,6 @@ def job(
     return make_spec(global_batch=own, min_batch=least, max_batch=most, batch_per_worker=per_worker)
 
 
-def test_a_batch_that_stays_is_measured_as_sizes_divide_it_the_largest_part_first() -> None:
-    assert local_batches(job(65), (1, 2, 4, 8), None) == (65, 33, 17, 9)
-
-
 def test_a_batch_for_each_worker_is_one_point() -> None:
     assert local_batches(job(32, per_worker=48), (1, 2, 4), None) == (48,)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
 import pytest
 
 from swell.executors.engine import InvalidEngine
@@ -16,16 +15,6 @@ def made(**options: Any) -> SlurmEngine:
     engine = make_engine("slurm", options, "")
     assert isinstance(engine, SlurmEngine)
     return engine
-
-
-def test_a_slice_is_a_job_of_one_task_with_its_devices() -> None:
-    engine = made(
-        partition="scav", slice_devices="cuda:2", sbatch="--time=4:00:00 --exclusive --comment='a b'"
-    )
-    assert set(engine.submission()) >= {
-        "--nodes=1", "--ntasks=1", "--partition=scav", "--gres=gpu:2", "--cpus-per-task=2", "--time=4:00:00",
-        "--exclusive", "--comment=a b", "--no-requeue",
-    }  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -43,11 +32,6 @@ def test_what_the_user_says_stands_last_and_of_gpus_alone(devices: str, said: st
     words = made(slice_devices=devices, sbatch=said).submission()
     assert words.index(f"--cpus-per-task={devices[-1]}") <= words.index(last)
     assert ("--gres=gpu:2" in words) == (said == "-c 16")
-
-
-def test_the_door_finds_what_was_chosen() -> None:
-    engine = made(max_nodes=8, min_nodes=2, slice_devices="paced:2@200/1")
-    assert msgspec.json.decode(engine.encoded(), type=SlurmEngine) == engine and engine.num_devices == 2
 
 
 @pytest.mark.parametrize(

@@ -50,12 +50,3 @@ def test_a_change_costs_the_gap_and_the_steps_that_are_done_again(
     assert pause_s == pytest.approx(gap_s + (before - found) * step_s)
     assert not warning
     assert tally.note(stepped(2, found + 2), 200.0) == (None, "")
-
-
-def test_a_script_that_finds_nothing_is_warned_of_and_one_that_cannot_be_known_is_not() -> None:
-    for own_steps, is_warned in ((1, True), (None, False)):
-        tally = StepTally()
-        tally.note(stepped(30, None if own_steps is None else 30), 0.0)
-        tally.restart()
-        _, warning = tally.note(stepped(1, own_steps), 1.0)
-        assert bool(warning) is is_warned

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.executors.fake_hosts import Fleet, change, launch, of_kind
+from tests.executors.fake_hosts import Fleet, launch, of_kind
 from tests.executors.puppets import JOB
 from tests.executors.test_controller_laws import HOSTS, Hosts, Jobs, Scene, Some, ends_well
 from tests.store.views import with_all
@@ -18,12 +18,10 @@ from swell.executors.gang import host_messages as h
 from swell.model.command import SuspendGang
 from swell.model.event import (
     GangEnded,
-    GangResized,
     GangStarted,
     GangSuspended,
     Outcome,
     StepsReported,
-    WorkersLost,
 )
 from swell.model.job import Elasticity
 from swell.store.curves import taken_off
@@ -68,31 +66,6 @@ def test_a_script_that_ended_meanwhile_has_succeeded(fleet: Fleet) -> None:
 
 
 # ---------------------------------------------------------------- hosts that do not come
-
-
-def test_no_daemon_is_told_what_runs_before_all_is_known(fleet: Fleet) -> None:
-    fleet.perform(launch("a/0"))
-    fleet.inventory = None
-    fleet.replace_controller(come=())
-    fleet.pass_time(3.0)
-    assert fleet.inventory is None
-    for name in HOSTS:
-        fleet.return_host(name)
-    assert fleet.inventory is not None and [gang.job_id for gang in fleet.inventory.work.gangs] == [JOB]
-
-
-def test_a_host_that_comes_back_without_workers_and_is_not_warm_holds_nothing_up(fleet: Fleet) -> None:
-    fleet.perform(launch("a/0", "c/0"))
-    fleet.inventory = None
-    fleet.hosts["c"].begin_again()
-    fleet.replace_controller()
-    assert fleet.inventory is not None and [gang.job_id for gang in fleet.inventory.work.gangs] == [JOB]
-    (loss,) = of_kind(fleet, WorkersLost)
-    assert loss.devices == ("c/0",)
-    fleet.hosts["c"].offer()
-    fleet.perform(change(2, "a/0"))
-    fleet.perform(change(3, "a/0", "c/1"))
-    assert of_kind(fleet, GangResized)[-1].generation == 3
 
 
 def test_what_a_host_runs_that_nobody_waited_for_is_ended(fleet: Fleet) -> None:

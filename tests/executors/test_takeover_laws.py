@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from tests.executors.puppets import JOB, Puppet, PuppetWorld, devices, make_spec, make_stage
 from tests.executors.test_gang_laws import SETTINGS, TOTAL_STEPS, Story, ends_well, moves
 
-from swell.executors.exit_status import OVER_MEMORY
 from swell.executors.gang import host_messages as h
 from swell.executors.gang.gang_controller import GangController
 from swell.executors.gang.gang_record import GangRecord
@@ -28,7 +27,6 @@ from swell.model.event import (
     GangResized,
     GangStarted,
     GangSuspended,
-    Outcome,
     ResizeFailed,
     StepsReported,
     SuspendFailed,
@@ -308,20 +306,6 @@ def test_workers_that_train_are_told_nothing(num_workers: int, num_steps: int) -
     assert not any(puppet.inbox for puppet in world.puppets.values())
     assert world.gang.steps == max(puppet.steps for puppet in world.puppets.values())
     assert sorted(world.gang.devices) == sorted(story.held)
-
-
-def test_a_loss_by_the_memory_limit_outlives_the_controller() -> None:
-    story = begin(2)
-    world = story.own_world
-    world.settle()
-    world.kill(0, OVER_MEMORY)
-    world.hear(0)
-    world.die()
-    world.kill(1)
-    story.succeed(is_told=True)
-    world.settle()
-    (ended,) = [event for event in world.events if isinstance(event, GangEnded)]
-    assert ended.outcome is Outcome.LOST and ended.is_over_memory
 
 
 def saved_steps_after(*said: m.FromWorker, num_heard: int) -> int:

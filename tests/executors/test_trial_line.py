@@ -267,20 +267,6 @@ def test_only_what_a_script_did_itself_is_its_fault(
     assert told in ended(calibrated)[1]
 
 
-@pytest.mark.parametrize("status", [0, 3])
-def test_a_script_that_exits_in_its_loop_is_not_told_that_it_never_called_elastic(
-    calibrated: Machines, status: int
-) -> None:
-    calibrated.add("a")
-    (pid,) = calibrated.scripts("a")
-    calibrated.say(pid, m.Ready())
-    calibrated.exit(pid, status)
-    outcome, told = ended(calibrated)
-    assert outcome is Outcome.FAILED
-    assert f"ended with status {status} in its training loop" in told
-    assert "elastic" not in told
-
-
 def test_a_trial_that_waits_on_a_host_whose_devices_others_have_taken_holds_nothing_up(
     calibrated: Machines,
 ) -> None:
@@ -347,16 +333,6 @@ def between(machines: Machines) -> BetweenSteps | None:
     [event] = machines.events
     assert isinstance(event, JobProfiled)
     return event.profile.between
-
-
-def test_what_follows_an_epoch_is_waited_for_so_long_and_no_longer(calibrated: Machines) -> None:
-    calibrated.add("a")
-    [pid] = calibrated.scripts("a")
-    calibrated.say(pid, m.Ready(), m.Profiled(compute_s={64: 0.1}, goes_on=True, **FACTS))
-    calibrated.pass_time(MOST_BETWEEN_S - 0.2)
-    assert not calibrated.events
-    calibrated.pass_time(0.4)
-    assert between(calibrated) == BetweenSteps(time_s=MOST_BETWEEN_S, num_steps=8, num_epochs=0)
 
 
 def test_what_was_measured_of_a_job_without_an_epochs_end_does_not_do_for_one_with_it(

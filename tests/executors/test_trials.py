@@ -235,10 +235,6 @@ def test_groups_make_steps_until_more_workers_are_no_faster() -> None:
     assert told.profile.group_step_s == {2: 0.06, 4: 0.07}, "eight are not tried"
 
 
-def test_groups_make_steps_only_if_the_job_is_to_be_held() -> None:
-    assert stepping_trial(hold=False).is_over, "a trial run takes no longer by default"
-
-
 def test_a_group_whose_devices_are_wanted_gives_way_and_the_trial_is_answered() -> None:
     trial = stepping_trial(hold=True)
     step_group(trial, 1, 0.06, 3.0)

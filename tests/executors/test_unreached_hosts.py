@@ -56,12 +56,6 @@ def test_a_broken_gang_goes_on_without_a_host_that_has_no_line(fleet: Fleet) -> 
     assert not of_kind(fleet, GangEnded)
 
 
-def test_a_gang_that_trains_is_left_alone(fleet: Fleet) -> None:
-    fleet.hosts["b"].cut_off()
-    fleet.pass_time(30.0)
-    assert not of_kind(fleet, NodeLost) and not of_kind(fleet, WorkersLost)
-
-
 def test_its_devices_are_given_to_no_job_while_its_workers_may_live(fleet: Fleet) -> None:
     lose_b(fleet)
     fleet.perform(launch("b/0", job="other"))
@@ -84,6 +78,15 @@ def test_a_host_that_comes_back_is_used_again_once_the_workers_are_gone(fleet: F
     fleet.perform(Reconfigure(job_id=JOB, generation=3, target=Target(devices=("a/0", "b/0"))))
     assert of_kind(fleet, GangResized)[-1].generation == 3
     assert {worker.host.name for worker in fleet.workers(JOB)} == {"a", "b"}
+
+
+def test_a_host_whose_lease_ends_meanwhile_is_told_once(fleet: Fleet) -> None:
+    lose_b(fleet)
+    fleet.lose("b")
+    assert [lost.is_host_kept for lost in of_kind(fleet, NodeLost)] == [True, False]
+    assert len(of_kind(fleet, WorkersLost)) == 1
+    fleet.join_machine("b")
+    assert of_kind(fleet, NodeJoined)[-1].node.name == "b"
 
 
 @pytest.mark.parametrize("ends_under", ["the former", "the next"])

@@ -66,23 +66,6 @@ def test_what_is_a_report(line: str, expected: dict[str, Number]) -> None:
     assert read(b"before\n" + line.encode()) == expected
 
 
-def test_a_progress_bar_may_be_drawn_for_long_before_the_report() -> None:
-    bar = "".join(f"\r{step:4d}/2000 |{'#' * 60}|" for step in range(2000))
-    report = '{"loss": 0.5}'
-    for text in (f"{bar}\r{report}\n", f"{bar} {report}\n", f"{bar}\r{report}\r", f"{report}\r\n{bar}"):
-        assert read(text.encode()) == {"loss": 0.5}
-    lines = ValueLines("loss", Clock())
-    for begin in range(0, len(bar), 100):
-        lines.feed(bar[begin : begin + 100].encode())
-    lines.feed(f"\r{report}\n".encode())
-    assert lines.take() == {"loss": 0.5}
-
-
-def test_the_job_names_the_number_by_which_a_line_is_one() -> None:
-    assert read(b'{"loss": 1.0}\n', "val/accuracy") == {}
-    assert read(b'{"val/accuracy": 1.0, "loss": 2.0}\n', "val/accuracy") == {"val/accuracy": 1.0, "loss": 2.0}
-
-
 @given(st.lists(LINES, max_size=6), st.data())
 def test_it_is_the_same_in_whichever_pieces_it_comes(printed: list[str], data: st.DataObject) -> None:
     text = "".join(f"{line}\n" for line in printed).encode()

@@ -73,19 +73,6 @@ def test_the_one_that_others_wait_for_is_killed_and_named(stuck: int) -> None:
     assert min(puppet.steps for puppet in made.puppets.values()) > steps, "the others train on"
 
 
-def test_nobody_is_killed_while_nobody_waits() -> None:
-    alone = running(1)
-    alone.stick(0)
-    wait(alone, 10 * STUCK_S)
-    together = running(3)
-    for number in range(3):
-        together.stick(number)
-    wait(together, 10 * STUCK_S)
-    for made in (alone, together):
-        assert not warnings(made)
-        assert all(puppet.status is None for puppet in made.puppets.values())
-
-
 def test_a_script_that_hangs_at_the_same_step_again_and_again_fails_its_job() -> None:
     made = running(4)
     for number in (0, 1, 2):  # rank 0 hangs, and the one that is rank 0 then
