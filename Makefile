@@ -47,10 +47,10 @@ test-soak: $(DEV) $(LOOPS)
 		tests/core/test_no_end.py tests/policies/test_flowcon_fit.py \
 		tests/policies/test_quotas.py tests/sim/test_all_features.py tests/sim/test_counter_offers.py tests/test_settings.py
 
-# 300 faults, about half an hour, and five kills of a daemon with 5,000 open jobs; CHAOS_SEED=2 make test-chaos is
-# another life. A full disk needs root: a tmpfs is mounted.
+# 300 faults, about half an hour; CHAOS_SEED=2 make test-chaos is another life. A full disk needs root: a tmpfs is
+# mounted.
 test-chaos: $(DEV) $(LOOPS)
-	$(BIN)/python -m pytest -m chaos -s tests/chaos/test_chaos.py tests/chaos/test_crowd.py
+	$(BIN)/python -m pytest -m chaos -s tests/chaos/test_chaos.py
 
 # 45 kills, 18 partitions, 18 freezes and 9 lying hosts on a head and three hosts, which are namespaces, and 20 kills of whole nodes
 # of Ray: about three quarters of an hour. CHAOS_SEED=2 is another life, CHAOS_FAULTS=10 a short one.

@@ -41,7 +41,6 @@ class Site:
     Args:
         devices: of each host.
         options: of `swell up`.
-        num_borrowed: hosts that may be reclaimed at any second, the last ones.
         racks: of the first hosts; the others name none.
     """
 
@@ -50,7 +49,6 @@ class Site:
         network: Network,
         devices: str,
         options: Sequence[str] = (),
-        num_borrowed: int = 0,
         racks: Sequence[str] = (),
     ) -> None:
         self.head, *self.hosts = network.machines
@@ -62,9 +60,8 @@ class Site:
             file = host.outside(TOKEN)
             file.touch(mode=0o600)
             file.write_text(token)
-            is_borrowed = number > len(self.hosts) - num_borrowed
             rack = ["--rack", racks[number - 1]] if number <= len(racks) else []
-            self.join(host, f"n{number}", *(["--borrowed"] if is_borrowed else []), *rack)
+            self.join(host, f"n{number}", *rack)
         self.await_nodes(len(self.hosts))
 
     def join(self, host: Machine, name: str, *options: str) -> subprocess.Popen[str]:

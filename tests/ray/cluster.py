@@ -13,10 +13,9 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
-import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
@@ -69,10 +68,6 @@ class HealthChecks:
 #: A killed raylet is known after about 2 s, a killed machine, which does not even refuse a line, after 8 s:
 #: less was not enough for nodes that live on a machine with other work.
 QUICK = HealthChecks(initial_delay_s=0.5, period_s=0.5, timeout_s=2.0, failure_threshold=4)
-
-
-#: System configuration with which the GCS writes down what it knows.
-LASTING = {"gcs_storage": "rocksdb", "gcs_storage_path": "/tmp/gcs"}  # noqa: S108
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,9 +132,6 @@ class RayNode:
 class RayCluster:
     """A head and a node for each offer. All of it ends with the `with`, or with this process.
 
-    Args:
-        system_config: further settings of Ray, over those of the health checks.
-
     Raises:
         NamespacesMissing: this machine does not offer what is needed.
         RayFailed: Ray does not start.
@@ -149,10 +141,9 @@ class RayCluster:
         self,
         offers: Sequence[NodeOffer],
         checks: HealthChecks = QUICK,
-        system_config: Mapping[str, object] | None = None,
     ) -> None:
         self.network = Network(1 + len(offers))
-        config = json.dumps({**checks.settings, **(system_config or {})})
+        config = json.dumps(checks.settings)
         own, *others = self.network
         self.head = RayNode(
             own,
@@ -203,17 +194,6 @@ class RayCluster:
     def unstarted(self, offer: NodeOffer) -> RayNode:
         """Another node, whose machine runs and which Ray does not know yet."""
         return self._node(self.network.add(), offer)
-
-    def kill_gcs(self) -> Callable[[], object]:
-        """SIGKILL; what is returned starts it again. It knows what it knew if it is `LASTING`."""
-        (pid,) = self.head.pids("gcs_server")
-        words, variables = (
-            Path(f"/proc/{pid}/{name}").read_text().rstrip("\0").split("\0")
-            for name in ("cmdline", "environ")
-        )
-        environ = dict(variable.split("=", 1) for variable in variables)
-        os.kill(pid, signal.SIGKILL)
-        return lambda: self.head.machine.popen(*words, env=environ)
 
     def user(self) -> RayUser:
         """A user of Ray on the head's machine, who has connected."""
