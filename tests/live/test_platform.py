@@ -9,9 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
-from tests.core.fakes import PowerBelief
 
 from swell.core import last_plan
 from swell.live import head_thread
@@ -253,38 +251,6 @@ def test_a_batch_that_cannot_be_handled_is_named_and_the_next_platform_goes_on_w
     assert compare(replay(core, journal.history().entries)).is_equal
     assert [type(aside.event) for aside in core.set_aside] == [NodeJoined]
     journal.close()
-
-
-def test_the_job_of_an_event_that_cannot_be_handled_fails_and_the_others_go_on_also_after_a_kill(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    hands = Hands()
-    with running(tmp_path, hands) as platform:
-        bad, good = (platform.submit(spec(name)).id for name in "ab")
-        until(lambda: {bad, good} <= hands.gangs.keys())
-        until(lambda: all(platform.job(job_id).phase is Phase.RUNNING for job_id in (bad, good)))
-
-        def raising(self: PowerBelief, job_id: str, *given: object) -> None:
-            if job_id == bad:
-                raise ZeroDivisionError("of this job")
-
-        with monkeypatch.context() as patch:
-            patch.setattr(PowerBelief, "learn_rate", raising)
-            for steps in (50, 60):
-                for job_id in (bad, good):
-                    report = hands.report(job_id, steps)
-                    hands.deliver(msgspec.structs.replace(report, at_s=float(steps)))
-                until(lambda steps=steps: platform.job(good).steps >= steps)  # type: ignore[misc]
-            until(lambda: platform.job(bad).phase is Phase.FAILED)
-        until(lambda: bad not in hands.gangs)
-        assert "of this job" in platform.job(bad).message and "swell doctor" in platform.job(bad).reason
-        assert platform.job(good).phase is Phase.RUNNING and not platform.cluster().warnings.get("plan")
-        run_job(platform, "c")
-        left, survivors = as_if_killed(tmp_path, hands)
-    with running(left, survivors) as second:
-        assert second.job(bad).phase is Phase.FAILED
-        until(lambda: second.job(good).phase is Phase.RUNNING)
-        assert second.job(good).generation == 1 and survivors.performed == []
 
 
 def test_a_policy_that_raises_is_warned_of_and_jobs_train_on(

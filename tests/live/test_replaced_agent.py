@@ -11,9 +11,7 @@ from swell.model.command import LaunchGang, Reconfigure
 from swell.model.event import Outcome
 from swell.model.job import Phase
 
-from .parts import NODE, Hands, spec
-from .test_nodes import Noting, has
-from .test_nodes import running as running_with_hosts
+from .parts import Hands, spec
 from .test_platform import run_job, running, until
 
 
@@ -89,15 +87,3 @@ def test_what_the_killed_agent_has_told_counts_first(tmp_path: Path) -> None:
         until(lambda: platform.job(job_id).phase is Phase.SUCCEEDED)
         until(lambda: not platform._inbox.holds_back)
         assert hands.acknowledged_while_waiting == 0
-
-
-def test_a_node_that_the_next_agent_does_not_know_is_lost_with_the_reason(tmp_path: Path) -> None:
-    hands = Noting()
-    with running_with_hosts(tmp_path, hands, NODE) as platform:
-        hands.join()
-        until(has(platform, "node0", "far"))
-        hands.nodes = ()
-        replace(hands)
-        until(has(platform, "node0"))
-        (lost,) = platform.cluster().lost_nodes
-        assert "has not come back since the agent was gone" in lost.cause

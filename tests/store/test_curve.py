@@ -99,13 +99,6 @@ def count(points: Sequence[CurvePoint]) -> int:
     return sum(one.tally.count for one in points)
 
 
-def test_a_report_that_is_told_again_counts_once() -> None:
-    curve = with_all([], [point(1, 4, mark=10), point(5, 9, mark=20)])
-    assert with_all(curve, [point(5, 9, mark=20)]) == curve
-    longer = point(5, 12, mark=20)  # folded with what came after it
-    assert with_all(curve, [longer]) == [curve[0], longer]
-
-
 def test_a_step_that_a_later_gang_reports_again_is_replaced_unless_no_steps_are_counted() -> None:
     same_gang = with_all([], [point(5, 5, mark=1), point(5, 5, 2.0, mark=2)])
     assert count(same_gang) == 2, "the script reported it twice"

@@ -116,16 +116,6 @@ def test_a_message_that_was_delivered_is_not_sent_again(journal: SqlJournal) -> 
     assert (journal.stories("a"), journal.stories("b"), journal.deliveries()) == ([late], [], [])
 
 
-def test_a_fold_replaces_the_batches_before_it(journal: SqlJournal) -> None:
-    journal.append(BATCHES[0])
-    journal.append(BATCHES[1])
-    assert journal.fold(b'{"jobs":2}') == 2
-    assert _append(journal, BATCHES[2]) == 3, "numbers are never given twice"
-    history = journal.history()
-    assert (history.state, history.seq) == (b'{"jobs":2}', 2)
-    assert [(entry.seq, list(entry.batch)) for entry in history.entries] == [(3, BATCHES[2])]
-
-
 def test_any_number_and_any_text_comes_back_as_it_was(journal: SqlJournal) -> None:
     @settings(max_examples=fewer_if_quick(15), deadline=None)
     @given(

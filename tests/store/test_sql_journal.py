@@ -11,7 +11,6 @@ import pytest
 from tests.store.views import BATCHES, job_view, report
 
 from swell.model.event import StepsReported
-from swell.model.view import Story
 from swell.store.database import SCHEMA_VERSION
 from swell.store.errors import DamagedState, StateError
 from swell.store.journal import SqlJournal
@@ -20,27 +19,6 @@ from swell.store.journal import SqlJournal
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "journal.db"
-
-
-def test_everything_is_there_when_it_is_opened_again(path: Path) -> None:
-    journal = SqlJournal(path)
-    journal.append(BATCHES[0])
-    journal.keep([job_view()], [("digits-1", Story(at_s=1.0, code="held", text="waits"))])
-    journal.fold(b'{"n":1}')
-    journal.append(BATCHES[1])
-    told = [("digits-2", Story(at_s=2.0, code="held", text="waits"))]
-    journal.finish(journal.last_seq, "beef", stories=told)
-    journal.close()
-
-    again = SqlJournal(path)
-    assert again.history().state == b'{"n":1}'
-    assert [(entry.seq, entry.batch, entry.digest) for entry in again.history().entries] == [
-        (2, BATCHES[1], "beef")
-    ]
-    assert again.archived_jobs() == [job_view()]
-    assert len(again.stories("digits-1")) == 1
-    again.append(BATCHES[2])
-    assert again.last_seq == 3
 
 
 def test_a_fold_gives_space_back_and_keeps_the_answers(path: Path) -> None:
