@@ -32,7 +32,7 @@ from swell.api.client import Client
 from swell.cli.demo import brief_platform
 from swell.model.view import JobView, Story
 
-#: Its arguments: see there. `tests/platform/test_between_steps.py` submits it, too.
+#: Its arguments: see there. `tests/platform/test_promises.py` submits it, too.
 SCRIPT = Path(__file__).parent / "scripts" / "evaluating.py"
 #: 64 samples take a worker alone 0.1 s, four workers 25 ms.
 DEVICES = "paced:4@640"

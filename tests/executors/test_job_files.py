@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import threading
@@ -13,12 +14,14 @@ import msgspec
 import pytest
 from tests.executors.puppets import make_spec
 
+from swell.executors import storage as storage_module
 from swell.executors.gang import host_messages as h
 from swell.executors.local.agent import job_files
 from swell.executors.local.agent.job_files import JobPlace, place_job
 from swell.executors.local.agent.options import AgentOptions
-from swell.executors.local.logs.files import log_path
-from swell.executors.storage import job_folder
+from swell.executors.local.agent.run_logs import RunLogs
+from swell.executors.local.logs.files import TRIAL, log_path
+from swell.executors.storage import MARK_FILE, job_folder, why_not_shared, write_mark
 from swell.model.event import Outcome
 from swell.store.code_store import CodeStore
 from swell.train.link.code_paths import why_missing
@@ -169,3 +172,39 @@ def test_a_file_that_is_not_on_the_host_is_told_with_the_remedy(monkeypatch: pyt
     told = why_missing(error)
     assert told.startswith("/home/u/data.bin is not on host 'n2'") and "`needs`" in told
     assert why_missing(ValueError()) == ""
+
+
+# ---------------------------------------------------------------- the storage
+@pytest.fixture
+def storage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(storage_module, "ANSWER_S", 0.1)
+    (tmp_path / "jobs").mkdir()
+    return tmp_path
+
+
+def test_a_storage_that_does_not_answer_keeps_no_host_waiting(storage: Path) -> None:
+    os.mkfifo(storage / MARK_FILE)  # nobody writes there: to read it waits
+    why = why_not_shared(storage, "mark")
+    (storage / MARK_FILE).write_text("mark")
+    assert why == f"the storage {storage} cannot be used on this machine (it does not answer within 0.1 s)"
+
+
+def test_a_storage_that_cannot_be_written_is_refused(storage: Path) -> None:
+    mark = write_mark(storage)
+    assert why_not_shared(storage, mark) == ""
+    (storage / "jobs").rmdir()
+    assert "no such folder" in why_not_shared(storage, mark)
+    assert "another folder" in why_not_shared(storage, "mark")
+
+
+@pytest.mark.parametrize("is_tail_wanted", [True, False])
+def test_a_worker_has_ended_though_the_storage_does_not_show_its_log(
+    storage: Path, monkeypatch: pytest.MonkeyPatch, is_tail_wanted: bool
+) -> None:
+    def fail(*asked: object, **how: object) -> object:
+        raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
+
+    logs = RunLogs(storage / "jobs", TRIAL)
+    monkeypatch.setattr(os, "listdir", fail)
+    monkeypatch.setattr(Path, "exists", fail)
+    assert logs.end(0, is_tail_wanted) == ""

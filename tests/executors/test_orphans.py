@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import os
 import signal
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from tests.eventually import eventually
-from tests.executors.zygotes import Zygote
+from tests.executors.zygotes import Zygote, fork_of
+from tests.full_disk import fill, mounted
 
+from swell.executors.local.logs.writer import MOST_WAITING_BYTES, NO_ANSWER
 from swell.executors.local.processes.listing import is_alive
 from swell.executors.local.processes.strays import ProcessMark, parse_mark, read_mark
-from swell.executors.local.zygote.messages import Exited, Signal, Warm
+from swell.executors.local.zygote.messages import Exited, Forked, Signal, ValuesPrinted, Warm
+from swell.executors.local.zygote.output import INTERVAL_S
 from swell.wire.environ import MARK
 
 DAEMON = "setsid sleep 60"
@@ -66,3 +71,75 @@ def test_a_mark_is_read_as_it_was_written() -> None:
     assert parse_mark(mark.text()) == mark
     assert parse_mark("nonsense") is None and parse_mark("1:b:x:/s") is None
     assert read_mark(os.getpid()) is None or MARK in os.environ
+
+
+# ---------------------------------------------------------------- output
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    with mounted(tmp_path / "disk", 1 << 20) as folder:
+        yield folder
+
+
+def test_a_worker_that_prints_on_a_full_disk_goes_on_and_its_log_has_it_all_when_there_is_room(
+    zygote: Zygote, small_disk: Path
+) -> None:
+    zygote.fork(small_disk, "print_on_signal")
+    log = small_disk / "a.log"
+    eventually(lambda: log.exists() and "ready\n" in log.read_text())
+    ballast = fill(small_disk)
+    zygote.ask(Signal(key="a", signal=signal.SIGUSR1))
+    zygote.ask(Signal(key="a", signal=signal.SIGTERM))
+    assert zygote.answer() == Exited(key="a", status=0)
+    ballast.unlink()
+    eventually(lambda: log.read_text().endswith("the end\n"))
+    assert log.read_text().endswith("the end\n") and "[swell: " not in log.read_text()
+
+
+def test_storage_that_hangs_keeps_no_worker_from_printing_ending_or_being_forked(
+    zygote: Zygote, tmp_path: Path
+) -> None:
+    """A pipe that nobody reads stands for it: a write to it does not return."""
+    os.mkfifo(tmp_path / "a.log")
+    num_bytes = 2 * MOST_WAITING_BYTES
+    zygote.fork(tmp_path, "print_much", str(num_bytes))
+    assert zygote.answer() == Exited(key="a", status=0)
+    zygote.fork(tmp_path, "print_much", "100", key="b")
+    assert zygote.answer() == Exited(key="b", status=0)
+    assert (tmp_path / "b.log").stat().st_size == 100
+    _, _, end = (tmp_path / "a.log").read_bytes().rpartition(b"[swell: ")
+    assert end.endswith(b" bytes of output were dropped here: " + NO_ANSWER.encode() + b"]\n")
+
+
+def test_a_worker_that_prints_without_end_does_not_keep_others_from_being_forked(
+    zygote: Zygote, tmp_path: Path
+) -> None:
+    zygote.ask(fork_of(tmp_path, "a", "print_for_ever", log_bytes=1 << 20))
+    zygote.answer()
+    eventually(lambda: bool(list(tmp_path.glob("a.log.*"))))
+    for number in range(5):
+        zygote.fork(tmp_path, "draw", key=str(number))
+        assert zygote.answer() == Exited(key=str(number), status=0)
+    zygote.ask(Signal(key="a", signal=signal.SIGKILL))
+    assert zygote.answer() == Exited(key="a", status=-signal.SIGKILL)
+    assert sum(path.stat().st_size for path in tmp_path.glob("a.log*")) <= 2 << 20
+
+
+def test_numbers_that_a_worker_prints_are_told_now_and_then_and_the_last_before_its_end(
+    zygote: Zygote, tmp_path: Path
+) -> None:
+    begun_s = time.monotonic()
+    zygote.ask(fork_of(tmp_path, "a", "print_losses", ("20000",), value_name="loss"))
+    assert isinstance(zygote.answer(), Forked)
+    told = []
+    while isinstance(answer := zygote.answer(), ValuesPrinted):
+        told.append(answer.values)
+    assert answer == Exited(key="a", status=0)
+    assert told[-1] == {"step": -1.0, "loss": "nan"}
+    assert len(told) <= 2 + (time.monotonic() - begun_s) / INTERVAL_S
+
+
+def test_no_worker_holds_the_pipe_of_another(zygote: Zygote, tmp_path: Path) -> None:
+    zygote.fork(tmp_path, "have_child", key="other")
+    zygote.fork(tmp_path, "list_pipes")
+    assert zygote.answer() == Exited(key="a", status=0)
+    assert (tmp_path / "a.log").read_text() == "1\n"

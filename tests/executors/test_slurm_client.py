@@ -7,7 +7,7 @@ import os
 import stat
 from collections.abc import Coroutine
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 
@@ -15,12 +15,14 @@ from swell.executors.node.options import NodeOptions
 from swell.executors.slices.order import SliceOrder
 from swell.executors.slices.port import ClusterError, SliceJob, SliceState
 from swell.executors.slurm import slurm_client
+from swell.executors.slurm.engine import SlurmEngine
 from swell.executors.slurm.slurm_client import (
     SlurmClient,
     batch_script,
     parse_duration,
     parse_jobs,
 )
+from swell.model.finding import Level
 
 ORDER = SliceOrder(host=NodeOptions(join="h:1", devices="cuda:2"), token="token")
 
@@ -239,3 +241,36 @@ def test_without_slurms_commands_the_remedy_is_a_login_node(
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(ClusterError, match=r"sbatch cannot be run .* start it on a login node"):
         run(client().submit(ORDER))
+
+
+# ---------------------------------------------------------------- the doctor
+def found(**options: Any) -> list[tuple[Level, str, str]]:
+    engine = SlurmEngine(**({"partition": "scav"} | options))
+    return [(finding.level, finding.text, finding.remedy) for finding in engine.findings("")]
+
+
+@pytest.fixture
+def healthy(programs: Programs) -> Programs:
+    programs.answer("scontrol", SCONTROL.splitlines()[1].replace("State=DOWN", "State=UP"))
+    programs.answer("sinfo", SINFO)
+    programs.answer("sbatch", err="sbatch: Job 11 to start at 2026-11-26T19:24:38 using 1 processors\n")
+    for program in ("squeue", "scancel"):
+        programs.answer(program)
+    return programs
+
+
+def test_a_partition_that_takes_a_slice_is_well(healthy: Programs) -> None:
+    assert found() == [(Level.OK, "partition scav has 3 nodes, 1 idle; it takes a slice", "")]
+    assert "sbatch --test-only " in " ".join(healthy.asked), "no job is submitted"
+
+
+def test_a_slurmctld_that_is_down_is_told_with_its_words(healthy: Programs) -> None:
+    healthy.answer("squeue", err=f"slurm_load_jobs error: {DOWN}\n", status=1)
+    ((level, text, remedy),) = found()
+    assert level is Level.BAD and DOWN in text and "`scontrol ping`" in remedy
+
+
+def test_a_partition_without_a_grace_time_is_none_to_borrow_from(healthy: Programs) -> None:
+    healthy.answer("scontrol", "PartitionName=scav GraceTime=0\n")
+    _, (level, text, remedy) = found(is_borrowed=True)
+    assert level is Level.WARN and "has no GraceTime" in text and remedy

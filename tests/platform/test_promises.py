@@ -6,7 +6,9 @@ import re
 from pathlib import Path
 
 import numpy as np
-from tests.platform.program import ENDLESS, Program, job_id, read_diary, submission
+import pytest
+from benchmarks.live_promises import SCRIPT as EVALUATES
+from tests.platform.program import ENDLESS, STEPS_PER_EPOCH, Program, job_id, read_diary, submission
 
 
 def folder(tmp_path: Path, name: str) -> Path:
@@ -93,3 +95,39 @@ def test_a_refusal_offers_a_deadline_that_is_promised(swell: Program, tmp_path: 
     deadline_s = swell.job(job_id(again.stdout)).deadline_s
     assert deadline_s is not None
     assert np.isclose(shown["counter_offer_s"], deadline_s, atol=10)
+
+
+# ---------------------------------------------------------------- evaluations
+EVALUATION_S = 0.6
+EPOCHS = 5
+#: Two paced workers make a step of 64 samples in 0.05 s.
+STEPS_S = EPOCHS * STEPS_PER_EPOCH * 0.05
+JOB_S = STEPS_S + EPOCHS * EVALUATION_S
+
+
+def submit(swell: Program, folder: Path, *options: object) -> tuple[int, str]:
+    needs = ("--or-nothing", "--epochs", EPOCHS, "--workers", 2)
+    words = submission(folder, *options, *needs, script=EVALUATES)
+    done = swell(*words, "--", EVALUATION_S)
+    return done.returncode, done.stdout
+
+
+@pytest.mark.slow
+def test_the_time_of_evaluations_is_promised_and_expected(swell: Program, tmp_path: Path) -> None:
+    """Of three seconds of five: a job that is believed to be of two would be promised too much."""
+    status, told = submit(swell, tmp_path, "--deadline", f"now+{STEPS_S + 1.0:.1f}s")
+    assert status == 3, told
+    (offer,) = re.findall(r"submit again with --deadline (\S+)$", told, re.MULTILINE)
+    status, told = submit(swell, tmp_path, "--deadline", offer)
+    assert status == 0, told
+    strict = job_id(told)
+
+    first = swell.await_job(strict, lambda job: job.steps > 0 or job.phase.is_end, "its first steps")
+    assert first.started_s is not None and first.estimated_finish_s is not None
+    ended = swell.await_end(strict)
+    assert ended.kept
+    assert ended.finished_s is not None
+    took_s = ended.finished_s - first.started_s
+    assert took_s > 0.95 * JOB_S
+    # Its last lines were never measured, and on a busy machine steps take longer than paced.
+    assert first.estimated_finish_s == pytest.approx(ended.finished_s, abs=0.2 * took_s)
