@@ -1,4 +1,4 @@
-"""How a trial run finds the fewest workers whose parts of a divided state fit into memory."""
+"""Which local batches a trial run measures, and the fewest workers whose parts of a state fit."""
 
 from __future__ import annotations
 

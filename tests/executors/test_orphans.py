@@ -1,4 +1,4 @@
-"""What a worker leaves behind ends with it, whatever session it went to; other workers' processes do not."""
+"""What a worker leaves behind ends with it, and no other worker's; what it prints reaches its log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who holds the others up is found by what all say of their main threads, and no other worker is killed."""
+"""Who holds the others up is killed, and no other worker, nor any because the agent was stopped."""
 
 from __future__ import annotations
 
