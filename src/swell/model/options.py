@@ -146,20 +146,12 @@ class Options:
     @cached_property
     def useful(self) -> UsefulOptions:
         """Those that no smaller one of their job equals or beats in speed."""
-        return self._useful_before(self.starts[1:])
-
-    def useful_up_to(self, workers: IntArray) -> UsefulOptions:
-        """The same of those with (J,) so many workers at most; everybody may have its smallest one."""
-        within = self.at(workers)
-        return self._useful_before(np.minimum(np.maximum(within, self.starts[:-1]) + 1, self.starts[1:]))
-
-    def _useful_before(self, ends: IntArray) -> UsefulOptions:
-        """Useful options of each job, among those before its entry of `ends` (J,)."""
-        num_jobs = len(ends)
-        width = int((ends - self.starts[:-1]).max(initial=1))
+        num_jobs, width = len(self.num), int(self.num.max(initial=1))
         table = np.zeros((3, num_jobs, width), dtype=np.int64)
         rates, num = np.zeros((num_jobs, width)), np.zeros(num_jobs, dtype=np.int64)
-        list_useful(self.starts, ends, self.workers, self.devices, self.rate_per_s, table, rates, num)
+        list_useful(
+            self.starts, self.starts[1:], self.workers, self.devices, self.rate_per_s, table, rates, num
+        )
         for array in (table, rates, num):
             array.setflags(write=False)
         option, workers, devices = table

@@ -39,9 +39,6 @@ def plain_memory(memory: Memory) -> dict[str, Any]:
 STRICT, SOFT, BEST_EFFORT = 0, 1, 2
 CLASS_CODES = {JobClass.STRICT: STRICT, JobClass.SOFT: SOFT, JobClass.BEST_EFFORT: BEST_EFFORT}
 
-#: Fewer rows than these are sorted sooner than they are found in an order of all.
-NUM_WORTH_FILTERING = 64
-
 
 class RowIndex(NamedTuple):
     """Where jobs are, by id and by time. Never changed."""
@@ -264,16 +261,10 @@ class Snapshot:
 
         No row is among them twice.
         """
-        if isinstance(rows, range) and len(rows) == self.num_jobs:
-            ordered = self.arrival_order.copy()
-        else:
-            ordered = np.asarray(rows, dtype=np.int64)
-            if len(ordered) < 2:
-                return ordered
-            if len(ordered) < NUM_WORTH_FILTERING:
-                ordered = ordered[self.arrival_rank[ordered].argsort()]
-            else:
-                ordered = _in_same_order(self.arrival_order, ordered)
+        ordered = np.asarray(rows, dtype=np.int64)
+        if len(ordered) < 2:
+            return ordered
+        ordered = _in_same_order(self.arrival_order, ordered)
         for key in reversed(keys):
             ordered = ordered[key[ordered].argsort(kind="stable")]
         return ordered
@@ -284,8 +275,6 @@ class Snapshot:
 
     def by_deadline(self, rows: Sequence[int] | IntArray) -> IntArray:
         """`rows`, the earliest deadline first, ties by `arrival_order`."""
-        if len(rows) < NUM_WORTH_FILTERING:
-            return self.in_order(rows, self.deadline_s)
         return _in_same_order(self._deadline_order, np.asarray(rows, dtype=np.int64))
 
     @cached_property

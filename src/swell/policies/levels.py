@@ -105,16 +105,12 @@ class Levels:
         return np.arange(-1, self.workers.size - 1, self.workers.shape[1])
 
 
-def useful_levels(snapshot: Snapshot, most_workers: IntArray | None = None) -> Levels:
+def useful_levels(snapshot: Snapshot) -> Levels:
     """Options that no smaller one equals or beats in speed.
 
     So a curve is cut at its peak (ElasticFlow, section 4.1: more workers than that slow a job down).
-
-    Args:
-        most_workers: (J,) that the policy gives each job, but none less than its smallest size; None: any.
     """
-    options = snapshot.options
-    return levels_of(snapshot, options.useful if most_workers is None else options.useful_up_to(most_workers))
+    return levels_of(snapshot, snapshot.options.useful)
 
 
 def all_levels(snapshot: Snapshot) -> Levels:

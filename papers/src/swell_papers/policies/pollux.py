@@ -59,7 +59,7 @@ class Pollux(Policy):
     def decide(self, snapshot: Snapshot) -> Allocation:
         in_time, snapshot = snapshot, snapshot.in_goodput()
         fair = _fair_goodput(snapshot)
-        levels = useful_levels(snapshot, EXPLORATION * snapshot.most_workers)
+        levels = _explored(useful_levels(snapshot), EXPLORATION * snapshot.most_workers)
         speedup = levels.rates / np.where(fair > 0.0, fair, 1.0)[:, None]
         search = _Search.of(snapshot, levels, speedup)
         level = search.best_at(snapshot.now_s)
@@ -106,6 +106,12 @@ class _Search(NamedTuple):
     def is_held(self, level: IntArray) -> bool:
         """Whether these levels change nothing."""
         return bool((self.levels.workers_at(level) == self.snapshot.held_workers).all())
+
+
+def _explored(levels: Levels, most_workers: IntArray) -> Levels:
+    """Up to (J,) so many workers; each job may have its smallest size."""
+    num = np.minimum(levels.num, np.maximum(levels.up_to(most_workers), 1))
+    return replace(levels, num=num, held=np.minimum(levels.held, num))
 
 
 def _fair_goodput(snapshot: Snapshot) -> FloatArray:
