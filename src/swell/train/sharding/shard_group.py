@@ -30,7 +30,7 @@ from swell.train.sharding.intervals import Interval, Intervals, common, union, w
 from swell.train.sharding.large_buffers import trim_heap
 from swell.train.sharding.layout import FailureDomains, Layout, ShardCard, covers, lay_out, plan_transfers
 from swell.train.sharding.shard_transfers import ShardTransfers
-from swell.train.sharding.state_pieces import StatePieces
+from swell.train.sharding.state_pieces import ParameterPlaces, StatePieces
 from swell.train.sharding.state_shard import StateShard
 from swell.wire.whole_files import make_folder
 
@@ -232,8 +232,8 @@ class ShardGroup:
         made, old = self._pieces_of(layout, is_whole), self._shard.pieces
         planned = plan_transfers(held, layout)
         if planned or made.stretches != old.stretches or is_whole != self._shard.is_whole:
-            cuts = _cuts(stretches, layout.owned)
-            transfers = ShardTransfers(self._group, parameters, planned, domains, cuts, old)
+            cuts = _cuts(parameters, stretches, layout.owned)
+            transfers = ShardTransfers(self._group, planned, domains, cuts, old)
             self._fill(made, old, transfers)
             self._shard.replace(made, is_whole)
             self._is_trimmed = False
@@ -315,16 +315,17 @@ class ShardGroup:
         planned = plan_transfers(held, Layout((everything, *[()] * (len(held) - 1)), tuple(held)))
         is_writer = self._group.rank == 0
         whole = StatePieces(self._shard.places, everything if is_writer else ())
-        pieces, cuts = self._shard.pieces, _cuts(self._layout.owned)
-        transfers = ShardTransfers(self._group, self._shard.places, planned, self._domains, cuts, pieces)
+        pieces, cuts = self._shard.pieces, _cuts(self._shard.places, self._layout.owned)
+        transfers = ShardTransfers(self._group, planned, self._domains, cuts, pieces)
         transfers.carry_out(whole, partial(scratch_room, folder))
         with self._shard.filled(whole) if is_writer else nullcontext():
             yield
 
 
-def _cuts(*layouts: Sequence[Sequence[Interval]]) -> list[int]:
-    """Places at which pieces begin or end, sorted."""
-    return sorted({place for layout in layouts for part in layout for ends in part for place in ends})
+def _cuts(places: ParameterPlaces, *layouts: Sequence[Sequence[Interval]]) -> list[int]:
+    """Places at which parameters or pieces begin or end, sorted."""
+    ends = (place for layout in layouts for part in layout for ends in part for place in ends)
+    return sorted({*places.begins, *ends})
 
 
 def _apart(owned: Sequence[Intervals]) -> list[Intervals]:

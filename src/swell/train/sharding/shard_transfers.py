@@ -6,7 +6,8 @@ it goes by messages.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 import torch
@@ -15,9 +16,9 @@ import torch.distributed as dist
 from swell.train.collective.group import Group
 from swell.train.collective.peer_memory import NOWHERE, LentMemory, lend, read
 from swell.train.collective.pieces import Pieces
-from swell.train.sharding.intervals import Interval
+from swell.train.sharding.intervals import Interval, size
 from swell.train.sharding.layout import FailureDomains, Transfer
-from swell.train.sharding.state_pieces import Empty, Forms, ParameterPlaces, StatePieces, split
+from swell.train.sharding.state_pieces import Empty, Forms, StatePieces, split
 
 #: Elements that travel at once between two workers.
 WINDOW_ELEMENTS = 16 * 2**20
@@ -36,7 +37,6 @@ class ShardTransfers:
     def __init__(
         self,
         group: Group,
-        parameters: ParameterPlaces,
         planned: Sequence[Transfer],
         domains: Sequence[FailureDomains],
         cuts: Sequence[int],
@@ -46,10 +46,10 @@ class ShardTransfers:
         Args:
             planned: the same at all workers.
             domains: by rank.
-            cuts: where old or new pieces of any worker begin or end, sorted.
+            cuts: where parameters, and old or new pieces of any worker, begin or end, sorted.
             old: what this worker has.
         """
-        self._group, self._parameters, self._cuts, self._old = group, parameters, cuts, old
+        self._group, self._cuts, self._old = group, cuts, old
         self._near, self._far = list[Transfer](), list[Transfer]()
         for each in planned:
             machine = domains[each.source].machine
@@ -97,8 +97,7 @@ class ShardTransfers:
 
     def _units(self, transfer: Transfer) -> Iterator[Interval]:
         """Its elements, cut such that each unit lies in one piece on both sides."""
-        for part in self._parameters.cut(transfer.interval):
-            yield from split((part.begin, part.end), self._cuts)
+        return split(transfer.interval, self._cuts)
 
     # ---------------------------------------------------------------- from memory to memory
     def _tensors(self, transfer: Transfer, side: StatePieces) -> list[torch.Tensor]:
@@ -117,19 +116,18 @@ class ShardTransfers:
     # ---------------------------------------------------------------- by messages
     def _send(self, planned: Sequence[Transfer], new: StatePieces) -> None:
         """Send what cannot be read, as many elements at once as a window has."""
-        windows: dict[tuple[int, int], list[list[Interval]]] = {}
+        windows = defaultdict[int, defaultdict[tuple[int, int], list[Interval]]](lambda: defaultdict(list))
+        num_sent = Counter[tuple[int, int]]()
         for each in planned:
-            filled = windows.setdefault((each.source, each.target), [[]])
+            pair = each.source, each.target
             for whole in self._units(each):
                 for unit in split(whole, range(*whole, WINDOW_ELEMENTS)):
-                    if sum(end - begin for begin, end in filled[-1]) >= WINDOW_ELEMENTS:
-                        filled.append([])
-                    filled[-1].append(unit)
-        for turn in range(max(map(len, windows.values()), default=0)):
-            window = {pair: units[turn] for pair, units in windows.items() if turn < len(units)}
-            self._send_window(window, new)
+                    windows[num_sent[pair] // WINDOW_ELEMENTS][pair].append(unit)
+                    num_sent[pair] += size([unit])
+        for turn in sorted(windows):
+            self._send_window(windows[turn], new)
 
-    def _send_window(self, units: dict[tuple[int, int], list[Interval]], new: StatePieces) -> None:
+    def _send_window(self, units: Mapping[tuple[int, int], list[Interval]], new: StatePieces) -> None:
         rank, device = self._group.rank, self._group.device
         coming, operations = [], []
         for (source, target), intervals in units.items():

@@ -84,13 +84,9 @@ class ParameterPlaces:
 
     def cut(self, interval: Interval) -> Iterator[StatePiece]:
         """The stretches of the parameters that an interval touches."""
-        begin, end = interval
-        place = bisect_right(self.begins, begin) - 1
-        while begin < end:
-            stop = min(end, self.begins[place + 1])
-            if begin < stop:
-                yield StatePiece(place, begin, stop)
-            begin, place = stop, place + 1
+        for begin, end in split(interval, self.begins):
+            if begin < end:  # else a parameter has no elements
+                yield StatePiece(bisect_right(self.begins, begin) - 1, begin, end)
 
     def elements(self, piece: StatePiece, tensor: torch.Tensor | None = None) -> torch.Tensor:
         """The piece of its parameter, or of a tensor of its shape: flat, in the same memory.
@@ -197,7 +193,7 @@ class StatePieces:
 
     @staticmethod
     def _slices(piece: StatePiece, interval: Interval) -> list[torch.Tensor]:
-        return [_cut(tensor, piece, interval) for tensor in _sliced(piece)]
+        return [tensor[interval[0] - piece.begin : interval[1] - piece.begin] for tensor in _sliced(piece)]
 
     def checksum(self, intervals: Iterable[Interval], device: torch.device) -> torch.Tensor:
         """64 bits of all sliced tensors in these intervals: the sum of their elements' bits."""
@@ -210,11 +206,11 @@ class StatePieces:
 
     def values(self, interval: Interval) -> list[torch.Tensor]:
         """The parameters' elements in an interval of what is divided, in the order of the flat sequence."""
-        found = []
-        for piece, (begin, end) in self.overlapping(interval):
-            assert piece.value is not None  # noqa: S101 - it is divided
-            found.append(_cut(piece.value, piece, (begin, end)))
-        return found
+        return [
+            piece.value[begin - piece.begin : end - piece.begin]
+            for piece, (begin, end) in self.overlapping(interval)
+            if piece.value is not None
+        ]
 
     def num_bytes(self) -> int:
         return sum(tensor.nbytes for piece in self.pieces for tensor in _sliced(piece))
@@ -224,11 +220,6 @@ def _sliced(piece: StatePiece) -> list[torch.Tensor]:
     """The tensors of a piece that have a number for each element, the same ones in the same order on all."""
     kept = [piece.kept[name] for name in sorted(piece.kept) if is_sliced(piece.kept[name])]
     return kept if piece.value is None else [*kept, piece.value]
-
-
-def _cut(tensor: torch.Tensor, piece: StatePiece, interval: Interval) -> torch.Tensor:
-    """What a tensor with a number for each element of a piece has in an interval within."""
-    return tensor[interval[0] - piece.begin : interval[1] - piece.begin]
 
 
 def split(interval: Interval, cuts: Sequence[int]) -> Iterator[Interval]:
