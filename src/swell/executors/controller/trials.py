@@ -21,10 +21,10 @@ from swell.executors.controller.directed_runs import DirectedRun, DirectedRuns
 from swell.executors.controller.known_hosts import KnownHosts, Machine, Opening, Openings
 from swell.executors.controller.profile_cache import ProfileCache
 from swell.executors.gang.host_messages import CloseRun, OpenRun, trial_run
-from swell.executors.gang.trial_controller import Trial
+from swell.executors.gang.trial_controller import Trial, not_profiled, profiled
 from swell.executors.gang.trial_plan import CROSSING, Part, PartKind
 from swell.model.command import ProfileJob
-from swell.model.event import AnyEvent, GangEnded, JobProfiled, Outcome, ProfilingFailed, StepsReported
+from swell.model.event import AnyEvent, GangEnded, Outcome, StepsReported
 from swell.model.job import Elasticity
 from swell.script_facts import BetweenSteps
 
@@ -86,7 +86,7 @@ class Trials:
             return
         if command.spec.elasticity is Elasticity.RESTART:
             why = "a job with elasticity 'restart' has no steps to measure; give an estimate_s"
-            self._fail(command, why, Outcome.FAILED)
+            self._runner.report(not_profiled(command, Outcome.FAILED, why))
         elif not self._is_known(command):
             self._queue[command.job_id] = command
             self.make_way()
@@ -308,21 +308,9 @@ class Trials:
         profile = self._cache.profile(command)
         if profile is None:
             return False
-        event = JobProfiled(at_s=0.0, job_id=command.job_id, profile=profile, attempt=command.attempt)
-        self._runner.report(event)
+        self._runner.report(profiled(command, profile))
         return True
 
     def _give_up(self, command: ProfileJob, outcome: Outcome, why: str, is_taken: bool = False) -> None:
-        self._fail(command, f"job {command.job_id!r} cannot be tried out: {why}", outcome, is_taken)
-
-    def _fail(self, command: ProfileJob, message: str, outcome: Outcome, is_taken: bool = False) -> None:
-        self._runner.report(
-            ProfilingFailed(
-                at_s=0.0,
-                job_id=command.job_id,
-                message=message,
-                outcome=outcome,
-                attempt=command.attempt,
-                is_taken=is_taken,
-            )
-        )
+        message = f"job {command.job_id!r} cannot be tried out: {why}"
+        self._runner.report(not_profiled(command, outcome, message, is_taken))

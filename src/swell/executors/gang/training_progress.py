@@ -27,9 +27,23 @@ THE_LOSS = "the loss"
 
 # ------------------------------------------------------------ what workers say
 def note_steps(live: GangRuntime, said: messages.Progress, member: Member) -> None:
+    """The gang has made steps."""
     member.steps = live.gang.steps = said.steps
     live.gang.strikes.step_s = said.step_s or live.gang.strikes.step_s
-    _report_steps(live, said)
+    report(
+        live,
+        num_workers=said.num_workers,
+        loss=None if said.loss is None else value_of(said.loss),
+        odd_since=said.odd_since,
+        metrics=said.metrics,
+        curves=said.curves,
+        global_batch=said.global_batch,
+        step_s=said.step_s,
+        pause_s=said.pause_s,
+        between=said.between,
+        save_s=said.save_s,
+        noise_scale=said.noise_scale,
+    )
 
 
 def note_values(live: GangRuntime, said: messages.Reported, member: Member) -> None:
@@ -96,23 +110,6 @@ def _warn_of_odd(live: GangRuntime, values: Mapping[str, float], odd_since: int 
             since = live.gang.steps if odd_since is None else odd_since
             told = f"the loss is {value} since step {since}: {REMEDY}"
         live.warn(told)
-
-
-def _report_steps(live: GangRuntime, said: messages.Progress) -> None:
-    report(
-        live,
-        num_workers=said.num_workers,
-        loss=None if said.loss is None else value_of(said.loss),
-        odd_since=said.odd_since,
-        metrics=said.metrics,
-        curves=said.curves,
-        global_batch=said.global_batch,
-        step_s=said.step_s,
-        pause_s=said.pause_s,
-        between=said.between,
-        save_s=said.save_s,
-        noise_scale=said.noise_scale,
-    )
 
 
 def report_last(live: GangRuntime, is_success: bool) -> None:

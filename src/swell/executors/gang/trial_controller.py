@@ -303,13 +303,7 @@ class Trial(GangRuntime):
             self.is_over = True
         elif self._running is None and not self.is_over and self.next_part is None:
             self.profile, self.is_over = self.plan.profile(), True
-            event = JobProfiled(
-                at_s=self.now_s,
-                job_id=self._command.job_id,
-                profile=self.profile,
-                attempt=self._command.attempt,
-            )
-            self.report(event)
+            self.report(profiled(self._command, self.profile))
 
     def _note_failure(self, running: RunningPart) -> None:
         """A part has measured nothing: without one that is needed the trial run has failed."""
@@ -321,15 +315,24 @@ class Trial(GangRuntime):
         if not running.is_alone:
             message = f"the all-reduce of {part.num_workers} workers was not measured: {message}"
         self.is_over = True
-        event = ProfilingFailed(
-            at_s=self.now_s,
-            job_id=self._command.job_id,
-            message=message,
-            outcome=Outcome.FAILED if running.is_fault else Outcome.LOST,
-            attempt=self._command.attempt,
-        )
-        self.report(event)
+        outcome = Outcome.FAILED if running.is_fault else Outcome.LOST
+        self.report(not_profiled(self._command, outcome, message))
 
     def _give_up(self, running: RunningPart, why: str, is_fault: bool = False) -> None:
         running.fail(why, is_fault)
         self.kill(self.members.values())
+
+
+# ---------------------------------------------------------------- answers
+def profiled(command: ProfileJob, profile: Profile) -> JobProfiled:
+    return JobProfiled(at_s=0.0, job_id=command.job_id, profile=profile, attempt=command.attempt)
+
+
+def not_profiled(
+    command: ProfileJob, outcome: Outcome, message: str, is_taken: bool = False
+) -> ProfilingFailed:
+    """`is_taken`: see `ProfilingFailed`."""
+    job_id, attempt = command.job_id, command.attempt
+    return ProfilingFailed(
+        at_s=0.0, job_id=job_id, message=message, outcome=outcome, attempt=attempt, is_taken=is_taken
+    )
