@@ -106,10 +106,6 @@ class NextGroup:
             raise Superseded
         self._move_to(GroupState.ENTERED)
 
-    def refuse(self, why: str) -> None:
-        """This worker will not enter it, and the agent is told, unless the group has failed before."""
-        self._fail(why)
-
     def swap_cards(self, card: bytes) -> list[bytes]:
         """What each member has brought, by rank, once all have entered. Raises RuntimeError."""
         return self._swap("card", card, TRAIN_TIMEOUT_S)
@@ -117,7 +113,7 @@ class NextGroup:
     # ------------------------------------------------------------ in any thread
     def cut(self) -> None:
         """The agent breaks the group off."""
-        if not self._fail(BROKEN_OFF):
+        if not self.fail(BROKEN_OFF):
             self.sockets.cut()
 
     def give_up(self) -> None:
@@ -144,7 +140,7 @@ class NextGroup:
         except Superseded:
             return
         except (RuntimeError, OSError) as error:  # includes DistBackendError, DistStoreError, NoInterface
-            self._fail(str(error) + _advice(self._regroup))
+            self.fail(str(error) + _advice(self._regroup))
         with self._link.news:
             if self.state is GroupState.FORMING:
                 self._move_to(GroupState.FORMED)
@@ -198,8 +194,11 @@ class NextGroup:
     def _is_off(self) -> bool:
         return self.state in (GroupState.FAILED, GroupState.GIVEN_UP)
 
-    def _fail(self, why: str) -> bool:
-        """Tell the agent that the group does not form. False: it has been entered, or was off before."""
+    def fail(self, why: str) -> bool:
+        """Tell the agent that the group does not form, or that this worker will not enter it.
+
+        False: it has been entered, or was off before.
+        """
         self._failure = self._failure or why
         if not self._end(GroupState.FAILED):
             return False

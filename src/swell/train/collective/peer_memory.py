@@ -76,6 +76,15 @@ def read(lent: LentMemory, targets: Sequence[torch.Tensor]) -> None:
         list(pool.map(partial(_read_once, lent.pid), calls))  # which raises what a call has raised
 
 
+def has_read(lent: LentMemory, targets: Sequence[torch.Tensor]) -> bool:
+    """Whether `read` did not fail."""
+    try:
+        read(lent, targets)
+    except OSError:
+        return False
+    return True
+
+
 class _Part(ctypes.Structure):
     """What process_vm_readv(2) takes."""
 

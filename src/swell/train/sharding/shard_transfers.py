@@ -14,7 +14,7 @@ import torch
 import torch.distributed as dist
 
 from swell.train.collective.group import Group
-from swell.train.collective.peer_memory import NOWHERE, LentMemory, lend, read
+from swell.train.collective.peer_memory import NOWHERE, LentMemory, has_read, lend
 from swell.train.collective.pieces import Pieces
 from swell.train.sharding.intervals import Interval, size
 from swell.train.sharding.layout import FailureDomains, Transfer
@@ -105,13 +105,11 @@ class ShardTransfers:
 
     def _read(self, offers: Sequence[_ShardOffer], new: StatePieces) -> bool:
         """Whether this worker has been able to."""
-        try:
-            for number, each in enumerate(self._near):
-                if each.target == self._group.rank:
-                    read(offers[each.source].lent[number], self._tensors(each, new))
-        except OSError:
-            return False
-        return True
+        return all(
+            has_read(offers[each.source].lent[number], self._tensors(each, new))
+            for number, each in enumerate(self._near)
+            if each.target == self._group.rank
+        )
 
     # ---------------------------------------------------------------- by messages
     def _send(self, planned: Sequence[Transfer], new: StatePieces) -> None:

@@ -16,7 +16,7 @@ import torch
 import torch.distributed as dist
 
 from swell.train.collective.group import Group, await_all
-from swell.train.collective.peer_memory import NOWHERE, LentMemory, lend, own_place, read
+from swell.train.collective.peer_memory import NOWHERE, LentMemory, has_read, lend, own_place
 from swell.train.collective.pieces import Pieces, piece_sizes
 from swell.train.collective.process_groups import backend_of
 from swell.train.sharding.layout import ShardCard
@@ -90,7 +90,7 @@ def hand_state(
     left = lacking
     if routes:
         source = routes.get(group.rank)
-        is_blind = source is not None and not _has_read(offers[source].lent, tensors)
+        is_blind = source is not None and not has_read(offers[source].lent, tensors)
         are_blind = group.gather(int(is_blind))  # until then no lender trains on
         left = [rank for rank in lacking if rank not in routes or are_blind[rank]]
     if group.rank in lacking and group.rank not in left:
@@ -122,14 +122,6 @@ def _routes(lacking: Sequence[int], cards: Sequence[MemberCard], holders: Sequen
         if near:
             routes[rank] = near[number % len(near)]
     return routes
-
-
-def _has_read(lent: LentMemory, tensors: Sequence[torch.Tensor]) -> bool:
-    try:
-        read(lent, tensors)
-    except OSError:
-        return False
-    return True
 
 
 def _send(group: Group, line: Sequence[int], tensors: Sequence[torch.Tensor], lent: LentMemory) -> None:
