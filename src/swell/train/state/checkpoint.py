@@ -319,18 +319,15 @@ class Checkpoints:
     def write(self, content: Content) -> Path:
         """Write a checkpoint of this content, in any thread: one waits for another. Raises SaveError."""
         with self._writing:
-            return self._write_kept(content)
-
-    def _write_kept(self, content: Content) -> Path:
-        with self._explained(content.steps):
-            make_folder(self.folder)
-            self._remove_left_drafts()
-            sound = [] if content.is_finite else self._newest_sound(1)
-            path = sound[0] if sound else self._write(content)
-        try:
-            self._evict(path)
-        except OSError as error:  # the new one is written all the same
-            warnings.warn(f"old checkpoints in {self.folder} cannot be removed: {error}", stacklevel=2)
+            with self._explained(content.steps):
+                make_folder(self.folder)
+                self._remove_left_drafts()
+                sound = [] if content.is_finite else self._newest_sound(1)
+                path = sound[0] if sound else self._write(content)
+            try:
+                self._evict(path)
+            except OSError as error:  # the new one is written all the same
+                warnings.warn(f"old checkpoints in {self.folder} cannot be removed: {error}", stacklevel=2)
         return path
 
     @contextmanager

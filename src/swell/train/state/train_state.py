@@ -131,13 +131,13 @@ class TrainState:
         """Count the step, whose updates are applied. The course has moved on already."""
         if self.scaler is not None and self._unscaled:
             self.scaler.update()
-        self.is_within_batch, self._unscaled = False, []
+        self.forget_batch()
         self._count_to(self.steps + 1 if self.course is None else self.course.own_steps)
         if loss is not None:
             self.losses.add(self.steps, loss)
 
     def forget_batch(self) -> None:
-        """What several optimizers have changed in a batch is undone."""
+        """The batch under way counts, or what several optimizers have changed in it is undone."""
         self.is_within_batch, self._unscaled = False, []
 
     def _update(
@@ -258,8 +258,7 @@ class TrainState:
         if is_between:
             self._restored_at = ""
             self.objects.see_all()
-            if self._restored is not None:
-                self._put_restored(self._restored)
+            self._put_restored()
 
     def forget_loads(self) -> None:
         """The script begins with what was restored, whatever it has loaded since."""
@@ -269,15 +268,14 @@ class TrainState:
 
     def leave_boundary(self) -> None:
         """The script gets a batch, or the epoch is over: what was restored before its first one holds."""
-        if self._guard is not None:
-            self.forget_loads()
+        self.forget_loads()
         self.variables.leave_boundary()
-        if self._restored is not None:
-            self._put_restored(self._restored)
+        self._put_restored()
 
-    def _put_restored(self, settings: Settings) -> None:
-        self.put_settings(settings)
-        self._restored = None
+    def _put_restored(self) -> None:
+        settings, self._restored = self._restored, None
+        if settings is not None:
+            self.put_settings(settings)
 
     def script_values(self, frame: FrameType | None = None) -> codec.Tree:
         """Copies of what the script keeps, by the parts of `tree`."""
