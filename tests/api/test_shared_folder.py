@@ -70,6 +70,11 @@ def test_a_user_uses_the_platform_through_the_shared_folder(site: SharedSite) ->
         connect(site.shared, token)
 
 
+def test_who_names_the_shared_folder_without_a_token_is_told_so(site: SharedSite) -> None:
+    with pytest.raises(AccessDenied, match="is shared by it, set SWELL_TOKEN"):
+        connect(site.shared)
+
+
 def test_the_environment_has_the_token(site: SharedSite, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SWELL_TOKEN", site.add(Role.VIEW))
     with connect(site.shared) as client, pytest.raises(AccessDenied):

@@ -351,6 +351,8 @@ def open_transport(folder: StateFolder, user_token: str) -> Transport:
         raise _no_platform(folder)
     if is_stopped(endpoint.pid):
         raise PlatformSilent(_silent(_platform_of(folder), endpoint.pid, 0.0))
+    if folder.socket.exists() and not (user_token or folder.token.exists()):
+        raise _without_token(folder)
     transport = Transport(folder, endpoint, user_token)
     try:
         transport.health()
@@ -581,6 +583,14 @@ def _silent(who: str, pid: int, limit_s: float) -> str:
     return (
         f"{who} (pid {pid}) has not answered for {span(limit_s)}: it is busy or hangs; try again, or end it "
         "with `swell down --force`"
+    )
+
+
+def _without_token(folder: StateFolder) -> AccessDenied:
+    """Error for the owner: most likely they named the folder by which the platform is shared."""
+    return AccessDenied(
+        f"{folder.path} has no token of its owner: if a platform is shared by it, set {TOKEN} to the token "
+        "of a user, or name the platform's state folder with --state"
     )
 
 

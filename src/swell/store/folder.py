@@ -351,8 +351,9 @@ def _refuse_owner(path: Path, uid: int) -> None:
     if uid != os.geteuid():
         raise StateError(
             f"{path} belongs to {_user(uid)}, and you are {_user(os.geteuid())}: a state folder is used by "
-            "its owner only. Run the command as its owner, choose another folder with --state or "
-            "SWELL_STATE, or, if you trust what lies in it, make it yours with `chown -R`"
+            "its owner only. If it is shared with you, set SWELL_TOKEN to your token; else run the command "
+            "as its owner, choose another folder with --state or SWELL_STATE, or, if you trust what lies in "
+            "it, make it yours with `chown -R`"
         )
 
 
