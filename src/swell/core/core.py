@@ -38,6 +38,7 @@ from swell.model.command import (
     SuspendGang,
     WakeAt,
 )
+from swell.model.counted import told_workers
 from swell.model.deadline_state import PLANNED_LATE
 from swell.model.event import AnyEvent, JobEvent, PlanFailed
 from swell.model.job import Phase
@@ -500,7 +501,7 @@ class Core:
         if isinstance(command, SuspendGang):
             after = 0
         elif is_repair(record, command):
-            return f"is to go on with the {after} workers that are left"
+            return f"is to go on with {told_workers(after)}"
         change = f"is to go from {before} to {after} workers"
         if state.is_draining:
             return f"{change}: the platform is stopping"
