@@ -159,7 +159,7 @@ class Options:
 
     def at(self, workers: IntArray) -> IntArray:
         """(J,) the option of each job with the most workers that are no more than these, or NO_OPTION."""
-        chosen = np.full(len(workers), NO_OPTION, dtype=np.int64)
+        chosen = np.zeros(len(workers), dtype=np.int64) + NO_OPTION
         find(self.starts, self.workers, workers, chosen)
         return chosen
 

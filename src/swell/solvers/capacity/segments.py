@@ -19,14 +19,13 @@ class Segments:
     """
 
     def __init__(self, num_devices: int) -> None:
-        self.starts_s, self.free = np.zeros(FEW), np.full(FEW, num_devices, dtype=np.int64)
-        self.num = 1
+        self.starts_s, self.free = np.zeros(FEW), np.zeros(FEW, dtype=np.int64)
+        self.free[0], self.num = num_devices, 1
 
     def copy(self) -> Segments:
         """The same, to try something on."""
         twin = Segments(0)
-        twin.starts_s, twin.free = np.copy(self.starts_s), np.copy(self.free)
-        twin.num = self.num
+        twin.starts_s, twin.free, twin.num = np.array(self.starts_s), np.array(self.free), self.num
         return twin
 
 
