@@ -1,4 +1,7 @@
-"""The metrics of a platform, as Prometheus reads them, and as the reference lists them."""
+"""The metrics of a platform, as Prometheus reads them, and as the reference lists them.
+
+What is read off when it asks is declared here; what is counted as it happens, in `live/counters.py`.
+"""
 
 from __future__ import annotations
 
