@@ -6,7 +6,10 @@ import pytest
 from tests.executors.puppets import JOB, PuppetWorld, devices, make_spec, make_stage
 
 from swell.executors.gang.gang_controller import GangController
-from swell.executors.gang.gang_record import GangRecord
+from swell.executors.gang.gang_record import GangRecord, Restarts
+from swell.executors.gang.host_messages import WorkerForked
+from swell.executors.gang.job_context import check_configuration
+from swell.executors.gang.restarts import RestartController
 from swell.model.command import LaunchGang, Reconfigure
 from swell.model.event import (
     AnyEvent,
@@ -18,6 +21,7 @@ from swell.model.event import (
     StepsReported,
     WorkersLost,
 )
+from swell.model.job import Elasticity
 from swell.model.target import Configuration, Target
 
 OWN = 64
@@ -90,6 +94,22 @@ def test_a_batch_that_is_not_open_is_refused() -> None:
     begun.command(launch(128, 0, is_open=False))
     ended = last(begun)
     assert isinstance(ended, GangEnded) and ended.outcome is Outcome.FAILED and not begun.puppets
+
+
+def test_a_job_whose_script_is_stopped_and_started_is_told_to_use_the_library() -> None:
+    spec = make_spec(elasticity=Elasticity.RESTART, max_batch=512)
+    with pytest.raises(ValueError, match="knows nothing of Swell"):
+        check_configuration(Configuration(global_batch=128), spec)
+    for batch in (OWN, None):
+        check_configuration(Configuration(global_batch=batch), spec)
+    stage = make_stage(elasticity=Elasticity.RESTART, max_batch=512)
+    gang = RestartController(stage, GangRecord(restarts=Restarts()))
+    gang.command(launch(None, 0), 0.0)
+    gang.hear(WorkerForked(run=JOB, worker=0, pid=1000), 0.0)
+    [report] = gang.command(change(2, 128, 0), 1.0)
+    assert isinstance(report, ResizeFailed) and gang.devices == devices(0)
+    [said_again] = gang.command(change(2, 128, 0), 2.0)
+    assert isinstance(said_again, ResizeFailed)
 
 
 @pytest.mark.parametrize("told", [None, 32, 96])

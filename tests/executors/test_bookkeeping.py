@@ -99,6 +99,24 @@ def test_who_leads_is_noted_with_the_place_in_its_log(tmp_path: Path) -> None:
     assert (tmp_path / LEADERS).read_text() == "0 0\n1 5\n"
 
 
+def test_a_live_worker_is_told_at_its_fork_what_will_not_change(tmp_path: Path) -> None:
+    environment = new_run(tmp_path).fork(start(3), "module:function", "127.0.0.1:1").environ
+    told = {name: value for name, value in environment.items() if name != "SWELL_TOKEN"}
+    assert told == {
+        "SWELL_AGENT": "127.0.0.1:1",
+        "SWELL_JOB_ID": "a",
+        "SWELL_WORKER": "3",
+        "SWELL_ADDRESS": "127.0.0.1",
+        "SWELL_RACK": "rack0",
+        "SWELL_DEVICES": "",
+        "SWELL_WORKDIR": "/scripts",
+        "TORCHELASTIC_RUN_ID": "a",
+        "GROUP_RANK": "0",
+        "CUDA_VISIBLE_DEVICES": "",
+        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+    }
+
+
 def test_a_job_sets_variables_but_not_those_of_swell(tmp_path: Path) -> None:
     spec = make_spec(code="0" * 64, env=(("MOOD", "calm"), ("SWELL_WORKER", "7")))
     run = dataclasses.replace(new_run(tmp_path), spec=spec)

@@ -116,6 +116,19 @@ def test_a_pid_that_two_hosts_have_is_of_two_workers(fleet: Fleet) -> None:
     assert members[one.number].is_stopped, "that one is no worker of the other host"
 
 
+def test_a_host_to_which_a_change_is_to_bring_workers_stays_open(fleet: Fleet) -> None:
+    """Its last worker dies while another host makes ready."""
+    fleet.perform(launch("a/0", "b/0"))
+    fleet.hosts["c"].is_held = True
+    fleet.perform(change(2, "a/0", "b/0", "c/0"))
+    (victim,) = fleet.hosts["b"].workers.values()
+    fleet.hosts["b"].exit(victim, -signal.SIGKILL)
+    assert fleet.hosts["b"].runs
+    fleet.hosts["c"].let_through()
+    fleet.perform(change(3, "a/0"))
+    assert [name for name in "abc" if fleet.hosts[name].runs] == ["a"]
+
+
 # ---------------------------------------------------------------- a host that does not answer
 def test_a_stop_does_not_wait_for_a_host_that_makes_ready_for_the_launch(fleet: Fleet) -> None:
     fleet.hosts["b"].is_held = True

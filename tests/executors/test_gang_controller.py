@@ -127,6 +127,25 @@ def test_after_a_loss_the_rest_forms_again_from_the_most_advanced_without_a_word
     assert made.gang.gang.formation.round == 2, "that was done already"
 
 
+@pytest.mark.parametrize("wanted", [(0, 1, 2, 3), (0, 1, 3), (0, 3), (0,)])
+def test_a_resize_that_was_asked_for_before_a_loss_was_heard_starts_nobody(wanted: tuple[int, ...]) -> None:
+    """The head has given up the resize, and may have given its devices to somebody else."""
+    made = running(3)
+    made.kill(2)
+    made.hear(2)
+    made.command(resize(2, *wanted))
+    failed = last(made)
+    assert isinstance(failed, ResizeFailed)
+    assert failed.generation == 2
+    assert sorted(made.puppets) == [0, 1]
+    made.command(resize(3, 0, 1))  # of a head that has heard
+    made.settle()
+    made.command(resize(4, 0, 1, 2, 3))
+    made.settle()
+    assert isinstance(last(made), GangResized)
+    assert len(made.puppets) == 4
+
+
 def test_a_joiner_that_fails_leaves_the_others_alone() -> None:
     made = running(1)
     made.command(resize(2, 0, 1))

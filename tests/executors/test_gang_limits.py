@@ -141,6 +141,28 @@ class Scene:
         return self.limits.tick(now_s).get(JOB)
 
 
+def test_a_gang_has_its_share_from_its_launch_and_then_as_it_is_told() -> None:
+    scene = Scene(memory_bytes=1 << 30)
+    assert (scene.group.share, scene.group.memory_bytes) == (0.5, 1 << 30)
+    for share in (0.25, 1.0):
+        scene.change(share)
+        assert scene.group.share == share
+    assert scene.warnings == []
+
+
+def test_a_share_that_cannot_be_had_is_one_warning() -> None:
+    scene = Scene()
+    scene.limiter.broken.add("share")
+    for _ in range(2):
+        scene.change(0.25)
+    assert scene.warnings == [
+        ("share", "its CPU share is not what it should be: Permission denied (groups/share)")
+    ]
+    scene.limiter.broken.clear()
+    scene.change(0.25)
+    assert scene.warnings[1:] == [("share", "")]
+
+
 def test_a_job_with_a_share_is_told_what_its_machine_cannot_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(FakeLimiter, "lack", "no quota")
     scene = Scene()

@@ -195,6 +195,17 @@ def test_a_wrong_secret_and_an_unknown_name_are_refused_alike(
     assert error.is_final and words in str(error)
 
 
+def test_a_revoked_token_is_refused(tmp_path: Path) -> None:
+    async def scene(head: Head) -> None:
+        token = head.tokens.add("lent", head.token.fingerprint)
+        head.tokens.revoke("lent")
+        with pytest.raises(CannotJoin, match="join token 'lent' was revoked; it is never valid again"):
+            await head.attach(token)
+
+    play(tmp_path, scene)
+    assert TokenList(tmp_path).names == {"rack-1": False, "lent": True}, "it is on disk"
+
+
 def test_another_version_is_refused_by_name(tmp_path: Path) -> None:
     other = msgspec.structs.replace(ME, version="9.9", protocol=JOIN_PROTOCOL + 1)
     text = str(refused(tmp_path, lambda head: head.attach(me=other)))
