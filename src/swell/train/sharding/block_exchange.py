@@ -89,7 +89,7 @@ class BlockExchange:
 
     # ---------------------------------------------------------------- parameters
     def gather(self, block: DividedBlock) -> torch.Tensor:
-        """Return all parameters of the block, flat, in memory of their own.
+        """Return all parameters of the block; see `Exchange`.
 
         Zeros once the group is broken in a step: that comes again, and what its script sees is forgotten.
 
@@ -130,10 +130,7 @@ class BlockExchange:
 
     # ---------------------------------------------------------------- gradients
     def reduce(self, block: DividedBlock, gradient: torch.Tensor) -> torch.Tensor:
-        """Sum a flat gradient of the whole block over the workers; returns what this worker holds of it.
-
-        All workers that hold an element get the same sum of it, bit for bit.
-        """
+        """All workers that hold an element get the same sum of it, bit for bit; see `Exchange`."""
         try:
             if not self.is_lost:
                 return self._hand_on(block, self._sum_owned(block, gradient))

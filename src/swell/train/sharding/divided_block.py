@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import torch
 from torch import nn
@@ -21,9 +21,6 @@ from torch.autograd.graph import saved_tensors_hooks
 from swell.train.collective.gradients import LoopError
 from swell.train.sharding.away import away_classes
 from swell.train.sharding.large_buffers import LargeBuffers
-
-if TYPE_CHECKING:  # it imports this module
-    from swell.train.sharding.block_exchange import BlockExchange
 
 #: Torch's name of what tells which hooks for saved tensors are in force. Torch below 2.8 does not have it.
 TOP_HOOKS = "_top_saved_tensors_default_hooks"
@@ -38,6 +35,16 @@ CHANGED = (
     "between a batch and its run.step; set requires_grad before `for batch in run.batches():`, or use "
     "shard='optimizer'"
 )
+
+
+class Exchange(Protocol):
+    """How a block's parameters come from the workers that keep them, and gradients to these."""
+
+    def gather(self, block: DividedBlock) -> torch.Tensor:
+        """All parameters of the block, flat, in memory of their own."""
+
+    def reduce(self, block: DividedBlock, gradient: torch.Tensor) -> torch.Tensor:
+        """Sum a flat gradient of the whole block over the workers; returns what this worker holds of it."""
 
 
 class DividedBlock:
@@ -62,7 +69,7 @@ class DividedBlock:
         self.dtype, self.device = parameters[0].dtype, parameters[0].device
         self.num_elements = sum(parameter.numel() for parameter in parameters)
         #: None: this worker has all there is, and there are no others.
-        self.exchange: BlockExchange | None = None
+        self.exchange: Exchange | None = None
         self.factor = 1.0  #: of the gradients of the pass under way
         #: Of the passes of this step, summed over the workers: what this worker keeps. None: there is none.
         self.gradient: torch.Tensor | None = None
