@@ -159,7 +159,7 @@ if WORKER in (places := json.loads(os.environ.get("SHARD_PLACES", "{}"))):
 if FAULT == "amid a state":
     Pieces.unload = die  # type: ignore[assignment,method-assign]
 if FAULT == "blind":
-    shard_transfers.read = blind_read  # type: ignore[attr-defined,assignment]
+    shard_transfers.read = blind_read  # type: ignore[attr-defined]
 ShardTransfers._read, ShardGroup._fill = faulty_read, faulty_fill  # type: ignore[assignment,method-assign]
 ShardGroup.vote, ShardGroup.spread, DividedWorker.finish = faulty_vote, faulty_spread, telling_finish  # type: ignore[method-assign]
 runpy.run_path(str(Path(__file__).with_name("curve.py")))
