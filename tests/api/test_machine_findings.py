@@ -28,7 +28,6 @@ from swell.executors.local.machine_offer import MachineOffer
 from swell.model.finding import Finding, Level
 from swell.model.share_mode import ShareMode
 
-ROOT = Path(__file__).parents[2]
 DRIVER = GpuDriver(version="580.159", cuda="13.0", used={})
 BUSY = DRIVER._replace(used={"GPU-aa": (17, 4711)})
 STATE = Path("/state")

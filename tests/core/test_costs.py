@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import Any, get_args
 
 import msgspec
-import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.core.fakes import profile, spec
 
-from swell.core.costs import PRIOR_HOLD_S, CostTable
+from swell.core.costs import CostTable
 from swell.core.record import JobRecord
-from swell.core.size_history import HoldTime
 from swell.model.resize import CostKind
 
 KINDS = st.sampled_from(get_args(CostKind))
@@ -47,24 +45,3 @@ def test_the_second_change_of_a_kind_and_size_costs_about_what_the_first_one_did
     second_s = ratio * first_s
     predicted_s = cost_s(table, change, job(2), num_workers)
     assert second_s / (RATIO * 1.001) <= predicted_s <= second_s * RATIO * 1.001
-
-
-# ---------------------------------------------------------------- how long workers stay
-@given(st.lists(st.floats(0.1, 1000.0), min_size=8, max_size=30), st.floats(0.0, 1e5))
-def test_expected_tenure_follows_the_latest_and_grows_while_nothing_is_taken(
-    stays_s: list[float], quiet_s: float
-) -> None:
-    tenure = HoldTime()
-    for stay_s in stays_s:
-        tenure.train(stay_s)
-        tenure.take()
-    expected_s = _hold_s(tenure)
-    assert expected_s <= max(PRIOR_HOLD_S, *stays_s)
-    tenure.train(quiet_s)
-    assert _hold_s(tenure) >= expected_s
-    if quiet_s > 100 * max(stays_s):
-        assert _hold_s(tenure) > 3 * max(stays_s)
-
-
-def _hold_s(tenure: HoldTime, costs: CostTable | None = None) -> float:
-    return float((costs or CostTable()).hold_s(np.array([tenure.total_s]), np.array([tenure.num_taken]))[0])

@@ -127,14 +127,6 @@ def test_a_cluster_that_shrank_lets_nothing_grow_beyond_it(
 
 @SITUATIONS
 @given(situations())
-def test_pinned_gangs_keep_what_they_hold(situation: tuple[Snapshot, Allocation, BoolArray]) -> None:
-    snapshot, allocation, is_pinned = situation
-    workers = steady(snapshot, allocation, is_pinned).workers
-    assert (workers[is_pinned] == snapshot.held_workers[is_pinned]).all()
-
-
-@SITUATIONS
-@given(situations())
 def test_nobody_gets_more_than_was_wanted_or_held(
     situation: tuple[Snapshot, Allocation, BoolArray],
 ) -> None:
@@ -242,18 +234,3 @@ def _followed(snapshot: Snapshot, steadied: SteadiedSizes) -> Snapshot:
         held_workers=steadied.workers.copy(),
         changed_s=np.where(is_changed, snapshot.now_s, snapshot.changed_s),
     )
-
-
-@given(st.floats(0.0, 2e9), st.floats(0.01, 100.0))
-def test_whoever_wakes_when_asked_finds_the_hold_over(changed_s: float, min_hold_s: float) -> None:
-    """Seconds since 1970 round: a hold that is compared in another way than it is asked for never ends."""
-    early = replace(
-        snapshot_of([1], [0.0], num_devices=4, now_s=changed_s),
-        changed_s=np.array([changed_s]),
-        min_hold_s=min_hold_s,
-    )
-    allocation = allocation_of(early, np.array([4]))
-    asked = steady(early, allocation, np.array([False]))
-    if math.isfinite(asked.wake_s):
-        woken = steady(replace(early, now_s=asked.wake_s), allocation, np.array([False]))
-        assert woken.workers[0] == 4 and math.isinf(woken.wake_s)

@@ -10,29 +10,20 @@ from tests.core.fakes import Fixed, core_of, node, profile, spec
 
 from swell.core.core import Core
 from swell.core.platform_core import PlatformCore
-from swell.live.board import TurnNews, ViewBoard
 from swell.model.command import AnyCommand, LaunchGang, ProfileJob, WakeAt
 from swell.model.event import (
-    AnyEvent,
-    CancelRequested,
     DrainRequested,
     GangEnded,
     GangFound,
     JobProfiled,
     JobSubmitted,
     KindAllowed,
-    NodeCleared,
-    NodeEndKnown,
     NodeJoined,
     NodeLost,
-    NodeWarned,
     Opened,
     Outcome,
-    Woke,
 )
-from swell.model.kind import ANY
 from swell.model.node import Node
-from swell.model.view import BorrowedNodes
 
 
 def of_kind(kind: str, name: str, num_devices: int = 4) -> Node:
@@ -124,22 +115,6 @@ def reasons(core: PlatformCore) -> dict[str, str]:
     return {view.id: view.reason for view in core.views()}
 
 
-def test_borrowed_nodes_of_all_kinds_are_counted_also_by_a_core_that_is_opened_again() -> None:
-    core = asking("slow", "fast")
-    assert core.reclaims.view(0.0) is None
-    for number, kind in enumerate(("slow", "fast", "fast")):
-        lent = msgspec.structs.replace(of_kind(kind, f"b{number}"), is_borrowed=True)
-        core.handle([join(lent, 1.0)])
-    core.handle([NodeLost(at_s=3.0, name="b1", cause="its owner wants it back")])
-    for platform in (core, again(core)):
-        expected = BorrowedNodes(num_there=2, num_given_back=1, lent_s=3 * 2.0)
-        assert platform.reclaims.view(3.0) == expected
-        board = ViewBoard()
-        board.post(TurnNews.of(platform))
-        later = board.latest.reclaims.view(13.0)
-        assert later is not None and later.lent_s == 3 * 2.0 + 2 * 10.0
-
-
 # ---------------------------------------------------------------- jobs and kinds
 def test_a_job_waits_for_its_kind_however_many_others_are_idle() -> None:
     core = new()
@@ -163,65 +138,6 @@ def test_a_job_whose_kind_is_not_known_does_not_say_that_no_node_is_there() -> N
     assert reasons(core)["a"] == told
 
 
-def test_events_reach_the_core_that_has_the_job_or_the_node() -> None:
-    core, _ = two_kinds()
-    assert not core.handle([NodeWarned(at_s=3.0, name="n1")]) and core.warned.keys() == {"n1"}
-    core.handle([NodeCleared(at_s=4.0, name="n1")])
-    assert not core.warned
-    core.handle([NodeEndKnown(at_s=4.0, name="n1", until_s=99.0)])
-    assert core.ends_s == {"n1": 99.0}
-    commands = core.handle([CancelRequested(at_s=5.0, job_id="b")])
-    assert {one.job_id for one in commands if not isinstance(one, WakeAt)} == {"b"}
-    core.handle([GangEnded(at_s=6.0, job_id="b", generation=1, outcome=Outcome.STOPPED, steps=0)])
-    assert [view.id for view in core.ended_views()] == ["b"] and [view.id for view in core.views()] == ["a"]
-    core.handle([GangEnded(at_s=7.0, job_id="b", generation=1, outcome=Outcome.STOPPED, steps=0)])
-    assert core.num_stale == 1, "of a job that has ended"
-    core.handle([NodeLost(at_s=8.0, name="n1", cause="its power failed")])
-    assert kinds(core) == ["slow"] and [lost.name for lost in core.lost_nodes] == ["n1"]
-
-
-def test_a_node_that_comes_back_with_another_kind_is_lost_to_the_first_one() -> None:
-    core = new()
-    core.handle([join(of_kind("slow", "n0")), join(of_kind("slow", "n1"))])
-    core.handle([NodeLost(at_s=1.0, name="n1", cause="its host left")])
-    core.handle([join(of_kind("fast", "n1"), 2.0)])
-    assert [(one.name, one.kind) for one in core.cluster.nodes] == [("n0", "slow"), ("n1", "fast")]
-    assert core.lost_nodes == ()
-    core.handle([join(of_kind("fast", "n0"), 3.0)])
-    assert {one.name: one.kind for one in core.cluster.nodes} == {"n0": "fast", "n1": "fast"}
-
-
-def test_the_only_kind_is_what_the_nodes_are_until_a_job_has_named_it() -> None:
-    core = new()
-    core.handle([submit("a"), join(of_kind("slow", "n0"))])
-    core.handle([NodeLost(at_s=3.0, name="n0"), join(of_kind("fast", "n0"), 3.0)])
-    assert kinds(core) == ["fast"] and core.views()[0].kind == "fast", "as after another `swell up`"
-    core.handle([submit("b", "fast", 4.0), NodeLost(at_s=4.0, name="n0"), join(of_kind("slow", "n0"), 4.0)])
-    assert core.kinds == ("fast", "slow")
-    assert {view.id: view.kind for view in core.views()} == {"a": "fast", "b": "fast"}
-
-
-def lose(core: PlatformCore, job: str, at_s: float) -> Sequence[AnyCommand]:
-    return core.handle([GangEnded(at_s=at_s, job_id=job, generation=1, outcome=Outcome.LOST, steps=0)])
-
-
-def test_a_fold_holds_all_kinds_and_goes_on_alike() -> None:
-    core, _ = two_kinds()
-    lose(core, "b", 10.0)
-    other = again(core)
-    assert other.save() == core.save() and other.kinds == core.kinds
-    assert other.under_way() == core.under_way() and other.gangs() == core.gangs()
-    following: list[list[AnyEvent]] = [
-        [Woke(at_s=11.0)],
-        [NodeLost(at_s=12.0, name="n1")],
-        [join(of_kind("fast", "n2"), 13.0)],
-        [submit("c", "fast", 14.0)],
-        [CancelRequested(at_s=15.0, job_id="b")],
-    ]
-    for batch in following:
-        assert other.handle(batch) == core.handle(batch)
-
-
 def test_a_gang_that_no_journal_explains_keeps_its_devices_until_it_is_gone() -> None:
     """The journal was lost: the job of a gang on `fast` is submitted again, to `slow`."""
     core, fast = new(), ("n1.0", "n1.1", "n1.2", "n1.3")
@@ -238,35 +154,5 @@ def naming(job_id: str, *kinds: str, at_s: float = 1.0) -> JobSubmitted:
     return JobSubmitted(at_s=at_s, job_id=job_id, spec=spec(10_000, kinds=kinds))
 
 
-def whole(event: JobSubmitted) -> JobSubmitted:
-    """The job takes a whole node."""
-    return msgspec.structs.replace(event, spec=msgspec.structs.replace(event.spec, min_workers=4))
-
-
-def measuring(commands: list[AnyCommand]) -> dict[str, str]:
-    """Kinds of trial runs by job."""
-    return {one.job_id: one.device_kind for one in commands if isinstance(one, ProfileJob)}
-
-
 def kinds_of(core: PlatformCore) -> dict[str, str]:
     return {view.id: view.kind for view in core.views()}
-
-
-def test_jobs_of_a_batch_see_its_nodes_and_each_other() -> None:
-    core = new()
-    nodes = [join(of_kind("slow", "n0")), join(of_kind("fast", "n1"))]
-    batch: list[AnyEvent] = [whole(naming(job_id, "slow", "fast")) for job_id in ("a", "b")]
-    assert measuring(core.handle([*batch, *nodes])) == {"a": "slow", "b": "fast"}, (
-        "the second one finds no room on slow"
-    )
-
-
-def ended(job_id: str, at_s: float) -> GangEnded:
-    return GangEnded(at_s=at_s, job_id=job_id, generation=1, outcome=Outcome.SUCCEEDED, steps=10_000)
-
-
-def test_a_job_that_comes_before_any_node_has_the_kind_of_the_first_that_suits_it() -> None:
-    core = new()
-    core.handle([whole(naming("a", ANY))])
-    commands = core.handle([join(of_kind("fast", "n1"), 2.0)])
-    assert measuring(commands) == {"a": "fast"}

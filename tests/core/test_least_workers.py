@@ -12,7 +12,6 @@ from tests.core.fakes import core_of, node, profile, spec
 from tests.core.head import Head
 from tests.examples import share_of_examples
 
-from swell.api.words import facts
 from swell.model.command import LaunchGang
 from swell.model.event import JobProfiled
 from swell.model.job import JobClass, JobSpec
@@ -74,18 +73,6 @@ def launched(bench: Bench, job: JobSpec | None = None) -> int:
     bench.submit("a", job)
     commands = bench.say(JobProfiled(at_s=bench.now_s, job_id="a", profile=FEW))
     return sum(len(command.target.devices) for command in commands if isinstance(command, LaunchGang))
-
-
-def test_its_story_and_its_view_say_so_also_after_a_restart_of_the_daemon() -> None:
-    bench = Bench()
-    bench.want(a=4)
-    assert launched(bench) == 4
-    (told,) = [story.text for _, story in bench.core.stories() if story.code == "memory"]
-    assert told == "has 4 workers at least from now on: one of fewer ran out of memory"
-    for core in (bench.core, bench.reborn()):
-        [view] = core.views()
-        assert (view.min_workers, view.least_by_memory, view.least_workers) == (1, 4, 4)
-        assert "4 or more allowed (fewer have too little memory)" in dict(facts(view))["workers"]
 
 
 def test_what_its_owner_asks_for_counts_where_that_is_more() -> None:

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from tests.examples import pick
 
-from swell.core.loss_rates import BORROWED_NODE_S, OWNED_NODE_S, LossRates, NodeLosses
+from swell.core.loss_rates import OWNED_NODE_S, LossRates, NodeLosses
 from swell.model.cluster import Cluster
 from swell.model.node import Node
 
@@ -23,14 +20,6 @@ def nodes(num: int, is_borrowed: bool = False, first: int = 0) -> tuple[Node, ..
 def mean_s(cluster: Cluster, num: int, losses: LossRates | None = None) -> float:
     devices = tuple(device for node in cluster.nodes[:num] for device in node.devices)
     return (losses or LossRates()).mean_time_to_loss_s(cluster, devices, 0.0)
-
-
-@given(st.integers(1, 9), pick(True, False))
-def test_a_gang_on_n_nodes_is_lost_n_times_as_often_as_long_as_nothing_was_seen(
-    num: int, is_borrowed: bool
-) -> None:
-    assumed_s = BORROWED_NODE_S if is_borrowed else OWNED_NODE_S
-    assert mean_s(Cluster(nodes(9, is_borrowed)), num) == pytest.approx(assumed_s / num)
 
 
 def test_what_was_seen_outweighs_what_is_assumed() -> None:

@@ -9,9 +9,6 @@ from swell.core.phases import IllegalTransition
 from swell.core.record import JobRecord, JobStatus
 from swell.model.job import Phase
 
-ENDS = {phase for phase in Phase if phase.is_end}
-
-
 def test_the_story_is_told() -> None:
     record = JobRecord(
         id="bert",

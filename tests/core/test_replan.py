@@ -57,17 +57,6 @@ def ended() -> GangEnded:
     return GangEnded(at_s=101.0, job_id="a", generation=1, outcome=Outcome.SUCCEEDED, steps=1000)
 
 
-def resized(record: JobRecord, steps: int) -> GangResized:
-    record.generation = 2
-    record.become(record.gang.ask(record.gang.members))
-    return GangResized(at_s=101.0, job_id="a", generation=2, steps=steps, pids=())
-
-
-def test_a_job_that_would_have_changed_again_needs_a_plan(state: HeadState) -> None:
-    state.last_plan.revisit = ("a",)
-    assert needs(state, resized(state.records["a"], 10)) is Need.PLAN
-
-
 @pytest.mark.parametrize(("is_sated", "need"), [(True, Need.GO_ON), (False, Need.PLAN)])
 def test_devices_that_are_of_no_use_are_no_news(state: HeadState, is_sated: bool, need: Need) -> None:
     state.last_plan.is_sated = is_sated

@@ -141,17 +141,6 @@ def without(machines: Cluster, lost: set[str]) -> Cluster:
     return machines
 
 
-@given(machines=machines_of_all_kinds, before=wishes, num=st.integers(1, 9))
-def test_no_job_moves_for_one_that_fits_on_a_node(
-    machines: Cluster, before: dict[str, int], num: int
-) -> None:
-    held = place(machines, before).devices
-    taken = {device for devices in held.values() for device in devices}
-    if any(num <= len(set(node.devices) - taken) for node in machines.nodes):
-        placed = place(machines, {job: len(own) for job, own in held.items()} | {"new": num}, held)
-        assert not placed.moved and len(nodes_of(machines, placed.devices["new"])) == 1
-
-
 @given(
     shape=st.sampled_from([(1, 8), (2, 4), (4, 4), (3, 8), (2, 16)]),
     steps=st.lists(st.lists(st.integers(0, 4), max_size=10), min_size=1, max_size=6),
@@ -211,58 +200,6 @@ def test_where_devices_share_cores_jobs_go_where_workers_have_most_of_them() -> 
     assert sorted(Counter(places).values()) == [3, 3, 4]
 
 
-def test_growing_takes_any_free_devices_of_its_node_and_survivors_come_first() -> None:
-    machines = cluster(8, 8)
-    held = {"a": at(machines, 3, 2), "b": at(machines, 0), "c": at(machines, 5)}
-    placed = place(machines, {"a": 6, "b": 1, "c": 1}, held)
-    assert placed.devices["a"] == at(machines, 3, 2, 1, 4, 6, 7)
-    assert not placed.moved
-
-
-def test_growing_goes_elsewhere_rather_than_drive_out_a_running_neighbour() -> None:
-    machines = cluster(4, 4)
-    held = {"a": at(machines, 2, 3), "b": at(machines, 0, 1)}
-    placement = place(machines, {"a": 4, "b": 2}, held)
-    assert placement.devices == {"a": at(machines, 4, 5, 6, 7), "b": at(machines, 0, 1)}
-
-
-def test_shrinking_keeps_the_lowest_ranks_of_the_fewest_nodes() -> None:
-    machines = cluster(4, 4)
-    assert place(machines, {"a": 2}, {"a": at(machines, 3, 2, 0)}).devices["a"] == at(machines, 3, 2)
-    on_two = {"a": at(machines, 0, 4, 1, 5, 6, 7)}
-    assert place(machines, {"a": 4}, on_two).devices["a"] == at(machines, 4, 5, 6, 7)
-    assert place(machines, {"a": 2}, on_two).devices["a"] == at(machines, 0, 1)
-
-
-def test_a_device_that_another_job_has_yet_to_leave_is_the_last_choice() -> None:
-    machines = cluster(4)
-    held = {"leaving": at(machines, 0, 1), "growing": at(machines, 3)}
-    assert place(machines, {"growing": 2}, held).devices["growing"] == at(machines, 3, 2)
-    assert place(machines, {"growing": 3}, held).devices["growing"] == at(machines, 3, 0, 2)
-
-
-def test_the_fewest_and_smallest_running_jobs_move_to_make_room() -> None:
-    machines = cluster(4, 4)
-    held = {"a": at(machines, 0, 1), "b": at(machines, 4), "c": at(machines, 5)}
-    wanted = {"a": 2, "b": 1, "c": 1, "big": 4}
-    placement = place(machines, wanted, held)
-    assert placement.devices["big"] == at(machines, 0, 1, 2, 3)
-    assert placement.moved == {"a"}
-    small = place(machines, {"a": 2, "b": 1, "big": 4}, {job: held[job] for job in "ab"})
-    assert small.moved == {"b"}
-    assert small.devices == {"big": at(machines, 4, 5, 6, 7), "a": held["a"], "b": at(machines, 2)}
-
-
-def test_pinned_jobs_stay_and_the_last_resort_is_scattered() -> None:
-    machines = cluster(2, 2)
-    held = {"a": at(machines, 0), "b": at(machines, 3)}
-    placement = place(machines, {"a": 1, "b": 1, "c": 2}, held, pinned="a")
-    assert placement.devices == {"a": held["a"], "b": at(machines, 1), "c": at(machines, 2, 3)}
-    assert placement.moved == {"b"}
-    placement = place(machines, {"c": 2}, held, pinned="ab")
-    assert placement.devices["c"] == at(machines, 1, 2) and not placement.moved
-
-
 def test_larger_than_a_node_means_whole_nodes_of_one_rack() -> None:
     machines = cluster(4, 4, 4, 4, per_rack=2)
     held = {"a": at(machines, 0)}
@@ -272,37 +209,3 @@ def test_larger_than_a_node_means_whole_nodes_of_one_rack() -> None:
     assert placement.devices["big"] == at(machines, *range(4, 16))
     placement = place(machines, {"a": 1, "big": 6}, held)
     assert placement.devices["big"] == at(machines, 1, 2, 4, 5, 6, 7)
-
-
-def test_no_power_of_two_stays_on_one_node_if_it_can() -> None:
-    machines = cluster(8, 6)
-    assert place(machines, {"a": 6}).devices["a"] == at(machines, 8, 9, 10, 11, 12, 13)
-    assert place(machines, {"a": 6, "b": 3}).devices["b"] == at(machines, 0, 1, 2)
-
-
-def test_devices_of_a_lost_node_are_forgotten() -> None:
-    machines = cluster(4, 4)
-    held = {"a": at(machines, 0, 1, 2, 3), "b": at(machines, 4, 5)}
-    left = machines.without_node("n0")
-    assert place(left, {"a": 2, "b": 2}, held).devices == {"a": ("n1/2", "n1/3"), "b": held["b"]}
-
-
-def test_devices_that_a_node_has_lost_are_replaced_on_it() -> None:
-    machines = cluster(4, 4)
-    held = {"a": at(machines, 0, 1), "b": at(machines, 2)}
-    left = machines.with_node(Node(name="n0", devices=("n0/1", "n0/2", "n0/3"), kind="cpu"))
-    assert place(left, {"a": 2, "b": 1}, held).devices == {"a": ("n0/1", "n0/3"), "b": ("n0/2",)}
-
-
-def test_who_does_not_fit_is_absent_and_the_more_important_come_first() -> None:
-    machines = cluster(4)
-    assert place(machines, {"a": 2, "b": 4, "c": 2}).devices.keys() == {"a", "c"}
-    assert place(Cluster(), {"a": 1}).devices == {}
-
-
-def test_whole_nodes_on_a_cluster_of_a_thousand_devices() -> None:
-    machines = cluster(*[8] * 125, per_rack=16)
-    wanted = {f"job-{number}": 1 << number % 5 for number in range(60)}
-    placement = place(machines, wanted)
-    assert placement.devices.keys() == wanted.keys()
-    assert all(is_compact(machines, devices) for devices in placement.devices.values())

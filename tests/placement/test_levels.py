@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import msgspec
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.examples import pick
@@ -121,30 +120,6 @@ def test_best_fit_takes_the_island_with_the_fewest_free_devices() -> None:
     assert place(machines, wanted | {"c": 4}, held).devices["c"] == at(machines, 12, 13, 14, 15)
 
 
-def test_a_job_moves_within_its_node_where_free_devices_lie_apart() -> None:
-    machines = machines_of((1, 1, 8, "4/2"))
-    held = {"a": at(machines, 0), "b": at(machines, 2), "c": at(machines, 4, 5, 6, 7)}
-    placed = place(machines, {"a": 1, "b": 1, "c": 4, "d": 2}, held)
-    assert placed.moved == {"a"}
-    assert placed.devices["d"] == at(machines, 0, 1) and placed.devices["a"] == at(machines, 3)
-    pinned = place(machines, {"a": 1, "b": 1, "c": 4, "d": 2}, held, pinned="ab")
-    assert pinned.devices["d"] == at(machines, 1, 3) and not pinned.moved
-
-
-def test_growing_stays_on_its_island() -> None:
-    machines = machines_of((1, 1, 8, "4/2"))
-    held = {"a": at(machines, 5), "b": at(machines, 0)}
-    assert place(machines, {"a": 2, "b": 1}, held).devices["a"] == at(machines, 5, 4)
-    assert place(machines, {"a": 4, "b": 1}, held).devices["a"] == at(machines, 5, 4, 6, 7)
-
-
-def test_shrinking_keeps_devices_of_one_island() -> None:
-    machines = machines_of((1, 1, 8, "4/2"))
-    held = {"a": at(machines, 0, 4, 5, 6)}
-    assert place(machines, {"a": 2}, held).devices["a"] == at(machines, 4, 5)
-    assert place(machines, {"a": 3}, held).devices["a"] == at(machines, 4, 5, 6)
-
-
 def test_jobs_of_whole_nodes_move_so_that_a_larger_one_is_within_a_rack() -> None:
     machines = machines_of((2, 4, 2, ""))
     held = {"a": at(machines, 0, 1, 2, 3), "b": at(machines, 8, 9, 10, 11)}
@@ -152,19 +127,3 @@ def test_jobs_of_whole_nodes_move_so_that_a_larger_one_is_within_a_rack() -> Non
     assert num_groups(machines, placed.devices["big"], 8) == 1 and len(placed.moved) == 1
     pinned = place(machines, {"a": 4, "b": 4, "big": 8}, held, pinned="ab")
     assert pinned.devices["big"] == at(machines, 4, 5, 6, 7, 12, 13, 14, 15) and not pinned.moved
-
-
-def test_islands_that_have_lost_a_device_go_on() -> None:
-    machines = machines_of((1, 1, 8, "4/2"))
-    held = {"a": at(machines, 0, 1, 2, 3)}
-    left = Cluster((machines.nodes[0].only(machines.devices[1:]),))
-    assert left.nodes[0].islands == ((3, 4), (1, 2, 2, 2))
-    assert place(left, {"a": 3}, held).devices["a"] == at(machines, 1, 2, 3)
-    assert place(left, {"a": 4}, held).devices["a"] == at(machines, 4, 5, 6, 7)  # no other island has 4
-
-
-@pytest.mark.parametrize("num", [1, 2, 4, 8])
-def test_nodes_with_and_without_islands_stand_side_by_side(num: int) -> None:
-    plain, divided = node("plain", 4), machines_of((1, 1, 8, "4/2")).nodes[0]
-    machines = Cluster((plain, divided))
-    assert len(place(machines, {"a": num}).devices["a"]) == num

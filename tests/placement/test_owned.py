@@ -98,20 +98,6 @@ def test_powers_of_two_never_span_more_nodes_than_they_must_with_promises_either
         assert all(len(nodes_of(machines, devices)) == 1 for devices in held.values())
 
 
-def test_who_may_have_borrowed_devices_has_these_first() -> None:
-    machines = lent(cluster(4, 4), 0)
-    placement = BestFitPlacer().place(machines, {"e": 4}, {}, frozenset(), BOUND)
-    assert owned(machines).isdisjoint(placement.changes["e"])
-
-
-def test_a_job_on_owned_devices_makes_room_for_a_promise() -> None:
-    machines = lent(cluster(4, 4), 1)
-    held = {"e": ("n0/0", "n0/1", "n0/2", "n0/3")}
-    placement = BestFitPlacer().place(machines, {"a": 2}, held, frozenset(), BOUND)
-    assert owned(machines).issuperset(placement.changes["a"]) and "e" in placement.moved
-    assert len(placement.changes["e"]) == 4
-
-
 @given(
     joined=st.lists(st.integers(0, 30), min_size=4, max_size=20, unique=True),
     sizes=st.tuples(st.integers(1, 8), st.integers(1, 8)),
@@ -133,17 +119,3 @@ def test_of_borrowed_nodes_those_that_were_lent_last_are_given_back_first(
     kept = BestFitPlacer().place(machines, {"a": less}, held, frozenset()).changes.get("a", held["a"])
     oldest = sorted(held["a"], key=age.__getitem__)[:less]
     assert sorted(kept) == sorted(oldest)
-
-
-def test_of_many_jobs_just_those_that_lost_a_device_get_another() -> None:
-    nodes = [Node(name=f"n{at}", devices=(f"n{at}.0",), kind="cpu", is_borrowed=True) for at in range(30)]
-    held = {f"job{at:02d}": (f"n{2 * at}.0", f"n{2 * at + 1}.0") for at in range(12)}
-    left = Cluster(tuple(node for node in nodes if node.name not in ("n0", "n5", "n6")))
-    changes = BestFitPlacer().place(left, {}, held, frozenset()).changes
-    assert set(changes) == {"job00", "job02", "job03"}
-    assert {job: devices[0] for job, devices in changes.items()} == {
-        "job00": "n1.0",
-        "job02": "n4.0",
-        "job03": "n7.0",
-    }
-    assert len({device for devices in changes.values() for device in devices}) == 6

@@ -12,8 +12,8 @@ from tests.policies.bftrainer_milp import NodeProblem, solve_nodes
 from tests.policies.snapshots import best_effort, snapshot
 
 from swell.arrays import IntArray
-from swell.model.snapshot import NodeEnds, Snapshot
-from swell.policies.bftrainer import LEAST_FORWARD_S, BFTrainer
+from swell.model.snapshot import Snapshot
+from swell.policies.bftrainer import BFTrainer
 from swell_papers.policies.bftrainer_equal_share import BFTrainerEqualShare
 
 SIZES = range(1, 65)
@@ -208,15 +208,6 @@ def test_forward_time_follows_from_the_reclaims_that_were_seen() -> None:
     seen = replace(view, reclaims_per_node_s=1 / 200.0)
     assert policy.forward_s(seen) == pytest.approx(200.0 * np.log(2.0))
     assert BFTrainer(t_fwd_s=50.0).forward_s(seen) == 50.0
-
-
-def test_forward_time_ends_with_the_next_node_whose_end_is_known() -> None:
-    view = snapshot([], 20, num_borrowed=20)
-    ending = replace(view, ends=NodeEnds(next_s=view.now_s + 30.0))
-    assert BFTrainer(t_fwd_s=50.0).forward_s(ending) == 30.0
-    assert BFTrainer(t_fwd_s=20.0).forward_s(ending) == 20.0
-    passed = replace(view, ends=NodeEnds(next_s=view.now_s - 1.0))
-    assert BFTrainer(t_fwd_s=50.0).forward_s(passed) == LEAST_FORWARD_S
 
 
 # The heuristic

@@ -12,7 +12,6 @@ from swell_papers.policies.chronus import LEASE_S, Chronus
 
 ONE = {1: 1.0}
 LINEAR = {1: 1.0, 2: 2.0, 4: 4.0, 8: 8.0}
-WITHIN_S = -(NOW_S % LEASE_S - 1.0)
 BEFORE_S = -(NOW_S % LEASE_S + 1.0)
 
 
@@ -27,16 +26,6 @@ def test_slo_jobs_come_first_by_deadline_and_best_effort_ones_fill_the_gaps_the_
     assert answer.workers.tolist() == [0, 1, 2, 4]
     assert answer.floor.tolist() == [0, 0, 2, 4]
     assert Chronus().decide(snapshot(jobs, 5)).workers.tolist() == [0, 1, 0, 4]
-
-
-def test_a_lease_is_kept_even_against_a_deadline_and_its_end_is_waited_for() -> None:
-    running = best_effort("gap", ONE, 900, held=1, changed=WITHIN_S, submitted=BEFORE_S)
-    slo = promised("slo", ONE, 100, 2000, submitted=BEFORE_S)
-    answer = Chronus().decide(snapshot([running, slo], 1))
-    assert answer.workers.tolist() == [1, 0]
-    assert answer.wake_s == NOW_S - NOW_S % LEASE_S + LEASE_S
-    over = best_effort("gap", ONE, 900, held=1, changed=BEFORE_S, submitted=2 * BEFORE_S)
-    assert Chronus().decide(snapshot([over, slo], 1)).workers.tolist() == [0, 1]
 
 
 @pytest.mark.slow

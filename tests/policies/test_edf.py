@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 from tests.policies.fluid import follow
 from tests.policies.snapshots import (
     Job,
@@ -97,44 +95,6 @@ def test_with_the_largest_sizes_the_gate_refuses_whom_a_smaller_size_would_serve
     jobs = [strict("a", PEAK_AT_2, 8, 8 / PEAK_AT_2[2])]
     assert not EdfAdmission().decide(snapshot(jobs, 8)).refusals
     assert set(EdfAdmission(largest=1).decide(snapshot(jobs, 8)).refusals) == {0}
-
-
-@pytest.mark.slow
-@given(
-    jobs=some_jobs(6),
-    come=st.lists(st.integers(0, 30), min_size=6, max_size=6),
-    start_s=st.sampled_from([0.0, 0.5, 3.0]),
-    resize_s=st.sampled_from([0.0, 0.5, 3.0]),
-)
-def test_whom_the_gate_admits_it_serves_in_time_though_starts_and_resizes_cost(
-    jobs: list[Job], come: list[int], start_s: float, resize_s: float
-) -> None:
-    """Whenever they come, and with jobs of other classes in between."""
-    fresh = [
-        Job(id=job.id, rates=job.rates, steps=job.steps, job_class=job.job_class, submitted=float(at),
-            deadline=at + job.deadline, start_cost=start_s, resize_cost=resize_s, changes=1)
-        for job, at in zip(jobs, come, strict=False)
-    ]  # fmt: skip
-    run = follow(EdfAdmission(), fresh, 6, margin_share=0.0, min_hold_s=0.0)
-    for job in fresh:
-        if job.job_class == STRICT and job.id not in run.refused:
-            assert run.finished[job.id] <= job.deadline + 1e-6
-
-
-def test_a_refused_job_gets_nothing_and_the_promised_ones_have_floors() -> None:
-    jobs = [
-        strict("fits", LINEAR, 16, 10),
-        strict("too much", LINEAR, 800, 10),
-        soft("soft", LINEAR, 800, 1),
-        best_effort("any", LINEAR, 8),
-    ]
-    answer = EdfAdmission().decide(snapshot(jobs, 12))
-    assert answer.workers.tolist() == [8, 0, 4, 0]
-    assert answer.floor.tolist() == [8, 0, 0, 0]
-    assert list(answer.refusals) == [1]
-    assert answer.account.codes == ["sharing", "waiting", "sharing", "waiting"]
-    assert answer.refusals[1].earliest_deadline_s is None
-    assert " when jobs run in order of deadline: " in answer.refusals[1].text
 
 
 def test_elastic_scaling_alone_refuses_nobody_and_serves_the_late_in_their_turn() -> None:

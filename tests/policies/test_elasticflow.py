@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -258,41 +257,6 @@ def test_admission_charges_the_margin_and_each_change_of_the_plan() -> None:
     assert refused(snapshot([other, replace(grows, resize_cost=0.11)], 2)) == {"grows"}
 
 
-def test_a_margin_that_is_used_up_breaks_no_promise_and_no_newcomer_may_use_it_up() -> None:
-    old = promised("old", {1: 1.0}, 10, 10.2, held=1, submitted=-99)
-    answer = ElasticFlow().decide(snapshot([old], 1, margin_share=0.05))
-    assert answer.floor.tolist() == [1] and answer.account.codes[0] == "promised"
-    # Four seconds on the only device leave it 10.2 of 14.2 s for 10 s of work: it would just fit.
-    slack = replace(old, deadline=14.2)
-    newcomer = strict("new", {1: 1.0}, 4 / 1.05, 4)
-    assert refused(snapshot([slack, newcomer], 1, margin_share=0.05)) == {"new"}
-    assert refused(snapshot([replace(slack, deadline=14.6), newcomer], 1, margin_share=0.05)) == set()
-
-
-def test_a_gang_shrinks_only_if_its_plan_pays_for_that_and_for_growing_again() -> None:
-    """At 2 for the first seconds and at 4 then: 2 * (x - 1) + 4 * (9 - x) is 28 for 3 s."""
-    curve = {1: 1.0, 2: 2.0, 4: 4.0}
-    grown = promised("grown", curve, 28, 10, held=4, submitted=-50, start_cost=5.0, resize_cost=1.0)
-    waiting = best_effort("waiting", {1: 1.0, 2: 2.0}, 100)
-    answer = ElasticFlow().decide(snapshot([grown, waiting], 4))
-    assert answer.floor.tolist() == [2, 0] and answer.workers.tolist() == [2, 2]
-    assert answer.wake_s == pytest.approx(NOW_S + 3.0, abs=0.01)
-    dear = replace(grown, resize_cost=2.1)
-    answer = ElasticFlow().decide(snapshot([dear, waiting], 4))
-    assert answer.floor.tolist() == [4, 0] and answer.workers.tolist() == [4, 0]
-
-
-def test_a_promise_that_is_late_by_a_hair_keeps_its_devices_if_that_endangers_no_other() -> None:
-    curve = {1: 1.0, 2: 2.0, 4: 4.0, 8: 8.0}
-    late = promised("late", curve, 88.0, 10, held=8)
-    patient = promised("patient", curve, 40, 100, held=0)
-    answer = ElasticFlow().decide(snapshot([late, patient], 8))
-    assert answer.account.codes[0] == "at_risk"
-    assert answer.floor.tolist() == [8, 0]
-    pressed = replace(patient, steps=96, deadline=12)  # it needs all eight from now on
-    assert ElasticFlow().decide(snapshot([late, pressed], 8)).floor.tolist() == [0, 8]
-
-
 # Promises in danger
 
 
@@ -308,23 +272,6 @@ def test_a_promise_that_cannot_be_kept_is_served_behind_those_that_can() -> None
 
 
 # Who gets what is left
-
-
-def test_a_running_promise_is_not_suspended_for_a_waiting_best_effort_job() -> None:
-    running = promised("running", {1: 1.0}, 10, 1000, held=1)
-    waiting = best_effort("waiting", {1: 1.0}, 1)
-    assert ElasticFlow().decide(snapshot([running, waiting], 1)).workers.tolist() == [1, 0]
-    idle = replace(running, held=0)
-    assert ElasticFlow().decide(snapshot([idle, waiting], 1)).workers.tolist() == [0, 1]
-
-
-def test_a_running_promise_is_not_stopped_if_it_cannot_pay_for_another_start() -> None:
-    # It has 6 s of work and 10 s to go: nothing is left of them after another start.
-    running = promised("running", {1: 1.0}, 6, 10, held=1, start_cost=4.0)
-    late = promised("late", {1: 1.0, 2: 2.0}, 100, 5, held=1)
-    assert ElasticFlow().decide(snapshot([running, late], 2)).floor.tolist() == [1, 1]
-    patient = replace(running, deadline=100.0)
-    assert ElasticFlow().decide(snapshot([patient, late], 2)).floor.tolist() == [0, 2]
 
 
 def test_best_effort_jobs_get_one_each_the_shortest_first_then_the_best_use() -> None:
@@ -354,23 +301,6 @@ def test_a_floor_is_only_for_promises_and_sizes_are_powers_of_two(view: Snapshot
     levels = useful_levels(view)
     best = levels.workers_at(levels.num)
     assert (answer.workers <= best).all()
-
-
-def test_a_reason_names_the_next_step_of_the_plan_so_that_the_one_after_it_is_no_surprise() -> None:
-    """The second promise has the devices later, so the first one needs more before it: reasons say both."""
-    curve = {1: 1.0, 2: 1.5, 4: 2.0}
-    alone = ElasticFlow().decide(snapshot([promised("j", curve, 60, 50)], 4)).account.text(0)
-    assert re.search(r": 1 needed now and [24] in \d+ s for the promise to end within 50 s, plus 3 to", alone)
-    early = ElasticFlow().decide(snapshot([promised("j", curve, 20, 90)], 4)).account.text(0)
-    ahead = r": ahead of schedule for the promise .*, uses idle devices, 1 in \d+ s needed for it"
-    assert re.search(ahead, early)
-    tight = [promised("j", curve, 60, 30.5), promised("k", curve, 60, 62)]
-    text = ElasticFlow().decide(snapshot(tight, 4)).account.text(0)
-    needs = "has 2 workers, exactly what the promise to end within 30 s needs now, and 4 in "
-    given = ", given the promises to 1 other job"
-    assert text.startswith(needs) and text.endswith(given)
-    tighter = ElasticFlow().decide(snapshot([promised("j", curve, 60, 30.01)], 4)).account.text(0)
-    assert tighter == "has 4 workers, exactly what the promise to end within 30 s needs now"
 
 
 def test_reasons_say_what_keeps_the_promise_and_what_is_more() -> None:

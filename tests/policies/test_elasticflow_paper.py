@@ -125,14 +125,6 @@ def test_no_job_is_refused_for_its_size() -> None:
     assert not PAPER.decide(view).refusals
 
 
-def test_a_job_that_costs_have_made_late_gets_what_shares_leave_and_forbids_no_newcomer() -> None:
-    late, over = promised("late", LINEAR, 100.0, 5.0), promised("over", LINEAR, 4.0, -1.0)
-    answer = PAPER.decide(snapshot([late, strict("new", {4: 1.0}, 100.0, 100.0)], 8))
-    assert not answer.refusals
-    assert (answer.floor.tolist(), answer.workers.tolist()) == ([0, 4], [4, 4])
-    assert PAPER.decide(snapshot([over], 8)).workers.tolist() == [8]
-
-
 def test_the_largest_return_per_device_gets_what_is_left() -> None:
     """Up to two devices each they gain alike; then the one whose curve goes on rising comes first."""
     jobs = [promised("a", {1: 1.0, 2: 2.0, 4: 2.5}, 8.0, 100.0), promised("b", LINEAR, 8.0, 100.0)]

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from tests.policies.snapshots import NOW_S, Job, snapshot
 
-from swell.model.snapshot import BEST_EFFORT, SOFT, NodeEnds, Snapshot
+from swell.model.snapshot import BEST_EFFORT, NodeEnds, Snapshot
 from swell.policies.registry import POLICIES
 
 OURS = ["elasticflow", "unified"]
@@ -36,13 +36,3 @@ def test_a_promise_that_no_node_outlasts_is_late_and_keeps_its_devices(policy: s
         assert workers(policy, view) == [2, 0, 0]
         given = POLICIES[policy]().decide(ending([replace(late, held=held), newcomer], 2, (200.0, 2)))
         assert given.workers.tolist() == [2, 0] and 1 in given.refusals
-
-
-@pytest.mark.parametrize("policy", OURS)
-def test_a_soft_job_counts_on_devices_beyond_their_ends(policy: str) -> None:
-    """Its deadline is no promise: a node may be renewed, and the job is not served last for it."""
-    soft = Job(id="s", rates={1: 1.0, 2: 1.6}, steps=3000, deadline=4000.0, job_class=SOFT, held=2)
-    other = Job(id="b", rates={1: 1.0, 2: 1.9}, steps=3000, job_class=BEST_EFFORT)
-    with_end = workers(policy, ending([soft, other], 2, (1000.0, 2)))
-    assert with_end == workers(policy, snapshot([soft, other], 2))
-    assert with_end[0] >= 1

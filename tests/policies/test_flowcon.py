@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -180,21 +179,6 @@ def test_a_loss_that_rises_is_no_progress() -> None:
         )
     assert node.lists() == {"up": COMPLETING, "down": NEW}
     assert "has not improved" in answer.account.text(0) and answer.account.codes == ["flat", "sharing"]
-
-
-@given(st.lists(LOSSES.filter(math.isfinite), min_size=1, max_size=30))
-def test_a_metric_that_does_not_improve_is_told_once_at_most(values: list[float]) -> None:
-    """And of a job that has improved it is never told again."""
-    node, now_s, codes = Node(), 0.0, ["sharing"]
-    for turn, value in enumerate(values):
-        answer = node.at(now_s, {"a": (value, float(turn))})
-        codes.append(answer.account.codes[0])
-        now_s = answer.wake_s
-    told = [now for before, now in pairwise(codes) if now != before]
-    assert told in ([], ["flat"], ["flat", "sharing"])
-    improves = np.diff(values) < 0.0
-    if improves.any():
-        assert "flat" not in codes[2 + int(np.argmax(improves)) :]
 
 
 @pytest.mark.parametrize(("rises", "way"), [(False, "down"), (True, "up")])

@@ -25,7 +25,6 @@ from tests.policies.shared_cores import (
 from tests.policies.snapshots import best_effort, snapshot, texts
 
 from swell.core.policy_state import PolicyState
-from swell.policies.core_shares import BLIND_MISSES
 from swell.policies.flowcon_fit import FlowConFit
 
 EVERY_FAMILY: Sequence[Family] = (exponential, hyperbola, plateau_first, two_falls, constant, rising)
@@ -179,19 +178,3 @@ def test_a_job_that_is_not_seen_to_learn_has_an_equal_part_and_is_told(
         node.tell((loss(turn), 2.0 * turn), *((math.exp(-turn / 30.0), 2.0 * turn),) * 3)
     assert node.shares[-1][0] >= 0.25 or not text
     assert node.codes[0] == code and text in node.texts[0]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("cpu_s", [math.nan, 2.0])
-@settings(max_examples=share_of_examples(0.4))
-@given(scales=st.lists(st.floats(1.0, 60.0), min_size=1, max_size=6))
-def test_silence_earns_an_equal_part_of_the_cores(cpu_s: float, scales: list[float]) -> None:
-    """Whether or not the CPU time of a job that tells nothing is known; unless it would end too late."""
-    node = Node()
-    for turn in range(12):
-        silent = (math.nan, cpu_s * turn)
-        node.tell(silent, *((math.exp(-turn / scale), float(turn)) for scale in scales))
-        if turn > BLIND_MISSES and "too late" not in node.texts[0]:
-            own, *others = node.shares[-1]
-            assert own / (own + math.fsum(others)) == pytest.approx(1.0 / (1 + len(others))) or own == 1.0
-            assert math.isfinite(cpu_s) or own <= max(others)

@@ -9,7 +9,6 @@ from tests.policies.snapshots import NOW_S, best_effort, snapshot
 from swell_papers.policies.gandiva import SLICE_S, Gandiva
 
 ONE = {1: 1.0}
-LINEAR = {1: 1.0, 2: 2.0, 4: 4.0, 8: 8.0}
 #: The present round began 1000 s ago: NOW_S is 1000.
 ROUND_S = NOW_S % SLICE_S
 
@@ -27,13 +26,6 @@ def test_a_slice_is_kept_and_then_goes_to_who_has_waited_longest() -> None:
     assert answer.workers.tolist() == [1, 0, 0, 1, 0]
     assert answer.wake_s == NOW_S - ROUND_S + SLICE_S
     assert Gandiva().decide(snapshot(jobs, 4)).workers.tolist() == [1, 1, 1, 1, 0]
-
-
-def test_a_wide_job_finds_room_because_all_slices_end_together() -> None:
-    old = -(ROUND_S + 20.0)
-    narrow = [best_effort(f"n{i}", ONE, 1e6, held=1, changed=old - i, submitted=-9000.0) for i in range(4)]
-    wide = best_effort("wide", LINEAR, 1e6, requested=4, submitted=old)
-    assert Gandiva().decide(snapshot([*narrow, wide], 4)).workers.tolist() == [0, 0, 0, 0, 4]
 
 
 def test_all_are_slowed_down_alike() -> None:

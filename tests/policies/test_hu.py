@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from itertools import product
 
 import numpy as np
 import pytest
 from tests.policies.asked import Asked
-from tests.policies.snapshots import Job, best_effort, snapshot, texts
+from tests.policies.snapshots import Job, best_effort
 from tests.solvers.horizons import SIZES, speed
 
 from swell.policies.hu import Hu
-from swell.solvers.horizon import best_plans
 from swell_papers.policies.hu_greedy import HuGreedy
 
 #: Steps of a second on one worker: sizes are 1 to 16 (Figure 6).
@@ -85,13 +83,6 @@ def test_between_decisions_released_nodes_go_to_the_front_of_the_queue_and_no_ot
     assert asked.at(300.0, [other]) == [8]  # the next decision
 
 
-def test_the_queue_is_served_in_order_until_no_node_is_left() -> None:
-    asked = Asked(Hu(most_workers=4), 7)
-    asked.at(0.0, [])
-    jobs = [job(f"j{row}", 60.0, submitted=10.0 + row) for row in range(4)]
-    assert asked.at(20.0, jobs) == [4, 2, 1, 0]
-
-
 def test_with_more_minimums_than_nodes_the_first_to_arrive_have_theirs() -> None:
     jobs = [job(f"j{row}", 100.0 - row, submitted=float(-row)) for row in range(6)]
     assert Asked(Hu(), 4).at(0.0, jobs) == [0, 0, 1, 1, 1, 1]
@@ -113,26 +104,8 @@ def test_what_is_done_early_counts_more_unless_only_the_end_does() -> None:
     assert Asked(Hu(horizon_steps=3, horizon_end=1), 8).at(0.0, jobs) == [2, 2, 4]
 
 
-def test_a_lost_node_is_a_reason_to_decide() -> None:
-    asked = Asked(Hu(), 8)
-    jobs = [job("a", 100.0), job("b", 100.0)]
-    assert asked.at(0.0, jobs) == [4, 4]
-    asked.num_devices = 7
-    assert sum(asked.at(10.0, jobs)) <= 7
-
-
 def test_a_job_outside_the_limits_has_the_nearest_size() -> None:
     wide = replace(best_effort("wide", {8: 3.0}, 6000.0), submitted=0.0)
     narrow = replace(best_effort("narrow", {1: 1.0}, 6000.0), submitted=0.0)
     assert Asked(Hu(most_workers=4), 9).at(0.0, [wide]) == [8]
     assert Asked(Hu(least_workers=2), 9).at(0.0, [narrow]) == [1]
-
-
-def test_a_plan_says_how_far_it_may_be_from_the_best(monkeypatch: pytest.MonkeyPatch) -> None:
-    jobs = [job(f"j{row}", 10.0 + 7.0 * row) for row in range(12)]
-    view = replace(snapshot(jobs, 30, (1, 2, 4, 8, 16)), is_due=True)
-    exact = texts(Hu().decide(view))
-    assert not any("up to" in text for text in exact)
-    monkeypatch.setattr("swell.policies.hu.best_plans", partial(best_plans, few_plans=0, max_plans=0))
-    told = texts(Hu().decide(view))
-    assert any("get furthest with this plan, up to " in text for text in told)

@@ -15,18 +15,6 @@ def test_scenario_1_the_queue_has_as_many_as_possible_in_order() -> None:
     assert Asked(HuGreedy(), 20).at(10.0, jobs) == [16, 4, 0]
 
 
-def test_figure_4_idle_nodes_go_to_the_job_that_has_trained_shortest() -> None:
-    """Scenario 2: two idle nodes, no queue, and job 4 has the shortest training time."""
-    asked = Asked(HuGreedy(), 14)
-    jobs = [job(f"job-{row}", 1000.0, submitted=float(row)) for row in range(1, 6)]
-    asked.at(0.0, [])
-    asked.held = {"job-1": 4, "job-2": 4, "job-3": 2}
-    assert asked.at(10.0, jobs[:4]) == [4, 4, 2, 4]
-    assert asked.at(PERIOD_S, jobs[:4]) == [4, 4, 2, 4]
-    assert asked.at(PERIOD_S + 10.0, jobs[1:4]) == [4, 2, 4]  # the nodes are idle until the next decision
-    assert asked.at(2 * PERIOD_S, jobs[1:4]) == [4, 2, 8]
-
-
 def test_figure_4_half_of_the_job_that_has_trained_longest_goes_to_the_queue() -> None:
     """Scenario 3: no idle node, job 8 waits, and job 5 has the longest training time."""
     asked = Asked(HuGreedy(most_workers=4), 8)
@@ -35,11 +23,3 @@ def test_figure_4_half_of_the_job_that_has_trained_longest_goes_to_the_queue() -
     eight = job("job-8", 1000.0, submitted=100.0)
     assert asked.at(100.0, [five, six, eight]) == [4, 4, 0]
     assert asked.at(PERIOD_S, [five, six, eight]) == [2, 4, 2]
-
-
-def test_after_a_loss_of_nodes_the_latest_jobs_stop() -> None:
-    jobs = [job("a", 1000.0), job("b", 1000.0, submitted=1.0)]
-    asked = Asked(HuGreedy(most_workers=4), 8)
-    assert asked.at(1.0, jobs) == [4, 4]
-    asked.num_devices = 6
-    assert asked.at(10.0, jobs) == [4, 2]

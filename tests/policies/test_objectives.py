@@ -138,20 +138,6 @@ def offer_of(
     )
 
 
-def test_nobody_is_too_large_where_all_fit_or_too_few_are_known_or_little_is_needed() -> None:
-    """19 * 10 and 400 are asked for, of 480; .39 of these is a little less than the small ones need."""
-    sizes = [10.0] * 19 + [400.0]
-    rule = ManyJobs(0.39)
-    assert rule.objection(offer_of(400.0, 1.0, sizes))
-    assert rule.objection(offer_of(400.0, 0.3, sizes)) == "", ".39 / .3 of 480 is more than all"
-    assert rule.objection(offer_of(400.0, 0.0, sizes)) == "", "nothing is promised"
-    later = offer_of(400.0, 1.0, sizes, used_in_time=0.3)
-    assert rule.objection(later) and ManyJobs(0.39, is_patient=True).objection(later) == ""
-    assert rule.objection(offer_of(10.0, 1.0, sizes)) == ""
-    assert rule.objection(offer_of(400.0, 1.0, sizes[1:])) == "", "19 are known"
-    assert rule.objection(offer_of(400.0, 1.0, sizes, free_in_time=8000.0)) == ""
-
-
 def test_jobs_of_a_tenant_with_a_quota_leave_what_that_keeps_from_them_to_others() -> None:
     """Tenant 1 asks for 30 * 16 of 480 device-seconds; with a quota of two devices for 120 at most."""
     sizes = [16.0] * 30 + [40.0] * 10
@@ -161,22 +147,6 @@ def test_jobs_of_a_tenant_with_a_quota_leave_what_that_keeps_from_them_to_others
     assert rule.objection(limited), "ten of 40 and 112 are more than 480"
     assert rule.objection(offer_of(41.0, 1.0, sizes[:-2], num_of_one=30, quotas={1: 2})) == ""
     assert rule.objection(replace(limited, tenant=1, need=17.0)), "30 do not fit in its quota"
-
-
-@given(
-    need=st.floats(1.0, 100.0),
-    used=st.tuples(st.floats(0.0, 1.0), st.floats(0.0, 1.0)).map(sorted),
-    full=st.tuples(st.floats(0.1, 2.0), st.floats(0.1, 2.0)).map(sorted),
-    sizes=st.lists(st.floats(1.0, 100.0), min_size=20, max_size=40),
-)
-def test_the_more_is_promised_the_smaller_a_job_has_to_be(
-    need: float, used: list[float], full: list[float], sizes: list[float]
-) -> None:
-    less, more = (offer_of(need, share, sizes) for share in used)
-    tight, wide = map(ManyJobs, full)
-    assert tight.objection(more) or not tight.objection(less)
-    assert tight.objection(less) or not wide.objection(less)
-    assert tight.objection(less) or not tight.objection(replace(less, need=need / 2.0))
 
 
 def test_a_refusal_says_why() -> None:
@@ -248,60 +218,3 @@ def test_what_others_are_promised_never_makes_a_tenants_lot_better(bid: Deadline
     more = due._replace(everybody=due.everybody + 1.0)
     fuller = replace(bid, due=lambda: more)
     assert FairShares().objection(fuller) or not FairShares().objection(bid)
-
-
-def flood(tenants: list[int], num_tenants: int | None = None) -> list[str]:
-    """Who is promised 100 s of one of eight devices each, of jobs that come in this order."""
-    jobs = [
-        strict(f"{number}", {1: 1.0}, 100.0, 100.0, submitted=number - 100.0, tenant=tenant)
-        for number, tenant in enumerate(tenants)
-    ]
-    view = snapshot([in_fine_steps(job) for job in jobs], 8, num_tenants=num_tenants)
-    refusals = ElasticFlow(promises_by="tenants").decide(view).refusals
-    return [job.id for row, job in enumerate(jobs) if row not in refusals]
-
-
-def test_one_tenant_cannot_take_all_before_the_other_comes() -> None:
-    first, second = 0, 1
-    jobs = [first] * 10 + [second] * 4
-    assert flood([first] * 10) == [str(number) for number in range(8)]
-    assert flood(jobs) == ["0", "1", "2", "3", "10", "11", "12", "13"]
-
-
-def test_who_was_there_lately_counts_too() -> None:
-    assert len(flood([0] * 10, num_tenants=2)) == 4
-
-
-def test_more_than_an_equal_share_may_be_had_while_as_much_stays_free() -> None:
-    one, other, *rest = range(8)
-    assert flood([one] * 8 + rest) == ["0", "1", "2", "3", *(str(8 + number) for number in range(4))]
-    assert flood([other] + [one] * 8 + rest)[:5] == ["0", "1", "2", "3", "9"]
-
-
-def test_a_job_in_a_hurry_is_judged_by_what_is_due_later_too() -> None:
-    """Its tenant has all until then, and next to nothing of the time until the deadlines after that."""
-    jobs = [
-        promised("own", {8: 8.0}, 80.0, 20.0, held=8),
-        promised("others", {1: 1.0}, 10.0, 1000.0, tenant=1),
-        strict("quick", {8: 8.0}, 40.0, 6.0),
-    ]
-    assert ElasticFlow(promises_by="tenants").decide(snapshot(jobs, 8)).refusals.keys() == {2}
-    assert ElasticFlow().decide(snapshot(jobs, 8)).refusals == {}
-
-
-def test_a_refusal_names_the_share_and_a_deadline() -> None:
-    jobs = [
-        promised("own", {1: 1.0}, 400.0, 1000.0),
-        *(promised(f"other-{number}", {1: 1.0}, 1000.0, 1000.0, tenant=1) for number in range(3)),
-        strict("large", LINEAR, 4000.0, 1000.0),
-    ]
-    (refusal,) = (
-        ElasticFlow(promises_by="tenants")
-        .decide(snapshot([in_fine_steps(job) for job in jobs], 8, num_tenants=3))
-        .refusals.values()
-    )
-    assert refusal.text == (
-        "its deadline in 17 min is not promised: its tenant would be promised 55% of all device time of the "
-        "next 17 min, more than its equal share among 3 tenants (33%) and more than would stay free for "
-        "the others (8%)"
-    )

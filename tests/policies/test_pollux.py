@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import product
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -45,27 +44,6 @@ def test_the_mean_of_speedups_over_an_equal_share_is_the_highest_there_is(
     assert loss(found) <= min(map(loss, possible)) + 1e-6
 
 
-@given(shapes=st.lists(curves, min_size=1, max_size=6), more=st.integers(0, 8))
-def test_nobody_waits_while_there_is_a_device_for_everybody(
-    shapes: list[dict[int, float]], more: int
-) -> None:
-    """Section 4.2: the exponent is below 0 so that no job is left behind."""
-    jobs = [best_effort(f"j{row}", rates, 100) for row, rates in enumerate(shapes)]
-    assert min(workers(jobs, len(jobs) + more)) >= 1
-
-
-def test_a_batch_that_may_grow_makes_a_job_scale() -> None:
-    """Section 2: with an adaptive batch more devices are of use than at the batch it was submitted with."""
-    fixed = best_effort("a", FLAT, 100)
-    adaptive = replace(fixed, id="b", open={size: (64 * size, 0.9 * size) for size in FLAT})
-    assert workers([fixed, replace(fixed, id="b")], 9) in ([4, 4], [8, 1], [1, 8])
-    view = snapshot([fixed, adaptive], 9, opens_batches=True)
-    answer = Pollux().decide(view)
-    assert answer.workers.tolist() == [1, 8]
-    batches = [view.options.configuration(option).global_batch for option in answer.option.tolist()]
-    assert batches == [None, 512]
-
-
 def test_nobody_gets_more_than_twice_the_most_it_has_had() -> None:
     """Section 4.1, prior-driven exploration: a job begins small and doubles."""
     most, seen = 0, []
@@ -88,13 +66,6 @@ def test_a_job_that_has_changed_often_is_let_be_and_a_fresh_one_is_not() -> None
 def test_equal_jobs_get_equal_shares() -> None:
     jobs = [best_effort(f"j{row}", CONCAVE, 100) for row in range(4)]
     assert workers(jobs, 16) == [4] * 4
-
-
-def test_it_decides_again_after_a_minute_where_it_changes_something() -> None:
-    """Section 4.2: efficiency changes while jobs train."""
-    view = snapshot([best_effort("a", LINEAR, 10)], 8)
-    assert Pollux().decide(view).wake_s == pytest.approx(view.now_s + INTERVAL_S)
-    assert np.isinf(Pollux().decide(snapshot([], 8)).wake_s)
 
 
 running = st.builds(

@@ -13,14 +13,11 @@ from tests.examples import pick, share_of_examples
 from tests.policies.fluid import follow
 from tests.policies.snapshots import (
     CURVES,
-    NOW_S,
     Job,
     best_effort,
-    promised,
     snapshot,
     snapshots,
     some_jobs,
-    strict,
 )
 from tests.policies.test_laws import every_policy, same
 
@@ -32,7 +29,6 @@ from swell_papers.variants import VARIANTS, variant_policy
 
 fewer = settings(max_examples=share_of_examples(0.25))
 BFTRAINERS = ("bftrainer", "bftrainer_corrected")
-LINEAR = {1: 1.0, 2: 2.0, 4: 4.0, 8: 8.0}
 #: Of these the jobs with the highest priority hold devices, as far as leases allow and no deadline counts.
 SERVING = ("chronus", "edf", "elasticflow", "fifo", "gandiva", "srtf", "themis", "tiresias")
 serving = pytest.mark.parametrize("name", SERVING)
@@ -127,35 +123,3 @@ def test_promises_hold_whatever_priorities_come_later(jobs: list[Job], num_devic
     deadlines_s = {job.id: job.deadline for job in fresh if job.job_class == STRICT}
     for job_id in run.promised:
         assert run.finished[job_id] <= deadlines_s[job_id] + 1e-6
-
-
-def test_a_later_job_of_higher_priority_takes_the_devices_of_one_that_runs() -> None:
-    jobs = [
-        best_effort("low", LINEAR, 10, held=1, submitted=-9),
-        best_effort("high", LINEAR, 1000, priority=1, start_cost=0.1),
-    ]
-    for policy in (ElasticFlow(), new_policy("fifo")):
-        answer = policy.decide(snapshot(jobs, 1))
-        assert answer.workers.tolist() == [0, 1]
-        assert answer.account.text(0).endswith("(1 job of higher priority)")
-
-
-def test_of_deadlines_asked_for_together_the_higher_priority_is_promised_first() -> None:
-    jobs = [
-        strict("early", {1: 1.0}, 10, deadline=15, submitted=-2),
-        strict("urgent", {1: 1.0}, 10, deadline=15, submitted=-1, priority=1),
-    ]
-    answer = ElasticFlow().decide(snapshot(jobs, 1))
-    assert list(answer.refusals) == [0]
-    offer_s = answer.refusals[0].earliest_deadline_s
-    assert offer_s is not None and offer_s > NOW_S + 20
-
-
-def test_a_promise_stands_against_any_priority() -> None:
-    jobs = [
-        promised("kept", {1: 1.0}, 10, deadline=15, held=1),
-        strict("urgent", {1: 1.0}, 10, deadline=15, priority=1000),
-        best_effort("free", {1: 1.0}, 10, priority=1000),
-    ]
-    answer = ElasticFlow().decide(snapshot(jobs, 1))
-    assert (answer.workers.tolist(), list(answer.refusals)) == ([1, 0, 0], [1])

@@ -20,8 +20,6 @@ from swell.policies.saxena import Saxena, scaling_factors
 #: Workers -> steps/s. With two workers slower than with one: Table II at 8 samples for each.
 LINEAR = {1: 1.0, 2: 2.0, 3: 3.0, 4: 4.0, 8: 8.0}
 CONCAVE = {1: 1.0, 2: 1.6, 3: 2.1, 4: 2.4, 8: 3.0}
-SLOW_PAIR = {1: 1.0, 2: 0.86, 3: 2.0, 4: 2.9, 8: 4.0}
-FLAT = {1: 1.0, 2: 1.2, 3: 1.3}
 WIDE = {4: 2.0, 8: 3.0}
 SIZES = tuple(range(1, 11))
 
@@ -101,17 +99,6 @@ def test_a_large_negative_number_can_be_outweighed() -> None:
     assert optimize(curves, 7, k_max=8)[0] == -np.inf
 
 
-def test_a_pair_that_is_slower_than_one_is_skipped() -> None:
-    """Table II at 8 samples for each of 2 devices: 0.86. Greedy steps of one device would stop there."""
-    assert decided(jobs_of([SLOW_PAIR, FLAT]), 4).workers.tolist() == [3, 1]
-
-
-def test_scaling_factors_are_compared_and_not_rates() -> None:
-    """Equation (1): the second trains a hundred times as fast, and gains less from more devices."""
-    fast = {size: 100.0 * rate for size, rate in CONCAVE.items()}
-    assert decided(jobs_of([LINEAR, fast]), 5).workers.tolist() == [4, 1]
-
-
 def test_factors_of_a_wide_batch_are_over_one_device_with_a_full_one() -> None:
     """Equation (1) for jobs whose batch one device cannot hold: 3 times as fast, then 4 times."""
     wide = best_effort("wide", {3: 6.0, 4: 8.0}, 100, on_one=2.0)
@@ -119,13 +106,6 @@ def test_factors_of_a_wide_batch_are_over_one_device_with_a_full_one() -> None:
     assert factors.tolist() == [3.0, 4.0]
     unknown = best_effort("unknown", {3: 6.0, 4: 7.0}, 100)
     assert scaling_factors(snapshot([unknown], 4, SIZES)).tolist() == [3.0, 3.5]
-
-
-def test_each_job_has_its_best_batch() -> None:
-    job = best_effort("open", CONCAVE, 100, open={1: (32, 1.0), 2: (64, 1.9), 4: (128, 3.6)})
-    view = snapshot([job], 4, SIZES, opens_batches=True)
-    answer = Saxena().decide(view)
-    assert view.options.global_batch[answer.option[0]] == 128
 
 
 def test_no_job_has_more_than_k_max() -> None:
@@ -138,11 +118,6 @@ def test_jobs_are_admitted_in_order_until_one_does_not_fit_and_queue_behind_it()
     jobs = jobs_of([LINEAR, WIDE, LINEAR])
     assert decided(jobs, 4).workers.tolist() == [4, 0, 0]
     assert decided(jobs, 6).workers.tolist() == [1, 4, 1]
-
-
-def test_every_job_of_figure_4s_loop_is_tried() -> None:
-    """As printed it skips the job behind each one that it admits."""
-    assert decided(jobs_of([CONCAVE] * 4), 4).workers.tolist() == [1, 1, 1, 1]
 
 
 def test_where_jobs_are_dropped_the_others_are_tried() -> None:
@@ -162,21 +137,6 @@ def test_what_has_run_or_was_promised_is_never_dropped() -> None:
     answer = decided(jobs, 4, Saxena(drops=1))
     assert list(answer.refusals) == [3] and "jobs do not queue" in answer.refusals[3].text
     assert answer.refusals[3].earliest_deadline_s is None
-
-
-def test_who_runs_stays_when_earlier_ones_come_back() -> None:
-    jobs = [best_effort("early", WIDE, 100, submitted=-90.0), best_effort("runs", LINEAR, 100, held=2)]
-    assert decided(jobs, 4).workers.tolist() == [0, 4]
-
-
-def test_lost_devices_are_a_reason_to_decide_and_the_latest_waits() -> None:
-    course, jobs = Course(Saxena(), 8), jobs_of([WIDE, WIDE])
-    assert course.ask(jobs, 0.0) == [4, 4]
-    course.num_devices = 6
-    assert course.ask(jobs, 10.0) == [4, 0]
-    course.num_devices = 8
-    assert course.ask(jobs, 20.0) == [4, 0]  # new devices wait for the period
-    assert course.ask(jobs, 600.0) == [4, 4]
 
 
 def test_between_two_decisions_nothing_changes() -> None:

@@ -11,18 +11,6 @@ from swell_papers.policies.srtf import Srtf
 LINEAR = {1: 1.0, 2: 2.0, 4: 4.0, 8: 8.0}
 
 
-def test_the_shortest_runs_first_and_takes_the_devices_of_a_longer_one() -> None:
-    jobs = [
-        best_effort("long", LINEAR, 80, requested=4, held=4),
-        best_effort("short", LINEAR, 8, requested=4),
-        best_effort("wide", LINEAR, 40, requested=8),
-        best_effort("tiny and slow", LINEAR, 30, requested=1),
-    ]
-    # 20, 2, 5 and 30 s: the wide one does not fit beside the short one, the long one still does.
-    assert Srtf().decide(snapshot(jobs, 8)).workers.tolist() == [4, 4, 0, 0]
-    assert Srtf().decide(snapshot(jobs, 4)).workers.tolist() == [0, 4, 0, 0]
-
-
 def test_on_one_device_the_average_completion_time_is_the_least() -> None:
     work = {"a": 5.0, "b": 1.0, "c": 3.0}
     run = follow(

@@ -27,19 +27,6 @@ def test_rho_is_the_end_shared_over_the_end_on_an_equal_share() -> None:
     assert finish_time_fairness(view, requested_levels(view)).tolist() == [1.0, 2.0, 0.0]
 
 
-def test_the_worst_treated_wins_and_a_lease_that_runs_is_kept() -> None:
-    jobs = [
-        best_effort("lease", ONE, 1e4, held=1, changed=WITHIN_S, submitted=BEFORE_S),
-        best_effort("lease over", ONE, 1e4, held=1, changed=BEFORE_S, done=1e3, submitted=2 * BEFORE_S),
-        best_effort("treated worst", ONE, 100, submitted=3 * BEFORE_S),
-        best_effort("came in this round", ONE, 1, submitted=WITHIN_S),
-    ]
-    answer = Themis().decide(snapshot(jobs, 2))
-    assert answer.workers.tolist() == [1, 0, 1, 0]
-    assert answer.wake_s == LEASE_S
-    assert Themis().decide(snapshot(jobs, 3)).workers.tolist() == [1, 1, 1, 0]
-
-
 def test_the_worst_share_of_jobs_bids_first_and_the_largest_gain_per_device_wins() -> None:
     """Section 3.3, of ten bidders the worst two are offered the devices; the others have what is left."""
     others = [best_effort(f"o{i}", ONE, 1e5, submitted=BEFORE_S) for i in range(8)]

@@ -32,16 +32,6 @@ def test_in_one_queue_it_is_first_come_first_served_and_nobody_is_preempted() ->
     assert answer.wake_s == NOW_S + 62.5
 
 
-def test_a_threshold_that_is_crossed_gives_the_devices_to_who_has_had_less() -> None:
-    service = THRESHOLDS_DEVICE_S[0]
-    jobs = [
-        best_effort("old", LINEAR, 1e6, requested=4, held=4, attained=service,
-                    submitted=-900.0, changed=-900.0),
-        best_effort("new", LINEAR, 1e6, requested=4, submitted=-1.0),
-    ]  # fmt: skip
-    assert Tiresias().decide(snapshot(jobs, 4)).workers.tolist() == [0, 4]
-
-
 def test_who_starves_is_promoted_and_keeps_that_until_it_is_served() -> None:
     """Section 3.2: PROMOTEKNOB."""
     ran_s, service = 5000.0, 20_000.0

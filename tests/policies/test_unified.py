@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.examples import pick, share_of_examples
 from tests.policies.shared_cores import Learner, exponential, share_cores
-from tests.policies.snapshots import CURVES, best_effort, snapshot, snapshots, soft, strict
+from tests.policies.snapshots import CURVES, best_effort, snapshot, snapshots, soft
 from tests.policies.test_laws import same
 
 from swell.arrays import FloatArray
@@ -77,24 +77,11 @@ def test_all_jobs_start_before_any_grows_and_none_grows_beyond_the_cores(
     assert ((answer.share > 0.0) == (answer.workers > 0)).all()
 
 
-def test_a_refused_deadline_divides_no_cores() -> None:
-    jobs = [strict("hopeless", {1: 1.0}, 100.0, 1.0), best_effort("a", {1: 1.0}, 100)]
-    answer = Unified().decide(snapshot(jobs, 4, num_whole=1))
-    assert set(answer.refusals) == {0} and answer.share is None
-
-
 @given(view=snapshots(), gains_by=st.sampled_from(sorted(GAINS)))
 def test_with_deadlines_alone_it_decides_as_elasticflow(view: Snapshot, gains_by: str) -> None:
     is_dated = view.job_class != BEST_EFFORT
     view = replace(view, job_class=np.where(is_dated, view.job_class, SOFT))
     assert same(Unified(gains_by=gains_by).decide(view), ElasticFlow().decide(view))
-
-
-@given(view=snapshots())
-def test_elasticflow_is_this_policy_with_other_defaults(view: Snapshot) -> None:
-    ours = Unified(gains_by="savings", open_batches=0, share_cores=0)
-    assert ours.offered == ElasticFlow().offered
-    assert same(ours.decide(view), ElasticFlow().decide(view))
 
 
 @given(view=snapshots(), gains_by=st.sampled_from(sorted(GAINS)))
@@ -189,36 +176,6 @@ def test_of_jobs_that_are_alike_a_shorter_one_has_no_less(
     assert workers == sorted(workers, reverse=True)
 
 
-def test_a_short_job_takes_more_than_a_long_one_and_leaves_it_some() -> None:
-    jobs = [best_effort("long", CONCAVE, 600), best_effort("short", CONCAVE, 100)]
-    long, short = new_policy("unified").decide(snapshot(jobs, 6)).workers.tolist()
-    assert short > long > 0
-    equal = new_policy("unified", {"gains_by": "throughput"}).decide(snapshot(jobs, 8)).workers.tolist()
-    assert equal == [4, 4]
-
-
-def test_by_queueing_all_jobs_start_before_one_grows() -> None:
-    jobs = [best_effort("long", CONCAVE, 1e6), *(best_effort(f"{row}", CONCAVE, 1.0) for row in range(3))]
-    assert Unified(gains_by="queueing").decide(snapshot(jobs, 4)).workers.tolist() == [1, 1, 1, 1]
-    assert Unified().decide(snapshot(jobs, 4)).workers.tolist()[0] == 0
-
-
-def test_a_job_grows_where_that_pays_while_its_workers_stay() -> None:
-    jobs = [best_effort("running", CONCAVE, 1e6, held=1, resize_cost=10.0)]
-    view = snapshot(jobs, 8)
-    briefly = replace(view, expected_hold_s=np.full(1, 2.0))
-    assert Unified().decide(briefly).workers.tolist() == [1], "in 2 s nothing brings 10 s of training back"
-    assert Unified().decide(replace(view, expected_hold_s=np.full(1, 1e3))).workers.tolist() == [8]
-
-
-def test_a_job_without_a_deadline_runs_at_its_best_batch() -> None:
-    job = best_effort("open", {1: 1.0, 2: 1.1}, 1_000, open={1: (64, 1.0), 2: (256, 2.0)})
-    view = snapshot([job], 2, opens_batches=True)
-    answer = Unified().decide(view)
-    assert view.options.global_batch[answer.option].tolist() == [256]
-    assert Unified.domain.opens_batches and Unified.domain.lasting_rates
-
-
 def test_a_gain_that_there_is_not_is_refused_with_those_there_are() -> None:
     with pytest.raises(InvalidParameter, match="completion, queueing, samples, savings, throughput"):
         new_policy("unified", {"gains_by": "speed"})
@@ -229,12 +186,3 @@ def test_a_job_that_waits_is_told_what_comes_before_it() -> None:
     answer = Unified(gains_by="samples").decide(snapshot(jobs, 1))
     told = answer.account.text(0)
     assert told.startswith("waits: promises and jobs with more samples a second for each device come first")
-
-
-def test_soft_jobs_alone_grow_no_further_than_the_cores() -> None:
-    """Two gangs of four would share two cores, where one of two has them for itself."""
-    jobs = [soft(one, {1: 1.0, 2: 2.0, 4: 4.0}, 1000, deadline=400.0) for one in "ab"]
-    answer = Unified().decide(snapshot(jobs, 8, num_whole=2))
-    assert answer.workers.tolist() == [1, 1] and answer.share is not None
-    [alone] = Unified().decide(snapshot(jobs[:1], 8, num_whole=2)).workers.tolist()
-    assert alone == 2

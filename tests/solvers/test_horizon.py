@@ -138,11 +138,3 @@ def test_what_is_done_early_counts_in_every_step_after_it() -> None:
     assert summed.value == pytest.approx(0.5 + 1.0 + 1.0 + 0.25)
     ended = best_plans(problem._replace(weights=np.array([0.0, 0.0, 1.0])))
     assert ended.value == pytest.approx(1.25)
-
-
-def test_a_limit_of_work_leaves_an_answer_and_says_that_it_is_not_proven() -> None:
-    problem = hu_problem(20, 70, seed=0)
-    little, best = best_plans(problem, few_plans=0, max_plans=0), best_plans(problem)
-    assert not little.is_proven and little.bound > little.value
-    assert checked_value(problem, little.option) == pytest.approx(little.value)
-    assert little.value <= best.value <= little.bound

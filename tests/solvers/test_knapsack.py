@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.examples import fewer_if_quick
-from tests.solvers.plain_knapsack import Knapsack, plain_value, solve_by_highs
+from tests.solvers.plain_knapsack import Knapsack, plain_value
 
 from swell.arrays import FloatArray, IntArray
 from swell.solvers.knapsack import NO_OPTION, Best, best_options, least_cost
@@ -79,21 +79,6 @@ def solve(knapsack: Knapsack) -> Best:
 def test_equals_the_plain_dynamic_program(seed: int) -> None:
     knapsack = random_knapsack(seed)
     assert solve(knapsack).value == pytest.approx(plain_value(knapsack), rel=1e-9, abs=1e-9)
-
-
-@pytest.mark.parametrize("seed", range(60))
-def test_equals_a_mixed_integer_program(seed: int) -> None:
-    knapsack = random_knapsack(seed, num=8)
-    if not len(knapsack.devices):
-        return
-    assert solve(knapsack).value == pytest.approx(solve_by_highs(knapsack).value, rel=1e-7, abs=1e-7)
-
-
-def test_the_order_says_who_wins_a_tie() -> None:
-    starts, devices = np.array([0, 1, 2, 3]), np.array([2, 2, 2])
-    for order in ([0, 1, 2], [2, 0, 1], [1, 2, 0]):
-        best = best_options(starts, devices, np.ones(3), np.zeros(3), 3, order=np.array(order))
-        assert np.flatnonzero(best.option != NO_OPTION).tolist() == order[:1]
 
 
 @st.composite

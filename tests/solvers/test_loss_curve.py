@@ -6,11 +6,9 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from swell.arrays import FloatArray
-from swell.solvers.loss_curve import CurveBelief, believe, index_per_s, resumed
+from swell.solvers.loss_curve import CurveBelief, believe, index_per_s
 
 END_S = 200.0
 
@@ -61,40 +59,9 @@ def test_what_is_done_is_done_in_spite_of_noise(noise: float) -> None:
     assert index_per_s(early, 40.0) > 5.0 * index_per_s(belief, 100.0)
 
 
-@given(
-    factor=st.floats(1e-6, 1e6), offset=st.floats(-10.0, 10.0), noise=st.sampled_from([0.0, 0.05]),
-    seed=st.integers(0, 50),
-)  # fmt: skip
-def test_the_unit_of_the_loss_does_not_matter(factor: float, offset: float, noise: float, seed: int) -> None:
-    at_s, value, weight = sampled(lambda at_s: np.exp(-at_s / 30.0), 60.0, noise=noise, seed=seed)
-    belief = believe(at_s, value, weight, END_S)
-    other = believe(at_s, factor * (value + offset), weight, END_S)
-    assert other.probability == pytest.approx(belief.probability, abs=1e-6)
-    assert belief.probability.sum() == pytest.approx(1.0)
-
-
-@pytest.mark.parametrize("slope", [0.0, 1.0])
-def test_a_loss_that_stays_or_rises_is_flat(slope: float) -> None:
-    at_s, value, weight = sampled(lambda at_s: 2.0 + slope * at_s, 100.0)
-    belief = believe(at_s, value, weight, END_S)
-    assert belief.probability[-1] > 0.5
-    falling = believe(*sampled(lambda at_s: np.exp(-at_s / 60.0), 100.0), END_S)
-    assert index_per_s(belief, 100.0) < 0.5 * index_per_s(falling, 100.0)
-
-
 def test_the_index_is_the_best_time_to_spend() -> None:
     """One half reaches it after 1 s, the other after 100 s: to spend 1 s, 0.5 a second, is best."""
     belief = CurveBelief(np.array([0.5, 0.5, 0.0]), np.array([1.0, 100.0, np.inf]), 0.0)
     assert index_per_s(belief, 0.0) == pytest.approx(0.5)
     assert index_per_s(belief, 2.0) == pytest.approx(0.5 / (0.5 * 98.0 + 0.5 * 98.0))
     assert index_per_s(belief, 200.0) == 0.0
-
-
-def test_a_learning_rate_drop_is_seen_and_noise_is_none() -> None:
-    def dropped(at_s: FloatArray) -> FloatArray:
-        return np.exp(-at_s / 10.0) - 0.3 * (1.0 - np.exp(-np.maximum(at_s - 89.0, 0.0) / 5.0))
-
-    assert resumed(*sampled(dropped, 100.0))
-    assert resumed(*sampled(dropped, 100.0, noise=0.02))
-    for seed in range(200):
-        assert not resumed(*sampled(lambda at_s: np.exp(-at_s / 10.0), 100.0, noise=0.1, seed=seed))

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swell.solvers.marginal import boost, serve_in_order
+from swell.solvers.marginal import boost
 
 
 @st.composite
@@ -64,26 +64,3 @@ def test_with_unit_steps_and_concave_curves_the_greedy_answer_is_optimal(
     ways = (way for way in product(range(num_levels + 1), repeat=num_takers) if sum(way) == handed_out)
     best = max(saving(way) for way in ways)
     assert saving(tuple(level.tolist())) >= best - 1e-6
-
-
-def test_among_equals_who_returns_to_its_held_size_comes_first_then_rank() -> None:
-    rates = np.array([[1.0, 1.5], [1.0, 1.5]])
-    ones = np.array([1, 1])
-    assert boosted(rates, np.ones(2), 1, level=ones)[0].tolist() == [2, 1]
-    assert boosted(rates, np.ones(2), 1, level=ones, rank=np.array([1, 0]))[0].tolist() == [1, 2]
-    assert boosted(rates, np.ones(2), 1, level=ones, held=np.array([1, 2]))[0].tolist() == [1, 2]
-
-
-@given(st.lists(st.integers(0, 3), max_size=6), st.integers(0, 12))
-def test_nobody_overtakes_who_is_served_in_order(num_levels: list[int], left: int) -> None:
-    level = np.zeros(len(num_levels), dtype=np.int64)
-    devices = np.tile([1, 2, 4], (len(num_levels), 1))
-    rows = np.arange(len(num_levels))[::-1].copy()
-    unused = serve_in_order(level, devices, np.array(num_levels, dtype=np.int64), rows, left)
-    expected, free, is_open = [0] * len(num_levels), left, True
-    for row in rows.tolist():
-        fitting = [one for one in range(1, num_levels[row] + 1) if 2 ** (one - 1) <= free]
-        if is_open and fitting:
-            expected[row], free = fitting[-1], free - 2 ** (fitting[-1] - 1)
-        is_open = is_open and bool(fitting or num_levels[row] == 0)
-    assert (level.tolist(), unused) == (expected, free)

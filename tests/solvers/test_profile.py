@@ -32,7 +32,6 @@ from tests.solvers.takers import (
 )
 
 from swell.solvers.capacity.plans import (
-    AS_BELIEVED,
     AS_PLANNED,
     BROKEN,
     EARLY,
@@ -72,23 +71,6 @@ def test_plans_that_were_made_are_kept(num_devices: int, how: int, data: st.Data
         assert kept.grade[row] == plans.grade[row]
         assert np.allclose(steps_of_plan(kept, row), steps_of_plan(plans, row), atol=A_MOMENT_S)
     check_sound(again, tasks, kept, num_devices, False)
-
-
-@given(num_devices=st.integers(1, 9), how=ways, data=st.data())
-def test_rounding_unmakes_no_plan(num_devices: int, how: int, data: st.DataObject) -> None:
-    """Where there is a moment to spare, that is."""
-    tasks = data.draw(some_tasks(num_devices=num_devices))
-    plans = fill_all(free_for(tasks, num_devices), tasks, how)
-    more = [replace(task, need=task.need + 1e-7, just=work_for(task, JUST) + 1e-7) for task in tasks]
-    free, kept = free_for(tasks, num_devices), copy_of(plans)
-    for row, task in enumerate(tasks):
-        done = work_by(task, steps_of_plan(plans, row), plans.end_s[row])
-        if plans.grade[row] == BROKEN or done < work_for(task, plans.grade[row]) + 2e-7:
-            return
-    assert free.fill(columns(more), kept, np.arange(len(tasks)), AS_PLANNED) == len(tasks)
-    assert kept.grade.tolist() == plans.grade.tolist()
-    for row in range(len(tasks)):
-        assert steps_of_plan(kept, row) == steps_of_plan(plans, row)
 
 
 @given(num_devices=st.integers(1, 9), how=ways, at_s=st.floats(0.1, 15.0), data=st.data())
@@ -155,25 +137,6 @@ def test_alone_the_lowest_level_that_suffices_is_taken_as_late_as_can_be(
     assert cut_s == pytest.approx(max(cuts_s), abs=A_MOMENT_S) or (cut_s == 0.0 and max(cuts_s) <= MOMENT_S)
 
 
-@given(num_devices=st.integers(1, 9), data=st.data())
-def test_what_fails_without_costs_could_not_have_been_done(num_devices: int, data: st.DataObject) -> None:
-    """But for the work that is lost where a level is left."""
-    tasks = [Taker(task.curve, 1000 * task.need, task.end_s) for task in data.draw(some_tasks())]
-    tasks = [replace(task, curve=(task.curve[0], [1000 * rate for rate in task.curve[1]])) for task in tasks]
-    free = FreeProfile(num_devices)
-    for task in tasks:
-        starts_s, devices = free.steps
-        can_do = 0.0
-        for start_s, stop_s, num in zip(starts_s, [*starts_s[1:], np.inf], devices, strict=True):
-            fitting = task.rates[task.devices <= num]
-            can_do += max(0.0, min(stop_s, task.end_s) - start_s) * fitting[-1]
-        plans = fill_all(free, [task])
-        if plans.grade[0] == BROKEN:
-            assert can_do - len(starts_s) < task.need
-        else:
-            assert can_do >= task.need * NEARLY
-
-
 def test_each_change_is_paid_for_in_time_and_in_the_step_that_it_interrupts() -> None:
     """Ten seconds for 10.5 of work, 1 a second on one device and 1.5 on two."""
     task = Taker(CURVES[0], 10.5, 10.0)
@@ -193,21 +156,6 @@ def test_each_change_is_paid_for_in_time_and_in_the_step_that_it_interrupts() ->
     assert change_s(replace(task, held=1, idle_s=0.5)) == pytest.approx(6.0, abs=A_MOMENT_S), (
         "5.5 + 4 * 1.5 and 1 lost"
     )
-
-
-def test_a_plan_stands_as_believed_whatever_margin_its_sizes_have_now() -> None:
-    """It is done in 5 s on two devices, and with a margin of a fifth in 6.3; another plan is behind it."""
-    first, second = Taker(([1, 2], [1.0, 2.0]), 10.0, 7.0), Taker(([1, 2], [1.0, 2.0]), 10.0, 10.5)
-    free, rows = free_for([first, second], 2), np.arange(2)
-    plans = fill_all(free, [first, second], EARLY)
-    assert plans.grade.tolist() == [MARGIN, MARGIN]
-    assert plans.end_s.tolist() == pytest.approx([5.0, 10.0], abs=0.1)
-    slower = Taker(([1, 2], [0.8, 1.6]), 10.0, 7.0, believed=[1.0, 2.0])
-    for how, grades in ((AS_PLANNED, [MARGIN, BROKEN]), (AS_BELIEVED, [JUST, MARGIN])):
-        again, kept = free_for([slower, second], 2), copy_of(plans)
-        assert again.fill(columns([slower, second]), kept, rows, how) == 2
-        assert kept.grade.tolist() == grades
-    assert kept.end_s.tolist() == pytest.approx(plans.end_s.tolist(), abs=A_MOMENT_S)
 
 
 @given(num_devices=st.integers(1, 9), how=ways, data=st.data())
@@ -265,78 +213,6 @@ def check_paid(free: FreeProfile, changed: Taker, plans: Plans, row: int, is_sta
     assert work_by(changed, steps_of_plan(fresh, row), changed.end_s) >= work * NEARLY
 
 
-def test_what_one_is_paid_with_is_not_there_for_the_next() -> None:
-    """Each of the two could go down to one device now, and up to four for the rest; not both."""
-    task = Taker(CURVES[2], 19.9, 10.0, held=2, resize_s=1.5)
-    free = FreeProfile(6)
-    plans = fill_all(free, [task] * 2)
-    assert plans.now.tolist() == [2, 2]
-    one = np.array([1])
-    assert free.copy().pay(columns([task] * 2), plans, no_plans(2), np.array([0]), one).tolist() == [True]
-    assert free.copy().pay(columns([task] * 2), plans, no_plans(2), np.array([1]), one).tolist() == [True]
-    both = free.copy().pay(columns([task] * 2), plans, no_plans(2), np.arange(2), np.array([1, 1]))
-    assert both.tolist() == [True, False]
-
-
-def test_what_pays_for_changes_is_shared_over_time_and_with_the_own_plan() -> None:
-    """With short pauses one of them may have the two spare devices first, and the other one then."""
-    task = Taker(CURVES[2], 19.9, 10.0, held=2, resize_s=0.5)
-    free, others = FreeProfile(6), no_plans(2)
-    plans = fill_all(free, [task] * 2)
-    assert free.pay(columns([task] * 2), plans, others, np.arange(2), np.array([1, 1])).all()
-    assert (
-        others.top.tolist() == [3, 3] and others.levels[0, 0] < 3 and others.levels[1, others.num[1] - 1] < 3
-    )
-
-
-@given(tasks=some_tasks(), num_devices=st.integers(1, 9), how=ways, data=st.data())
-def test_only_what_is_free_all_the_while_is_taken(
-    tasks: list[Taker], num_devices: int, how: int, data: st.DataObject
-) -> None:
-    free = FreeProfile(num_devices)
-    fill_all(free, tasks, how)
-    asked = st.tuples(st.integers(1, num_devices), st.floats(0.1, 30.0))
-    wishes = data.draw(st.lists(asked, min_size=1, max_size=4))
-    for num, until_s in wishes:
-        before = free.copy()
-        times_s = [at_s for at_s in before.steps[0].tolist() if at_s < until_s]
-        is_free = free.take_what_is_free(np.array([num]), np.array([until_s]), np.arange(1))
-        assert is_free.tolist() == [min(free_at(before, at_s) for at_s in times_s) >= num]
-        for at_s in moments(before.steps[0].tolist(), free.steps[0].tolist()):
-            assert free_at(free, at_s) == free_at(before, at_s) - (
-                num if is_free[0] and at_s < until_s else 0
-            )
-
-
-@given(num_devices=st.integers(1, 9), how=ways, data=st.data())
-def test_a_pause_stands_if_a_plan_does_its_work_after_it(
-    num_devices: int, how: int, data: st.DataObject
-) -> None:
-    tasks = data.draw(some_tasks())
-    free = FreeProfile(num_devices)
-    plans = fill_all(free, tasks, how)
-    rows = np.array([row for row, task in enumerate(tasks) if task.held > 0], dtype=np.int64)
-    before = copy_of(plans)
-    takers, others = columns(tasks), no_plans(len(tasks))
-    asked = [rows[[number]] for number in range(len(rows))]
-    does_stand = [free.copy().pay(takers, plans, others, row, takers.held[row])[0] for row in asked]
-    for plan, same in zip(plans, before, strict=True):
-        assert plan.tolist() == same.tolist()
-    for row, stands in zip(rows.tolist(), does_stand, strict=True):
-        task, steps = tasks[row], steps_of_plan(plans, row)
-        if not steps:
-            continue
-        paused = replace(task, idle_s=task.idle_s + task.cost_s(-1, task.held))
-        work, done = work_for(task, int(plans.grade[row])), work_by(paused, steps, task.end_s)
-        end_s, level = steps[0][1:]
-        is_up = level == task.held and (end_s >= paused.idle_s or len(steps) == 1)
-        if is_up and done > work * (1 + 1e-6):  # without a second longer
-            assert stands
-        most = max(task.rates[task.devices <= num_devices], default=0.0)
-        if most * max(task.end_s - paused.idle_s, 0.0) < work * (1 - 1e-6):
-            assert not stands
-
-
 @given(
     tasks=st.lists(st.tuples(st.integers(1, 40), st.integers(1, 12)), min_size=1, max_size=6),
     num_devices=st.integers(1, 8),
@@ -384,25 +260,3 @@ def test_filling_one_after_the_other_can_refuse_what_is_feasible() -> None:
     assert feasible()
     assert not hand_example("AB")
     assert hand_example("BA")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(3))
-def test_hundreds_of_takers_are_served_soundly(seed: int) -> None:
-    random = np.random.default_rng(seed)
-    tasks = [
-        Taker(
-            CURVES[random.integers(len(CURVES))],
-            random.uniform(1, 100),
-            random.uniform(50, 5000),
-            start_s=random.uniform(0, 5),
-            resize_s=random.uniform(0, 2),
-            held=int(random.integers(0, 2)),
-        )
-        for _ in range(300)
-    ]
-    tasks.sort(key=lambda task: task.end_s)
-    free = FreeProfile(90)
-    plans = fill_all(free, tasks, is_late_served=True)
-    check_sound(free, tasks, plans, 90, True)
-    assert (plans.grade == MARGIN).sum() > 100

@@ -65,23 +65,3 @@ def belief(max_batch: int | None) -> FittedBelief:
     made = FittedBelief()
     made.learn_profile("j", spec, profile)
     return made
-
-
-def test_a_belief_has_batches_of_jobs_that_leave_theirs_open_alone() -> None:
-    assert belief(None).best_batches("j", SIZES, 32) is None
-    assert belief(None).rate_at_batch("j", 2, 64) == belief(None).rates_per_s("j", np.array([2]))[0]
-    rates, batches = belief(256).best_batches("j", SIZES, 32) or (None, None)
-    assert rates is not None and (rates >= belief(256).rates_per_s("j", SIZES) * (1 - 1e-9)).all()
-    assert batches is not None and batches.min() > 0
-
-
-def test_noise_that_was_measured_moves_the_best_batch_and_survives_a_restart() -> None:
-    believed = belief(256)
-    before = believed.best_batches("j", SIZES, 32)
-    believed.learn_noise("j", 5_000.0)
-    after = believed.best_batches("j", SIZES, 32)
-    assert before is not None and after is not None and after[1][3] > before[1][3]
-    again = FittedBelief()
-    again.restore(believed.state())
-    restored = again.best_batches("j", SIZES, 32)
-    assert restored is not None and restored[0].tolist() == after[0].tolist()

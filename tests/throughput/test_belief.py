@@ -72,13 +72,6 @@ def test_a_profile_without_step_times_is_refused() -> None:
         belief_of({}, {})
 
 
-def test_an_unknown_job_does_one_worker_seconds_sublinearly() -> None:
-    assert FittedBelief().rates_per_s("?", SIZES) == pytest.approx(SIZES**0.8)
-    belief = FittedBelief()
-    belief.learn_rate("?", 1, 5.0, 1)
-    assert belief.state() == FittedBelief().state()
-
-
 @given(
     intercept_s=st.floats(0, 1),
     slope_s=st.floats(1e-4, 0.1),
@@ -104,17 +97,6 @@ def test_more_workers_never_cost_less_device_time(
     allowed = rates > 0
     device_s = SIZES[allowed] / rates[allowed]
     assert (np.diff(device_s) >= -1e-9).all()
-
-
-@given(
-    compute_s=st.dictionaries(st.integers(1, 256), st.floats(0, 10), min_size=1, max_size=5),
-    allreduce_s=st.dictionaries(st.integers(1, 64), st.floats(0, 10), max_size=4),
-)
-def test_rates_are_positive_and_finite_whatever_was_measured(
-    compute_s: dict[int, float], allreduce_s: dict[int, float]
-) -> None:
-    rates = belief_of(compute_s, allreduce_s, spec(256)).rates_per_s("j", np.array([1, 2, 4, 32, 256]))
-    assert (rates > 0).all() and np.isfinite(rates).all()
 
 
 @given(factor=st.floats(0.2, 5.0), num_reports=st.integers(1, 12))
@@ -256,41 +238,9 @@ def test_what_does_not_fit_takes_passes_of_what_does(
     assert step_s(2 * batch, room, {batch: 7.0}) == pytest.approx(14.0), "nothing that fits was"
 
 
-def test_a_batch_in_shards_bounds_the_workers() -> None:
-    belief = FittedBelief()
-    known = msgspec.structs.replace(profile({64: 1.0}, {}), num_shards=2)
-    belief.learn_profile("j", spec(), known)
-    assert (belief.rates_per_s("j", SIZES) > 0).tolist() == [True, True, False, False, False]
-    again = FittedBelief()
-    again.restore(belief.state())
-    assert again.rates_per_s("j", SIZES).tolist() == belief.rates_per_s("j", SIZES).tolist()
-
-
 learnt = st.tuples(
     st.sampled_from([1, 2, 4, 8]),
     st.sampled_from([64, 128, 256]),
     st.sampled_from([1, 2]),
     st.floats(0.05, 5.0),
 )
-
-
-@given(reports=st.lists(learnt, min_size=1, max_size=12))
-def test_whatever_was_measured_and_forgotten_again_every_question_has_an_answer(
-    reports: list[tuple[int, int, int, float]],
-) -> None:
-    """Reports come from any size, batch and number of hosts, and each lets larger ones be doubted."""
-    hosts, job = np.array([1, 1, 2, 2, 2]), msgspec.structs.replace(spec(), max_batch=256)
-    belief = belief_of({64: 1.0, 32: 0.5}, {}, job)
-    for workers, batch, num_hosts, step_s in reports:
-        belief.learn_rate("j", workers, step_s, LONG, batch, num_hosts)
-        belief.doubt_larger("j", workers, 100.0 * RETRY_S, batch, num_hosts)
-        again = FittedBelief()
-        again.restore(belief.state())
-        for one in (belief, again):
-            answers = [
-                one.rates_per_s("j", SIZES),
-                one.rates_per_s("j", SIZES, hosts),
-                *(one.best_batches("j", SIZES, 64, hosts) or ()),
-            ]
-            assert all(np.isfinite(answer).all() and (answer > 0.0).all() for answer in answers)
-            assert one.margin_classes("j", SIZES, hosts).shape == SIZES.shape

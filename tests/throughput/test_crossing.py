@@ -67,10 +67,3 @@ def test_what_crossing_takes_is_added_to_the_step() -> None:
     belief = belief_of(CROSSING)
     assert step_s(belief, TWO) == pytest.approx([0.8, 0.45 + 0.5, 0.26 + 0.6, 0.17 + 0.7])
     assert belief.rate_at_batch("j", 8, 64, num_hosts=2) == pytest.approx(1 / 0.87)
-
-
-def test_a_gang_that_crosses_is_believed_where_it_was_seen_and_corrects_other_sizes_there() -> None:
-    belief = belief_of(CROSSING)
-    for _ in range(3):
-        belief.learn_rate("j", 2, 1.9, LONG, num_hosts=2)
-    assert step_s(belief, TWO) == pytest.approx([0.8, 1.9, 2 * 0.86, 2 * 0.87], rel=1e-3)
