@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
-
 import msgspec
 import numpy as np
 from hypothesis import given
@@ -52,10 +49,6 @@ def upper(table: CostTable, record: JobRecord) -> tuple[dict[int, float], dict[i
     return start_s, resize_s
 
 
-def learn_start(table: CostTable, record: JobRecord, cost_s: float, at_s: float) -> None:
-    table.learn("start", record, record.num_workers, cost_s, at_s)
-
-
 # ---------------------------------------------------------------- what was measured
 COSTS_S = st.floats(0.0, 60.0)
 
@@ -81,9 +74,3 @@ def test_nothing_that_was_measured_lately_was_dearer(
     starts_s, resizes_s = upper(table, job(99, start_s=1.0))
     for change, _, num_devices, cost_s in measured:
         assert (starts_s if change == "start" else resizes_s)[num_devices] >= cost_s * (1 - 1e-12)
-
-
-def learn_all(table: CostTable, measured: list[tuple[bool, int, int, str, float]], since_s: float) -> None:
-    for at_s, (is_start, number, size, entry, cost_s) in enumerate(measured):
-        change: CostKind = "start" if is_start else "growth"
-        table.learn(change, job(number, 1, entry), size, cost_s, since_s + at_s)

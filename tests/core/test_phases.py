@@ -9,6 +9,7 @@ from swell.core.phases import IllegalTransition
 from swell.core.record import JobRecord, JobStatus
 from swell.model.job import Phase
 
+
 def test_the_story_is_told() -> None:
     record = JobRecord(
         id="bert",

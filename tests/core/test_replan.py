@@ -7,13 +7,11 @@ from tests.core.fakes import PowerBelief, node, profile, spec
 from tests.core.records import steady
 
 from swell.core.apply import apply
-from swell.core.record import JobRecord
 from swell.core.replan import Need, Replan
 from swell.core.state import HeadState
 from swell.model.event import (
     AnyEvent,
     GangEnded,
-    GangResized,
     JobProfiled,
     JobSubmitted,
     NodeJoined,

@@ -13,13 +13,11 @@ from tests.policies.fluid import follow
 from tests.policies.snapshots import (
     CURVES,
     Job,
-    MoreOfJob,
     best_effort,
     in_fine_steps,
     promised,
     snapshot,
     snapshots,
-    soft,
     some_jobs,
     strict,
 )

@@ -12,7 +12,6 @@ from swell.throughput.belief import FittedBelief
 
 SIZES = np.array([1, 2, 4, 8], dtype=np.int64)
 ONE, TWO = np.ones_like(SIZES), np.minimum(SIZES, 2)
-LONG = 100_000  #: steps in a report that leaves nothing of what was believed before
 #: Hosts -> workers -> seconds more.
 CROSSING = {2: {2: 0.5, 8: 0.7}}
 

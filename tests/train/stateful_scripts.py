@@ -51,42 +51,6 @@ if run.is_leader:
 
 #: State that is given, or is taken over.
 KEPT = {
-    "rate by a global of a function": """
-count = 0
-
-def next_rate():
-    global count
-    count += 1
-    set_rate(count)
-
-def fit():
-    run = train.elastic(model, optimizer, loader, epochs=5)
-    for epoch in run.epochs():
-        for a, b in run.batches():
-            next_rate()
-            fit_batch(run, a, b)
-    return run
-
-run = fit()
-""",
-    "rate by an attribute": """
-class Trainer:
-    def __init__(self):
-        self.count = 0
-        self.recent = []
-
-    def fit(self):
-        run = train.elastic(model, optimizer, loader, epochs=5)
-        for epoch in run.epochs():
-            for a, b in run.batches():
-                set_rate(self.count + sum(self.recent))
-                fit_batch(run, a, b)
-                self.count += 1
-                self.recent = [*self.recent, self.count][-3:]
-        return run
-
-run = Trainer().fit()
-""",
     "rate by an attribute of the model": """
 model.temperature = 1.0
 run = train.elastic(model, optimizer, loader, epochs=5)
@@ -94,48 +58,6 @@ for epoch in run.epochs():
     for a, b in run.batches():
         fit_batch(run, a, b, model.temperature)
         model.temperature *= 0.9
-""",
-    "shadow weights in a dict of a local": """
-def fit():
-    run = train.elastic(model, optimizer, loader, epochs=5)
-    shadow = {name: part.detach().clone() for name, part in model.named_parameters()}
-    for epoch in run.epochs():
-        for a, b in run.batches():
-            fit_batch(run, a, b, 1 + float(shadow["0.bias"].abs().sum()))
-            for name, part in model.named_parameters():
-                shadow[name] = 0.9 * shadow[name] + 0.1 * part.detach()
-    return run
-
-run = fit()
-""",
-    "a running baseline in a global tensor": """
-baseline = torch.zeros(())
-run = train.elastic(model, optimizer, loader, epochs=5)
-for epoch in run.epochs():
-    for a, b in run.batches():
-        mean = fit_batch(run, a, b, 1 / (1 + baseline))
-        baseline = 0.9 * baseline + 0.1 * mean
-""",
-    "locals of functions that are called in each epoch": """
-def train_epoch(run, factor):
-    count, total, first = 0, 0.0, None
-    for a, b in run.batches():
-        set_rate(count + factor + total)
-        loss = float(fit_batch(run, a, b))
-        first = loss if first is None else first
-        count, total = count + 1, total + loss
-    return total / count - first
-
-def fit():
-    global run
-    run = train.elastic(model, optimizer, loader, epochs=5)
-    factor, done = 1.0, ()
-    for epoch in run.epochs():
-        gap = train_epoch(run, factor)
-        factor, done = factor * 1.5 + gap, (*done, epoch)
-        set_rate(len(done))
-
-fit()
 """,
     "a local of the function around": """
 def fit():
@@ -250,19 +172,6 @@ def fit():
             counts = bound(), given(), slots.following(), of_default(), of_attribute(), space.count
             set_rate(sum((place + 1) * count for place, count in enumerate((*counts, args.count))))
             fit_batch(run, a, b)
-    return run
-
-run = fit()
-""",
-    "a copy of the model that a local holds later": """
-def fit():
-    run = train.elastic(model, optimizer, loader, epochs=5)
-    kept = None
-    for epoch in run.epochs():
-        for a, b in run.batches():
-            fit_batch(run, a, b if kept is None else b + 0.5 * kept(a).detach())
-            if kept is None and run.has_stepped:
-                kept = copy.deepcopy(model)
     return run
 
 run = fit()

@@ -14,7 +14,6 @@ from tests.train.fake_agent import FakeAgent
 from swell.wire import messages
 
 CURVE = Path(__file__).parent / "scripts" / "curve.py"
-LATE = CURVE.with_name("late.py")
 EPOCHS = 20
 #: Far below the timeouts of a group: what fails by itself in this time was not waited out.
 SOON_S = 5.0
@@ -96,30 +95,6 @@ def test_a_group_that_was_broken_off_before_its_members_came_to_it_does_not_form
     agent.regroup([0], source=0)
     assert "broke the group off" in agent.wait(0, messages.JoinFailed).message
     agent.join([0], source=0)
-    assert agent.wait(0, messages.Finished).steps == EPOCHS * 8
-
-
-@pytest.mark.slow
-def test_a_group_whose_member_came_and_does_not_connect_is_broken_off(
-    agent: FakeAgent, tmp_path: Path
-) -> None:
-    gate = tmp_path / "gate"
-    gate.touch()
-    args = (str(tmp_path / "result.json"), str(EPOCHS))
-    agent.start_ready([0, 2], CURVE, *args)
-    agent.start_ready([1], LATE, str(gate), "connect", *args)
-    generation = agent.regroup([0, 1, 2], source=None)
-    for worker in (0, 2):
-        await_waiting(agent, worker, generation)
-    begun_s = time.monotonic()
-    for worker in (0, 2):
-        agent.tell(worker, messages.Abort(generation=generation))
-    for worker in (0, 2):
-        agent.wait(worker, messages.JoinFailed)
-    assert time.monotonic() - begun_s < SOON_S
-    gate.unlink()
-    agent.wait(1, messages.JoinFailed)  # no worker is there any more
-    agent.join([0, 1, 2], source=None)
     assert agent.wait(0, messages.Finished).steps == EPOCHS * 8
 
 

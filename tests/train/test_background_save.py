@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 import os
-import resource
 import signal
 import subprocess
 import sys
@@ -13,20 +11,17 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from tests.train.fake_agent import DEVICE
-from tests.train.test_checkpoint import Clock, Unsavable, make_state, weight_of
+from tests.train.test_checkpoint import Clock, make_state, weight_of
 
 from swell.train.state import staging
 from swell.train.state.checkpoint import SLOW_S, Checkpoints, Content, SaveError, load_checkpoint
 from swell.train.state.staging import SPARE_BYTES
 from swell.train.state.train_state import TrainState
-from swell.wire.checkpoint_files import checkpoints_in, digest_in, is_whole, steps_in
+from swell.wire.checkpoint_files import checkpoints_in, is_whole, steps_in
 
 
 class Gate(Checkpoints):
@@ -69,88 +64,6 @@ def test_what_is_saved_is_the_state_at_the_beginning_of_the_save(tmp_path: Path)
     again = checkpoints.wait()
     assert again is not None
     assert torch.equal(load_checkpoint(again)["model"]["weight"], weight_of(state).cpu())
-
-
-DTYPES = [torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.complex64, torch.complex128]
-
-
-@st.composite
-def tensors(draw: st.DrawFn) -> torch.Tensor:
-    """One as scripts keep them: of any type and layout, a view, conjugated lazily, or empty."""
-    dtype = draw(st.sampled_from([*DTYPES, torch.int64, torch.bool, torch.uint8]))
-    shape = draw(st.lists(st.integers(0, 4), max_size=4))
-    tensor = torch.arange(math.prod(shape)).reshape(shape).to(dtype)
-    layout = draw(st.sampled_from(["plain", "transposed", "part", "conjugated", "expanded", "channels"]))
-    if layout == "transposed" and tensor.dim() > 1:
-        return tensor.transpose(0, 1)
-    if layout == "part" and tensor.dim() and len(tensor) > 1:
-        return tensor[1:]
-    if layout == "conjugated" and tensor.is_complex():
-        return tensor.conj()
-    if layout == "expanded" and tensor.dim() == 1:
-        return tensor.expand(3, len(tensor))
-    if layout == "channels" and tensor.dim() == 4:
-        return tensor.contiguous(memory_format=torch.channels_last)
-    return tensor
-
-
-class Kept:
-    def __init__(self, content: dict[str, object]) -> None:
-        self.content = content
-
-    def state_dict(self) -> dict[str, object]:
-        return self.content
-
-    def load_state_dict(self, state: dict[str, object]) -> None:
-        raise AssertionError
-
-
-@given(st.lists(tensors(), max_size=4))
-def test_the_file_is_the_same_byte_for_byte(held: list[torch.Tensor]) -> None:
-    state = make_state(1.0, steps=1)
-    twice = [*held, *held[:1], *(tensor[:1] for tensor in held[:1] if tensor.dim())]  # in the same memory
-    state.objects["kept"] = Kept({"tensors": twice})
-    with TemporaryDirectory() as still, TemporaryDirectory() as behind:
-        checkpoints = Checkpoints(Path(behind), 2, 0.0)
-        begin(checkpoints, state)
-        path = checkpoints.wait()
-        assert path is not None
-        assert digest_in(path) == digest_in(Checkpoints(Path(still), 2, 0.0).save(state))
-
-
-def test_a_full_disk_is_told_when_the_save_is_taken_and_the_old_one_stays(tmp_path: Path) -> None:
-    checkpoints = Checkpoints(tmp_path, 2, 30.0)
-    first = checkpoints.save(make_state(1.0, steps=1))
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, limits[1]))
-    try:
-        begin(checkpoints, make_state(2.0, steps=2, num_features=100_000))
-        with pytest.raises(SaveError, match=r"no checkpoint at step 2 in .*: File too large; make room"):
-            checkpoints.wait()
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    assert list(tmp_path.iterdir()) == [first]
-    assert checkpoints.is_idle
-    assert not checkpoints.is_due(), "not at once"
-
-
-def test_a_state_that_is_no_number_does_not_push_out_the_last_good_one(tmp_path: Path) -> None:
-    checkpoints = Checkpoints(tmp_path, 1, 0.0)
-    good = checkpoints.save(make_state(1.0, steps=1))
-    state = make_state(1.0, steps=2)
-    weight_of(state).data.fill_(math.nan)
-    begin(checkpoints, state)
-    assert checkpoints.wait() == good
-    assert list(tmp_path.iterdir()) == [good]
-
-
-def test_an_object_that_cannot_be_saved_is_named_at_once(tmp_path: Path) -> None:
-    state = make_state(1.0, steps=1)
-    state.objects["reader"] = Unsavable()
-    checkpoints = Checkpoints(tmp_path, 2, 30.0)
-    with pytest.raises(SaveError, match=r"\['reader'\]\['handle'\] is a builtins.object"):
-        checkpoints.begin(state)
-    assert checkpoints.is_idle
 
 
 def test_without_memory_for_a_copy_training_stands_still_and_the_owner_is_told_once(

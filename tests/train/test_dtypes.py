@@ -10,21 +10,13 @@ from functools import reduce
 import pytest
 import torch
 from tests.train.test_gradients import Alone
-from tests.train.test_state_transfer import take
 from torch import nn
 
 from swell.train.collective.gradients import Gradients, LoopError, StepVote
 from swell.train.collective.group import Group
-from swell.train.collective.pieces import Pieces
-from swell.train.collective.real_numbers import bits_of
 from swell.train.collective.sharded import ShardedGradients
 from swell.train.data.sample_schedule import SampleSchedule
 from swell.train.runtime.run import mean_of
-from swell.train.runtime.step_comparison import sampled
-from swell.train.state import codec
-from swell.train.state.gradient_noise import GradientNoise, squared_norm
-from swell.train.state.state_transfer import make_room, pack
-from swell.train.state.train_state import TrainState
 
 #: With what a gradient of each may be off by, against one of double precision.
 KINDS = {
@@ -37,7 +29,6 @@ KINDS = {
 }
 BATCH = 8
 X = torch.randn(BATCH, 3, dtype=torch.complex128, generator=torch.Generator().manual_seed(1))
-of_each_kind = pytest.mark.parametrize("kind", KINDS, ids=str)
 #: One kind alone, or together with a wider or a real one.
 of_each_mixture = pytest.mark.parametrize(
     "kinds",
@@ -140,97 +131,6 @@ def test_a_sum_is_the_gradient_of_one_process(kinds: list[torch.dtype]) -> None:
         nets = [*threads.map(lambda end: work(end, kinds), wire.ends)]
     for net in (*nets, work(Alone(), kinds), work(Alone(), kinds, num_shards=4)):
         assert_near(net, kinds)
-
-
-@of_each_kind
-def test_noise_and_norms_know_both_parts_of_a_complex_number(kind: torch.dtype) -> None:
-    """A gradient of two steps in a row that is the same has no noise."""
-    net, seen = Net([kind]), GradientNoise(BATCH)
-    for step in range(2):
-        net.weights[0].grad = as_kind(torch.full((5, 3), 3 + 4j, dtype=torch.complex128), kind)
-        seen.observe(step, BATCH, list(net.parameters()))
-    signal = 15 * (25.0 if kind.is_complex else 9.0)
-    assert float(squared_norm(net.parameters())) == pytest.approx(signal, rel=KINDS[kind] + 1e-6)
-    assert (seen._variance, seen._squared_norm) == pytest.approx(
-        (0.0, signal), rel=KINDS[kind] + 1e-6, abs=KINDS[kind] * signal
-    )
-    one = sampled([net.weights[0], net.idle])
-    net.weights[0].grad = None
-    assert (
-        float(one.norm()) ** 2 == pytest.approx(signal)
-        and one.shape == sampled([net.weights[0], net.idle]).shape
-    )
-
-
-LAZY: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
-    "plain": lambda tensor: tensor,
-    "conjugated": lambda tensor: tensor.conj(),
-    "negated": lambda tensor: torch._neg_view(tensor),
-    "conjugated and transposed": lambda tensor: tensor.mH,
-}
-
-
-class Holder(nn.Module):
-    def __init__(self, kind: torch.dtype, lazy: str, factor: float) -> None:
-        super().__init__()
-        drawn = torch.randn(5, 3, dtype=torch.complex128, generator=torch.Generator().manual_seed(3))
-        self.weight = nn.Parameter(LAZY[lazy](as_kind(factor * drawn, kind)))
-        self.register_buffer("phase", LAZY[lazy](as_kind(factor * drawn[:2], kind)))
-
-
-def state_of(kind: torch.dtype, lazy: str, factor: float) -> TrainState:
-    model = Holder(kind, lazy, factor)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
-    model.weight.grad = torch.full_like(model.weight, factor)
-    optimizer.step()
-    return TrainState(model, optimizer, None, {"factor": torch.tensor(factor, dtype=torch.float64)})
-
-
-def numbers(state: TrainState) -> list[torch.Tensor]:
-    kept = state.optimizer.state_dict()["state"][0]["momentum_buffer"]
-    return [*(tensor.detach().clone() for tensor in state.model.state_dict().values()), kept.clone()]
-
-
-def by_message(giver: TrainState, taker: TrainState) -> None:
-    header, sent = pack(giver)
-    rooms = make_room(header, taker, torch.device("cpu"))
-    coming = Pieces(rooms, torch.device("cpu"))
-    for piece, other in zip(coming.pieces, Pieces(sent, torch.device("cpu")).pieces, strict=True):
-        piece.copy_(other)
-    coming.unload()
-    taker.load(header.skeleton, rooms)
-
-
-def from_memory(giver: TrainState, taker: TrainState) -> None:
-    giver.steps = 7
-    take(taker, giver)
-
-
-@of_each_kind
-@pytest.mark.parametrize("lazy", LAZY)
-@pytest.mark.parametrize("way", [by_message, from_memory])
-def test_a_state_arrives_whatever_numbers_it_has(
-    way: Callable[[TrainState, TrainState], None], lazy: str, kind: torch.dtype
-) -> None:
-    giver, taker = state_of(kind, lazy, 1.0), state_of(kind, lazy, 2.0)
-    way(giver, taker)
-    for ours, theirs in zip(numbers(taker), numbers(giver), strict=True):
-        assert torch.equal(ours, theirs)
-
-
-@of_each_kind
-@pytest.mark.parametrize("lazy", LAZY)
-def test_what_is_compared_and_saved_has_the_values_that_a_reader_sees(lazy: str, kind: torch.dtype) -> None:
-    tensor = LAZY[lazy](as_kind(X, kind))
-    plain = tensor.clone()
-    assert torch.equal(bits_of(tensor), bits_of(plain))
-    [saved] = codec.encode([tensor])[1]
-    assert torch.equal(saved, plain) and not saved.is_conj() and not saved.is_neg()
-
-
-def test_a_complex_number_is_a_plain_value() -> None:
-    tree = {"phase": 1 - 2j, "poles": [0.5j, (1.0, -1j)]}
-    assert codec.decode(*codec.encode(tree)) == tree
 
 
 def test_a_complex_loss_is_refused_before_its_imaginary_part_is_dropped() -> None:

@@ -170,20 +170,6 @@ def test_equal_to_one_process_with_one_pass(
         assert (tally.num_votes, tally.is_stop) == (num_workers // 2, num_workers > 1)
 
 
-@given(counts_of_units, st.booleans(), st.integers(1, 12))
-def test_shards_lead_to_the_same_gradient(units: torch.Tensor, has_weights: bool, num_shards: int) -> None:
-    num_samples, weights = len(units), units if has_weights else None
-    course = SampleSchedule(num_samples, num_samples, True, False, num_shards=min(num_shards, num_samples))
-    net = Net()
-    gradients = ShardedGradients(net)
-    for _ in range(2):  # buffers are used again
-        net.zero_grad(set_to_none=False)
-        share, loss = compute(net, gradients, course.share(0, 0, 1), samples(num_samples), weights)
-        tally = gradients.reduce(share, loss, StepVote(vote=True), Alone())
-    assert (tally.num_votes, tally.is_stop) == (1, False)
-    assert_equal_to_one_pass(net, tally, num_samples, weights)
-
-
 def test_weights_and_clips_of_some_workers_only_are_refused() -> None:
     net = Net()
     share = SampleSchedule(2, 2, False, False).share(0, 0, 2)
@@ -246,12 +232,6 @@ class Normed(nn.Module):
 
 Kind = type[Gradients]
 KINDS: list[Kind] = [Gradients, ShardedGradients]
-Norm = nn.BatchNorm1d | nn.InstanceNorm1d
-NORMS: list[Norm] = [
-    nn.BatchNorm1d(2),
-    nn.BatchNorm1d(2, momentum=None),
-    nn.InstanceNorm1d(2, track_running_stats=True),
-]
 
 
 def train_two_steps(kind: Kind, net: nn.Module, num_shards: int) -> None:
@@ -271,41 +251,6 @@ def train_two_steps(kind: Kind, net: nn.Module, num_shards: int) -> None:
             if part is not share.passes[-1]:
                 gradients.add(part, loss.detach())
         gradients.reduce(share, loss.detach(), StepVote(), Alone())
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("norm", NORMS, ids=["batch", "cumulative", "instance"])
-def test_running_statistics_are_the_mean_over_passes(kind: Kind, norm: Norm) -> None:
-    norm.reset_running_stats()
-    train_two_steps(kind, Normed(norm), num_shards=3)
-    x = torch.randn(12, 2, 3, generator=torch.Generator().manual_seed(1))
-    mean, var = torch.zeros(2), torch.ones(2)
-    for step in range(2):
-        gain = (norm.momentum if norm.momentum is not None else 1 / (step + 1)) / 3
-        starts = mean, var
-        mean, var = mean * (1 - 3 * gain), var * (1 - 3 * gain)
-        for part in x[6 * step : 6 * step + 6].split(2):
-            single: Norm = nn.InstanceNorm1d(2, momentum=1.0, track_running_stats=True)
-            if isinstance(norm, nn.BatchNorm1d):
-                single = nn.BatchNorm1d(2, momentum=1.0)
-            single(part)
-            assert single.running_mean is not None and single.running_var is not None
-            mean, var = mean + gain * single.running_mean, var + gain * single.running_var
-        assert starts[0] is not mean
-    assert torch.allclose(norm.get_buffer("running_mean"), mean, atol=1e-6)
-    assert torch.allclose(norm.get_buffer("running_var"), var, atol=1e-6)
-    assert norm.get_buffer("num_batches_tracked").item() == (2 if isinstance(norm, nn.BatchNorm1d) else 0)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_step_that_does_not_count_leaves_statistics_alone(kind: Kind) -> None:
-    net = Normed(nn.BatchNorm1d(2))
-    gradients = kind(net)
-    gradients.begin(SampleSchedule(4, 4, False, False, num_shards=2).share(0, 0, 1))
-    net(torch.randn(4, 2, 3)).backward()
-    gradients.abandon()
-    assert torch.equal(net.norm.get_buffer("running_mean"), torch.zeros(2))
-    assert net.norm.get_buffer("num_batches_tracked").item() == 0
 
 
 def test_shards_refuse_a_buffer_that_nobody_averages() -> None:

@@ -32,35 +32,6 @@ def test_every_float_comes_back_from_its_spelling(value: float) -> None:
     assert back == value or (math.isnan(back) and math.isnan(value))
 
 
-@given(st.lists(st.floats(width=32), max_size=40), st.lists(st.integers(0, 40), max_size=5))
-def test_reading_late_tells_the_same(losses: list[float], asked_at: list[int]) -> None:
-    now, late = LossLog(is_lazy=False), LossLog(is_lazy=True)
-    for step, loss in enumerate(losses, start=1):
-        tensor = torch.tensor(loss)
-        now.add(step, tensor)
-        late.add(step, tensor)
-        tensor.fill_(0.0)  # the memory of a loss is used again
-        if step in asked_at:
-            assert (now.state() == late.state()) or _is_odd(losses[:step])
-    assert now.odd_since == late.odd_since
-    if losses and not math.isfinite(losses[-1]):
-        odd_since = (
-            len(losses)
-            - next((i for i, loss in enumerate(reversed(losses)) if math.isfinite(loss)), len(losses))
-            + 1
-        )
-        assert now.odd_since == odd_since and str(now.value) == str(losses[-1]) == str(late.value)
-    else:
-        assert now.odd_since is None and now.value == late.value
-        finite = [loss for loss in losses if math.isfinite(loss)]
-        assert now.value is None if not finite else min(finite) <= now.value <= max(finite)  # type: ignore[operator]
-
-
-def _is_odd(losses: list[float]) -> bool:
-    """NaN is not equal to itself."""
-    return math.isnan(losses[-1])
-
-
 @pytest.mark.parametrize("is_lazy", [False, True])
 def test_the_loss_of_each_step_is_told_once_whoever_leads(is_lazy: bool) -> None:
     """Of three workers that make the same steps, the first two die one after the other, as leaders."""
@@ -96,11 +67,6 @@ def test_a_state_without_numbers_never_pushes_the_last_good_one_out(tmp_path: Pa
     assert set(tmp_path.iterdir()) == set(good)
     state = make_state(0.0, steps=0)
     assert checkpoints.load_newest(state) and state.steps == steps_in(good[-1]) == 20
-
-
-def test_if_there_is_no_other_it_is_written(tmp_path: Path) -> None:
-    path = Checkpoints(tmp_path, 2, 30.0).save(make_state(math.nan, steps=3))
-    assert steps_in(path) == 3 and path.exists()
 
 
 def test_what_is_not_trained_may_hold_infinities(tmp_path: Path) -> None:
@@ -154,11 +120,6 @@ def test_a_run_that_was_not_told_to_stop_goes_on_and_says_so_once(capfd: pytest.
         out, err = capfd.readouterr()
         assert err.startswith("swell: the loss is nan since step 6, and training goes on: lower the learning")
         assert len(err.splitlines()) == 1 and not out
-
-
-def test_a_run_whose_loss_is_a_number_says_nothing(capfd: pytest.CaptureFixture[str]) -> None:
-    train_alone(odd_from=99)
-    assert capfd.readouterr() == ("", "")
 
 
 def test_statistics_of_norms_are_those_before_the_step_that_ends_the_run(

@@ -64,29 +64,6 @@ def test_what_does_not_fit_at_once_goes_through_in_parts() -> None:
         assert torch.allclose(ours, theirs, atol=1e-6)
 
 
-def test_a_batch_norm_counts_steps_not_passes(settings: None) -> None:
-    ways: list[dict[str, Any]] = [{}, {"max_local_batch": 3}, {"deterministic": True, "shards": 3}]
-    for options in ways:
-        model, _, _ = make(norm=True, **options)
-        assert model.get_buffer("1.num_batches_tracked").item() == 12
-
-
-def test_zeroing_gradients_is_as_good_as_taking_them_away(settings: None) -> None:
-    ways: list[dict[str, Any]] = [{"max_local_batch": 3}, {"deterministic": True, "shards": 4}]
-    for options in ways:
-        first, second = make(**options)[0], make(zeroes=True, **options)[0]
-        for ours, theirs in zip(first.parameters(), second.parameters(), strict=True):
-            assert torch.equal(ours, theirs)
-
-
-def test_shards_are_passes(settings: None) -> None:
-    losses = make()[1]
-    _, losses_of_shards, passes_of_shards = make(deterministic=True, shards=4)
-    assert passes_of_shards == ([2, 2, 2, 2] * 3 + [1, 2, 1, 2]) * 3
-    assert losses_of_shards == pytest.approx(losses, rel=1e-5)
-    assert make(deterministic=True)[2] == ([1] * 8 * 3 + [1] * 6) * 3
-
-
 def test_deterministic_sets_torch_and_one_thread(settings: None) -> None:
     torch.set_num_threads(2)
     make(deterministic=True)

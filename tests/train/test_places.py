@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 from torch.utils.data import DataLoader, IterableDataset
 
-from swell.train.data.epoch_order import EpochOrder
 from swell.train.data.loader import Feed
 from swell.train.data.place import UNBOUNDED
 from swell.train.data.sample_schedule import SampleSchedule, Share
@@ -87,31 +86,6 @@ def test_a_step_is_the_same_from_wherever_it_is_asked_for(
         assert counted(course, step, 1) == counted(before, step, 1)
         course.finish_step(course.share(step, 0, 1))
         assert is_last == (course.own_steps >= course.total_steps)
-
-
-@given(courses(), st.integers(0, 300))
-def test_with_the_own_batch_a_step_is_what_its_number_says(course: SampleSchedule, step: int) -> None:
-    epoch, own_step = divmod(step, course.steps_per_epoch)
-    begin = own_step * course.global_batch
-    order = course._order(epoch)
-    assert order is not None and not isinstance(order, EpochOrder)
-    order = list(order)[begin : min(begin + course.global_batch, course.samples_per_epoch)]
-    if step < course.total_steps:
-        assert counted(course, step, 1) == order
-
-
-@given(courses(), st.integers(1, 90), st.integers(1, 9))
-def test_shards_of_any_batch_are_no_larger_than_those_of_the_own_one_and_the_same_at_any_size(
-    course: SampleSchedule, batch: int, num_workers: int
-) -> None:
-    if course.num_shards is None:
-        return
-    course.batch = batch
-    alone = course.share(0, 0, 1)
-    largest = -(-course.global_batch // course.num_shards)
-    assert all(1 <= part.num_local <= largest for part in alone.passes)
-    shares = [course.share(0, rank, num_workers) for rank in range(num_workers)]
-    assert [part for share in shares if share.shards for part in share.passes] == list(alone.passes)
 
 
 # ---------------------------------------------------------------- a gang: feeds, breaks and checkpoints

@@ -18,9 +18,6 @@ def courses(draw: st.DrawFn, with_shards: bool = True) -> SampleSchedule:
     return SampleSchedule(num_samples, global_batch, draw(st.booleans()), False, seed, num_shards)
 
 
-bounds = st.none() | st.integers(1, 70)
-
-
 def counted(share: Share) -> list[int]:
     """Samples that count, in order."""
     return [index for part in share.passes for index in part.indices[: part.num_local]]
@@ -34,20 +31,6 @@ def test_a_step_sees_the_same_samples_in_the_same_order_at_any_size(
         index for rank in range(num_workers) for index in counted(course.share(step, rank, num_workers))
     ]
     assert together == counted(course.share(step, 0, 1))
-
-
-@given(courses(with_shards=False), st.integers(1, 90), st.integers(0, 1000), bounds)
-def test_without_shards_counts_differ_by_at_most_one_and_passes_keep_the_bound(
-    course: SampleSchedule, num_workers: int, step: int, bound: int | None
-) -> None:
-    shares = [course.share(step, rank, num_workers, bound) for rank in range(num_workers)]
-    counts = [share.num_local for share in shares]
-    assert max(counts) - min(counts) <= 1
-    for share in shares:
-        local = [part.num_local for part in share.passes]
-        assert max(local) - min(local) <= 1
-        assert bound is None or max(local) <= bound
-        assert len(local) == max(1, -(-sum(local) // (bound or 70)))  # no more than it takes
 
 
 @given(courses(), st.integers(1, 90), st.integers(0, 1000), st.integers(1, 3))
@@ -75,12 +58,6 @@ def test_a_shard_that_fits_no_device_is_an_error_that_names_the_number_that_woul
     with pytest.raises(ValueError, match="shards=5 or more"):
         course.share(0, 0, 1, 7)
     SampleSchedule(100, 30, False, False, num_shards=5).check_passes(7)
-
-
-@pytest.mark.parametrize("num_shards", [0, 31])
-def test_a_shard_needs_a_sample(num_shards: int) -> None:
-    with pytest.raises(ValueError, match="shards=1 to shards=30"):
-        SampleSchedule(100, 30, False, False, num_shards=num_shards)
 
 
 def test_shards_by_default_suit_eight_workers() -> None:

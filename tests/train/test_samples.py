@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch.utils.data import DataLoader, Dataset, TensorDataset, get_worker_info
+from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 from swell.train.data.loader import Feed
 from swell.train.data.sample_schedule import SampleSchedule
@@ -88,27 +88,6 @@ def test_the_same_is_drawn_for_a_sample_at_any_size(draws: str) -> None:
         assert len(set(alone.values())) == 2 * NUM_SAMPLES
 
 
-def test_the_same_is_drawn_in_a_loaders_processes() -> None:
-    assert drawn_by("late", 2, num_workers=2) == drawn_by("late", 1)
-
-
-def test_samples_are_fetched_together_where_the_dataset_can() -> None:
-    class Batched(Drawing):
-        asked: list[int] = []
-
-        def __getitems__(self, indices: list[int]) -> list[tuple[int, float]]:
-            self.asked.append(len(indices))
-            return [self[index] for index in indices]
-
-    alone = drawn_by("torch", 1)
-    for draws, sizes in (("nothing", [1, 10, 10, 10, 10]), ("torch", [1] + [1] * 40)):
-        Batched.asked, laid = [], course()
-        feed = Feed(DataLoader(Batched(draws), batch_size=BATCH, collate_fn=rows), CPU, 5, laid)
-        seen = [row for step in range(4) for batch in drawn_from(feed, laid, step) for row in batch]
-        assert Batched.asked == sizes
-        assert all(value == (alone[0, index] if draws == "torch" else 0.0) for index, value in seen)
-
-
 def noisy(samples: list[Any]) -> float:
     return random.random() + torch.rand(()).item() + float(np.random.rand())
 
@@ -122,26 +101,3 @@ def test_a_collate_fn_draws_by_step_and_place(num_workers: int) -> None:
     plain = DataLoader(TensorDataset(torch.zeros(NUM_SAMPLES)), batch_size=BATCH, collate_fn=noisy)
     assert [number for _, number in feeds(plain, 1)] == first
     assert len(set(first)) == len(first)
-
-
-class Told(Dataset[int]):
-    def __len__(self) -> int:
-        return NUM_SAMPLES
-
-    def __getitem__(self, index: int) -> int:
-        info = get_worker_info()
-        assert info is not None
-        return int(info.dataset is self and self.was_told)
-
-    was_told = False
-
-
-def tell(number: int) -> None:
-    info = get_worker_info()
-    assert info is not None
-    info.dataset.was_told = True  # type: ignore[attr-defined]
-
-
-def test_a_loaders_process_knows_the_scripts_own_dataset() -> None:
-    loader = DataLoader(Told(), batch_size=BATCH, num_workers=1, worker_init_fn=tell)
-    assert all(bool(batch.all()) for _, batch in feeds(loader, 1))

@@ -67,14 +67,13 @@ def test_a_job_that_goes_on_twice_learns_the_same(body: str, start_agent: StartA
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("num_steps", [1, 9], ids=["in its first epoch", "in later ones"])
 @pytest.mark.parametrize("body", KEPT.values(), ids=[*KEPT])
 def test_a_job_that_goes_on_twice_grows_and_loses_a_worker_learns_the_same(
-    body: str, num_steps: int, start_agent: StartAgent, tmp_path: Path
+    body: str, start_agent: StartAgent, tmp_path: Path
 ) -> None:
     script = write_script(tmp_path, body)
     agent = start_agent(total_steps=STEPS, pace_per_s=600.0, ends_when_told=True)
-    reached = comes_again(agent, script, tmp_path, range(2), num_steps)
+    reached = comes_again(agent, script, tmp_path, range(2), 9)
     agent.start_ready([2, 3, 4], script, str(tmp_path / "result.json"))
     assert agent.join([2], source=None) == reached
     agent.wait_steps(2, reached + 2)
@@ -115,16 +114,6 @@ def test_a_trial_run_names_what_begins_again(
     file, line = finding.place.rsplit(":", 1)
     assert file == str(script)
     assert text in script.read_text().splitlines()[int(line) - 1]
-
-
-def test_it_is_named_where_nothing_is_measured_and_a_batch_has_no_parts(
-    start_agent: StartAgent, tmp_path: Path
-) -> None:
-    agent = start_agent(mode="profile", total_steps=STEPS, global_batch=1, compares=True, resumes=True)
-    agent.start(0, write_script(tmp_path, LOST["enumerate"][1]), str(tmp_path / "result.json"))
-    assert agent.exit_status(0) == 0, agent.logs()
-    [finding] = agent.all_said(messages.Profiled)[-1][1].findings
-    assert finding.name == "script-state" and finding.holds
 
 
 @pytest.mark.slow

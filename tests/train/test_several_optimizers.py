@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -16,7 +14,6 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from swell import train
 from swell.train.collective.gradients import LoopError
-from swell.train.data.sample_schedule import Share
 from swell.train.runtime.run import Run
 from swell.train.state.checkpoint import Checkpoints
 
@@ -52,17 +49,6 @@ class Problem:
         return copy.deepcopy(parts)
 
 
-def same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
-    return all(torch.equal(one[name], other[name]) for name in one)
-
-
-def train_all(problem: Problem, run: Run) -> None:
-    for _ in run.epochs():
-        for (x,) in run.batches():
-            problem.step_d(run, x)
-            problem.step_g(run, x)
-
-
 def test_a_batch_is_one_step_which_counts_when_the_next_is_asked_for() -> None:
     problem = Problem()
     run, seen = problem.begin(), []
@@ -73,113 +59,6 @@ def test_a_batch_is_one_step_which_counts_when_the_next_is_asked_for() -> None:
             assert run.has_stepped and run.steps == seen[-1]
             problem.step_g(run, x)
     assert seen == list(range(8)) and run.steps == 8
-
-
-def test_what_a_plain_loop_learns_is_learnt() -> None:
-    plain, ours = Problem(), Problem()
-    train_all(ours, ours.begin())
-    for _ in range(2):
-        for (x,) in plain.loader:
-            plain.opt_d.zero_grad()
-            (plain.d(plain.g(x).detach()).mean() - plain.d(x).mean()).backward()
-            plain.opt_d.step()
-            plain.opt_g.zero_grad()
-            (-plain.d(plain.g(x)).mean()).backward()
-            plain.opt_g.step()
-    assert same(plain.values(), ours.values())
-
-
-def lose_some(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have three sums fail, as where a peer is gone: of the second step of a batch, and of the first."""
-    reduce, num_reduced = run._host.reduce, 0
-
-    def lose(share: Share, loss: torch.Tensor, stop: bool) -> object:
-        nonlocal num_reduced
-        num_reduced += 1
-        return None if num_reduced in (2, 5, 12) else reduce(share, loss, stop)
-
-    monkeypatch.setattr(run._host, "reduce", lose)
-
-
-def test_a_batch_that_is_lost_after_its_first_step_is_undone_and_comes_again(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    alone, broken = Problem(), Problem()
-    train_all(alone, alone.begin())
-    run = broken.begin()
-    lose_some(run, monkeypatch)
-    for _ in run.epochs():
-        for (x,) in run.batches():
-            before = run.steps
-            broken.step_d(run, x)
-            broken.step_g(run, x)
-            with torch.no_grad():
-                if not run.has_stepped:
-                    broken.g.weight.add_(1.0)  # what is done to a batch that is lost is lost
-            assert run.steps == before
-    assert same(alone.values(), broken.values())
-    for one, other in ((alone.opt_d, broken.opt_d), (alone.opt_g, broken.opt_g)):
-        kept = zip(one.state.values(), other.state.values(), strict=True)
-        assert all(torch.equal(own["exp_avg"], theirs["exp_avg"]) for own, theirs in kept)
-
-
-def train_scaled(
-    problem: Problem, step: Callable[..., object], batches: Iterable[Any]
-) -> torch.amp.GradScaler:
-    """As the loop of a GAN with a GradScaler is written."""
-    scaler = torch.amp.GradScaler("cpu", init_scale=64.0, growth_interval=3)
-    for (x,) in batches:
-        for optimizer, loss_of in (
-            (problem.opt_d, lambda x: problem.d(problem.g(x).detach()).mean() - problem.d(x).mean()),
-            (problem.opt_g, lambda x: -problem.d(problem.g(x)).mean()),
-        ):
-            optimizer.zero_grad()
-            loss = loss_of(x)  # type: ignore[no-untyped-call]
-            scaler.scale(loss).backward()
-            scaler.unscale_(optimizer)
-            nn.utils.clip_grad_norm_(optimizer.param_groups[0]["params"], 0.1)
-            step(scaler, loss, optimizer)
-        scaler.update()
-    return scaler
-
-
-def test_a_scaler_of_several_optimizers_is_updated_once_a_batch_also_where_one_is_lost(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    plain, ours = Problem(), Problem()
-    own = train_scaled(
-        plain, lambda scaler, _, optimizer: scaler.step(optimizer), [*plain.loader, *plain.loader]
-    )
-    run = ours.begin()
-    lose_some(run, monkeypatch)
-    batches = (batch for _ in run.epochs() for batch in run.batches())
-    scaler = train_scaled(ours, lambda _, loss, optimizer: run.step(loss, optimizer=optimizer), batches)
-    assert run.steps == 8 and scaler.state_dict() == own.state_dict()
-    assert same(plain.values(), ours.values())
-
-
-def test_all_optimizers_go_on_from_a_checkpoint(tmp_path: Path) -> None:
-    whole, halved = Problem(), Problem()
-    train_all(whole, whole.begin())
-    run = halved.begin()
-    for _ in run.epochs():
-        for number, (x,) in enumerate(run.batches()):
-            halved.step_d(run, x)
-            halved.step_g(run, x)
-            if number == 2:
-                break
-        break
-    run.finish()
-    checkpoints = Checkpoints(tmp_path, 2, 1e9)
-    checkpoints.save(run._task.state)
-    again = Problem()
-    run = again.begin()
-    checkpoints.load_newest(run._task.state)
-    assert run.steps == 3
-    train_all(again, run)
-    assert same(whole.values(), again.values())
-    saved = train.load_checkpoint(tmp_path)
-    assert saved["optimizer"].keys() == {"g", "d"} and "g.weight" in saved["model"]
 
 
 def test_a_state_of_one_optimizer_is_not_that_of_several(tmp_path: Path) -> None:

@@ -12,10 +12,7 @@ from swell.script_facts import ScriptFinding
 from swell.wire import environ, messages
 
 IDIOMS = Path(__file__).parent / "scripts" / "idioms.py"
-RIGHT = (
-    *("plain", "moving_average", "frozen_part", "half_precision", "deterministic_dropout", "baseline_of_all"),
-    "frozen_after_elastic",
-)
+RIGHT = ("plain", "half_precision", "deterministic_dropout")
 
 
 def findings(start_agent: Callable[..., FakeAgent], *args: str) -> list[ScriptFinding]:
@@ -40,7 +37,6 @@ def test_of_a_right_script_in_single_precision_nothing_is_found(
     [
         ("dropout", "random-draws"),
         ("noise_in_the_loop", "random-draws"),
-        ("mixed_in_the_loop", "random-draws"),
         ("batch_norm", "batch-statistics"),
     ],
 )

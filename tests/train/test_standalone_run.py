@@ -202,17 +202,6 @@ def test_a_loop_that_uses_its_batches_or_draws_nothing_is_not(draws: bool) -> No
     assert run.steps == 3
 
 
-def test_a_loop_without_a_step_is_refused() -> None:
-    model, optimizer, loader = make_loop()
-    run = train.elastic(model, optimizer, loader, epochs=1)
-    with pytest.raises(train.LoopError, match="without a batch"):
-        run.step(torch.tensor(0.0))
-    with pytest.raises(train.LoopError, match=r"without run\.step"):
-        list(run.batches())
-    with pytest.raises(train.LoopError, match=r"for batch in run\.batches"):
-        list(train.elastic(model, optimizer, loader, epochs=1).epochs())
-
-
 def test_a_step_that_is_no_step_is_refused() -> None:
     model, optimizer, loader = make_loop()
     run = train.elastic(model, optimizer, loader, epochs=1)

@@ -55,10 +55,6 @@ class Peers:
         raise GroupBroken("the peer is gone")
 
 
-def break_off(number: int) -> list[int]:
-    raise GroupBroken("the peer is gone")
-
-
 def made(value: float, steps: int) -> TrainState:
     net = nn.Linear(300, 300)
     nn.init.constant_(net.weight, value)
@@ -78,31 +74,6 @@ def take(
     card: MemberCard = NEWCOMER,
 ) -> None:
     hand_state(cast(Group, Peers(holder, gather)), state, [own_card(7), card], holders=[0])
-
-
-def test_what_is_taken_needs_the_word_of_all() -> None:
-    holder, taker = made(1.0, steps=7), made(2.0, steps=0)
-    take(taker, holder)
-    assert (taker.steps, taker.is_valid) == (7, True)
-    assert torch.equal(weight_of(taker), weight_of(holder))
-
-
-def test_a_newcomer_whose_source_dies_is_known_to_have_nothing() -> None:
-    holder, taker = made(1.0, steps=7), made(2.0, steps=0)
-    with pytest.raises(GroupBroken):
-        take(taker, holder, break_off)
-    assert (taker.steps, taker.is_valid, taker.is_torn) == (0, False, True)
-    take(taker, holder)
-    assert (taker.steps, taker.is_valid, taker.is_torn) == (7, True, False)
-
-
-def test_one_that_lags_keeps_its_own_state_if_the_source_dies() -> None:
-    holder, taker = made(1.0, steps=7), made(2.0, steps=6)
-    taker.is_valid = True
-    with pytest.raises(GroupBroken):
-        take(taker, holder, break_off, own_card(6))
-    assert (taker.steps, taker.is_valid, taker.is_torn) == (6, True, False)
-    assert (weight_of(taker) == 2.0).all()
 
 
 def test_memory_of_another_place_is_not_read() -> None:

@@ -17,7 +17,6 @@ from torch.utils.data import DataLoader, IterableDataset
 from swell.train import Run, elastic
 from swell.train.data.loader import Feed
 from swell.train.data.sample_schedule import SampleSchedule, Share, StreamError
-from swell.train.data.stream_reader import Reader
 from swell.wire import messages
 
 APART = Path(__file__).parent / "scripts" / "apart.py"
@@ -190,33 +189,6 @@ def test_workers_that_read_different_streams_are_told_so(
     assert all(
         "the workers have read different samples for step 2; iter(dataset) must" in each for each in told
     )
-
-
-def test_a_reader_serves_a_gang_of_another_size_from_what_it_has_read() -> None:
-    numbers = Counted(100)
-    loader = DataLoader(numbers, collate_fn=list, num_workers=1, prefetch_factor=2)
-    reader = Reader(loader, 0, torch.zeros((), dtype=torch.int64), None)
-    assert served(reader, step=9, num_workers=1) == [[36, 37, 38, 39]]
-    assert served(reader, step=6, num_workers=2) == [[24, 25], [26, 27]]
-    assert served(reader, step=7, num_workers=3, bound=1) == [[28], [29], [30], [31]]
-    assert numbers.num_read == 40
-    assert served(reader, step=2, num_workers=1) == [[8, 9, 10, 11]]
-    assert numbers.num_read == 40 + 12, "that was too long ago: it begins again"
-    void = reader[-1, stream().share(8, 0, 1).passes[0]]
-    assert void.batch is None
-
-
-class Counted(Numbers):
-    def __iter__(self) -> Iterator[int]:
-        for number in range(self.num or 0):
-            self.num_read += 1
-            yield number
-
-
-def served(reader: Reader, step: int, num_workers: int, bound: int | None = None) -> list[list[int]]:
-    """The batches of all workers."""
-    shares = [stream().share(step, rank, num_workers, bound) for rank in range(num_workers)]
-    return [reader[0, part].batch for share in shares for part in share.passes]
 
 
 def stream(batch: int = 4, num_shards: int | None = None) -> SampleSchedule:

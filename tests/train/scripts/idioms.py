@@ -7,12 +7,10 @@ Most idioms are scripts of `tests/scripts`, in double precision.
 # mypy: disable-error-code=no-any-return
 from __future__ import annotations
 
-import copy
 import sys
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import torch
 from torch import nn
 from torch.nn import functional
@@ -61,31 +59,6 @@ def plain() -> None:
     train(classifier(), mean_loss)
 
 
-def moving_average() -> None:
-    model, step = classifier(), 0
-    average = copy.deepcopy(model)
-    optimizer = torch.optim.SGD(model.parameters(), 0.1)
-    loader = DataLoader(TensorDataset(inputs, labels), batch_size=BATCH, shuffle=True)
-    run = swell.train.elastic(model, optimizer, loader, epochs=3)
-    for _ in run.epochs():
-        for x, y in run.batches():
-            optimizer.zero_grad()
-            loss = mean_loss(model, x, y)
-            loss.backward()
-            run.step(loss)
-            if run.has_stepped:
-                step += 1
-                for mine, theirs in zip(average.parameters(), model.parameters(), strict=True):
-                    mine.data.lerp_(theirs.data, 0.1)
-
-
-def frozen_part() -> None:
-    model = classifier(nn.BatchNorm1d(16).eval(), nn.GroupNorm(4, 16))
-    for parameter in model[0].parameters():
-        parameter.requires_grad = False
-    train(model, mean_loss)
-
-
 def half_precision_loss(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     with torch.autocast("cpu", torch.bfloat16):
         return functional.cross_entropy(model(x), y)
@@ -97,30 +70,6 @@ def half_precision() -> None:
 
 def deterministic_dropout() -> None:
     train(classifier(nn.Dropout(0.4), nn.BatchNorm1d(16)), mean_loss, deterministic=True)
-
-
-def baseline_of_all() -> None:
-    """What `run.step` returns is the same on all workers, and may be used in the next step."""
-    model, baseline = classifier(), torch.zeros(())
-    optimizer = torch.optim.SGD(model.parameters(), 0.1)
-    run = swell.train.elastic(model, optimizer, DataLoader(TensorDataset(inputs, labels), BATCH), epochs=3)
-    for x, y in run.batches():
-        optimizer.zero_grad()
-        loss = mean_loss(model, x, y) / (1 + baseline)
-        loss.backward()
-        baseline = 0.9 * baseline + 0.1 * run.step(loss)
-
-
-def frozen_after_elastic() -> None:
-    model = classifier()
-    optimizer = torch.optim.SGD(model.parameters(), 0.1)
-    run = swell.train.elastic(model, optimizer, DataLoader(TensorDataset(inputs, labels), BATCH), epochs=3)
-    model[0].requires_grad_(False)
-    for x, y in run.batches():
-        optimizer.zero_grad()
-        loss = mean_loss(model, x, y)
-        loss.backward()
-        run.step(loss)
 
 
 # ---------------------------------------------------------------- known differences
@@ -135,13 +84,6 @@ def batch_norm() -> None:
 def noise_in_the_loop() -> None:
     def loss_of(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         return mean_loss(model, x + 0.1 * torch.randn_like(x), y)
-
-    train(classifier(), loss_of)
-
-
-def mixed_in_the_loop() -> None:
-    def loss_of(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-        return mean_loss(model, 0.7 * x + 0.3 * x[np.random.permutation(len(x))], y)
 
     train(classifier(), loss_of)
 

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import nn
 from torch.nn import functional
-from torch.nn.utils import clip_grad_norm_, clip_grad_value_, clip_grads_with_norm_, get_total_norm
+from torch.nn.utils import clip_grad_norm_
 from torch.utils.data import DataLoader, TensorDataset
 
 from swell import train
@@ -51,11 +51,6 @@ def tokens(a: torch.Tensor, b: torch.Tensor) -> Answer:
     return go_backward((loss * mask).sum() / mask.sum()), float(mask.sum())
 
 
-def ignored(a: torch.Tensor, b: torch.Tensor) -> Answer:
-    loss = functional.cross_entropy(model(a).flatten(0, 1), b.flatten(), ignore_index=IGNORED)
-    return go_backward(loss), int((b != IGNORED).sum())
-
-
 def classes(a: torch.Tensor, b: torch.Tensor) -> Answer:
     loss = functional.cross_entropy(model(a)[:, 0], b[:, 0].clamp(min=0), weight=class_weights)
     return go_backward(loss), class_weights[b[:, 0].clamp(min=0)].sum()  # type: ignore[return-value]
@@ -65,18 +60,8 @@ def summed(a: torch.Tensor, b: torch.Tensor) -> Answer:
     return go_backward(functional.mse_loss(model(a), a[..., :3], reduction="sum")), None
 
 
-def summed_over_constant(a: torch.Tensor, b: torch.Tensor) -> Answer:
-    return go_backward(functional.mse_loss(model(a), a[..., :3], reduction="sum") / BATCH), None
-
-
 def mean(a: torch.Tensor) -> torch.Tensor:
     return functional.mse_loss(model(a), a[..., :3])
-
-
-def clipped(a: torch.Tensor, b: torch.Tensor) -> Answer:
-    loss = go_backward(mean(a))
-    note(clip_grad_norm_(model.parameters(), 0.05))
-    return loss, None
 
 
 def clipped_by_largest(a: torch.Tensor, b: torch.Tensor) -> Answer:
@@ -86,32 +71,12 @@ def clipped_by_largest(a: torch.Tensor, b: torch.Tensor) -> Answer:
     return loss, None
 
 
-def clipped_by_value(a: torch.Tensor, b: torch.Tensor) -> Answer:
-    loss = go_backward(mean(a))
-    clip_grad_value_(model.parameters(), 0.01)
-    return loss, None
-
-
-def clipped_in_two_calls(a: torch.Tensor, b: torch.Tensor) -> Answer:
-    loss = go_backward(mean(a))
-    total = get_total_norm([p.grad for p in model.parameters() if p.grad is not None])
-    clip_grads_with_norm_(model.parameters(), 0.05, total)
-    note(total)
-    return loss, None
-
-
 def clipped_tokens(a: torch.Tensor, b: torch.Tensor) -> Answer:
     loss, weight = tokens(a, b)
     if not weight and "plain" in words:
         optimizer.zero_grad()  # NaN
     note(clip_grad_norm_(model.parameters(), 0.05))
     return loss, weight
-
-
-def two_losses(a: torch.Tensor, b: torch.Tensor) -> Answer:
-    one = go_backward(mean(a))
-    other = go_backward(0.1 * model(a).square().mean())
-    return one + other, None
 
 
 def one_graph(a: torch.Tensor, b: torch.Tensor) -> Answer:
@@ -133,16 +98,10 @@ def scaled(a: torch.Tensor, b: torch.Tensor) -> Answer:
 
 KINDS: dict[str, Callable[[torch.Tensor, torch.Tensor], Answer]] = {
     "tokens": tokens,
-    "ignored": ignored,
     "classes": classes,
     "sum": summed,
-    "sum over constant": summed_over_constant,
-    "clipped": clipped,
     "clipped by largest": clipped_by_largest,
-    "clipped by value": clipped_by_value,
-    "clipped in two calls": clipped_in_two_calls,
     "clipped tokens": clipped_tokens,
-    "two losses": two_losses,
     "one graph": one_graph,
     "scaled": scaled,
 }

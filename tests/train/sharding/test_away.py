@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable
-
 import pytest
 import torch
 from torch import nn
 
-from swell.train.collective.gradients import LoopError
 from swell.train.sharding.shard_choice import make_shard
 
 
@@ -29,28 +25,3 @@ def test_a_parameter_that_is_not_here_tells_its_form(model: nn.Sequential) -> No
     assert type(torch.zeros_like(weight)) is torch.Tensor
     weight.requires_grad_(False)
     assert sum(each.numel() for each in model.parameters() if each.requires_grad) == 3 + 6 + 2
-
-
-@pytest.mark.parametrize(
-    "use",
-    [
-        lambda model: model[0].weight.norm(),
-        lambda model: model[0].weight.data,
-        lambda model: nn.functional.linear(torch.ones(1, 4), model[0].weight),
-        lambda model: torch.cat([each.flatten() for each in model.parameters()]),
-        lambda model: torch._foreach_norm([*model.parameters()]),
-        lambda model: nn.utils.parameters_to_vector(model.parameters()),
-        lambda model: model[0].weight.detach().numpy(),
-        lambda model: torch.ones(3, 4).copy_(model[0].weight),
-        lambda model: nn.init.zeros_(model[0].weight),
-        lambda model: setattr(model[0].weight, "data", torch.ones(3, 4)),
-        lambda model: model.state_dict(),
-        lambda model: model.half(),
-        copy.deepcopy,
-    ],
-)
-def test_it_is_neither_read_nor_written(model: nn.Sequential, use: Callable[[nn.Sequential], object]) -> None:
-    with pytest.raises(
-        LoopError, match=r"uses the parameter '0.weight' \(.*while its block does not compute"
-    ):
-        use(model)

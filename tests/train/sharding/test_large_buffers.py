@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pytest
 import torch
@@ -33,31 +32,6 @@ def test_no_two_tensors_share_memory_while_a_view_of_one_is_left(
         views[number % 6] = tensor.view(torch.uint8)[tensor.nbytes // 2 :], number
         for view, filled in views.values():
             assert bool((view == filled).all())
-
-
-def test_what_no_tensor_uses_is_used_again() -> None:
-    buffers = LargeBuffers()
-    first = buffers.empty(1000, torch.float32, CPU)
-    address = first.data_ptr()
-    assert buffers.empty(1000, torch.float32, CPU).data_ptr() != address
-    del first
-    assert buffers.empty(900, torch.float32, CPU).data_ptr() == address
-    assert buffers.empty(400, torch.float32, CPU).data_ptr() != address, "most of it would be left unused"
-    parameter = torch.nn.Parameter(torch.empty(0))
-    parameter.data = buffers.empty(1000, torch.float32, CPU).view(10, 100)
-    assert buffers.empty(1000, torch.float32, CPU).data_ptr() != parameter.data_ptr()
-
-
-@given(st.lists(st.tuples(st.integers(0, 200), st.sampled_from(DTYPES)), max_size=20))
-def test_scratch_room_is_each_tensors_own(wishes: list[tuple[int, torch.dtype]]) -> None:
-    with TemporaryDirectory() as folder:
-        tensors = [scratch_room(Path(folder), size, dtype) for size, dtype in wishes]
-        assert not os.listdir(folder), "the files have no name"
-    for number, tensor in enumerate(tensors):
-        tensor.view(torch.uint8).fill_(number)
-    for number, (tensor, (size, dtype)) in enumerate(zip(tensors, wishes, strict=True)):
-        assert tensor.numel() == size and tensor.dtype == dtype
-        assert bool((tensor.view(torch.uint8) == number).all())
 
 
 def test_a_full_disk_leaves_the_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

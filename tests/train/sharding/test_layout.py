@@ -6,39 +6,12 @@ from collections import Counter
 from itertools import accumulate, pairwise
 
 import msgspec
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.core.fakes import profile
 
-from swell.train.sharding.intervals import Interval, Intervals, below, common, largest, size, union, without
+from swell.train.sharding.intervals import Interval, Intervals, below, common, size, union, without
 from swell.train.sharding.layout import FailureDomains, Layout, covers, lay_out, plan_transfers
-
-places = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 40)), max_size=6).map(
-    lambda pairs: union((min(pair), max(pair)) for pair in pairs)
-)
-
-
-def _set(intervals: Intervals) -> set[int]:
-    return {place for begin, end in intervals for place in range(begin, end)}
-
-
-@given(places, places)
-def test_intervals_are_sets(left: Intervals, right: Intervals) -> None:
-    assert _set(union(left, right)) == _set(left) | _set(right)
-    assert _set(common(left, right)) == _set(left) & _set(right)
-    assert _set(without(left, right)) == _set(left) - _set(right)
-    for made in (union(left, right), common(left, right), without(left, right)):
-        assert all(begin < end for begin, end in made)
-        assert all(end < begin for (_, end), (begin, _) in pairwise(made))
-
-
-@given(places, st.integers(0, 50))
-def test_the_largest_part_is_as_large_as_may_be(all_places: Intervals, most: int) -> None:
-    chosen = largest(all_places, most)
-    assert size(chosen) == min(most, size(all_places))
-    assert without(chosen, all_places) == ()
-
 
 sizes = st.lists(st.integers(1, 6), min_size=1, max_size=12)
 
@@ -111,35 +84,6 @@ def test_mirrors_lie_in_another_rack_as_far_as_no_worker_mirrors_two_parts_for_i
     for rack in set(racks) if is_balanced else ():
         left = [rank for rank in range(num) if racks[rank] != rack]
         assert covers([layout.held(rank) for rank in left], 10 * num)
-
-
-@given(ends, sizes, st.data())
-def test_owners_get_no_more_than_they_lack(ends: list[int], steps: list[int], data: st.DataObject) -> None:
-    """Without mirrors the plan is the lower bound: what the parts exceed of what their owners had before."""
-    units, num_elements = list(pairwise([0, *ends])), ends[-1]
-    layout = Layout((union([(0, num_elements)]), *[()] * 5), ((),) * 6)
-    for num_workers in steps:
-        takers = data.draw(st.permutations(range(6)))[:num_workers]
-        had = layout.owned
-        layout, moved = _resized(units, layout, takers, None)
-        assert moved == sum(
-            max(size(common(layout.owned[rank], (unit,))) - size(common(had[rank], (unit,))), 0)
-            for rank in takers
-            for unit in units
-        )
-
-
-@pytest.mark.parametrize("machines", ["", "a" * 8, "aabbccdd"])
-def test_a_state_that_is_often_moved_stays_in_few_pieces(machines: str) -> None:
-    sites = [FailureDomains("", machine) for machine in machines] or None
-    layout = Layout((((0, 10_000_000),), *[()] * 7), ((),) * 8)
-    most = 0
-    for turn in range(400):
-        first, num_workers = turn * 5 % 8, 1 + turn * turn % 8
-        takers = [(first + number) % 8 for number in range(num_workers)]
-        layout, _ = _resized([(0, 10_000_000)], layout, takers, sites)
-        most = max(most, sum(map(len, layout.owned)))
-    assert most <= 8 * 8, most
 
 
 @given(st.lists(st.integers(1, 8), min_size=2, max_size=8), st.booleans())
