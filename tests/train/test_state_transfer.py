@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
 import torch
 from tests.train.fake_agent import fork_script
 from torch import nn
+from torch.nn.utils import convert_conv2d_weight_memory_format
 
 from swell.train.collective.group import Group, GroupBroken
 from swell.train.collective.peer_memory import NOWHERE
+from swell.train.state.drift import Replica
 from swell.train.state.state_transfer import NO_STATE, MemberCard, hand_state, make_offer, own_card
 from swell.train.state.train_state import TrainState
 
@@ -91,3 +93,26 @@ def test_a_model_that_loads_in_a_way_of_its_own_is_left_to_do_so() -> None:
     take(taker, holder)
     assert loaded == [taker.model]
     assert torch.equal(weight_of(taker), weight_of(holder))
+
+
+@pytest.mark.parametrize("options", [{"fused": True}, {"foreach": True}, {}], ids=str)
+def test_channels_last_stays_so_in_what_the_optimizer_keeps(options: dict[str, Any]) -> None:
+    """A fused optimizer takes the moments of other elements where they lie in another order."""
+
+    def made() -> TrainState:
+        torch.manual_seed(0)
+        model = convert_conv2d_weight_memory_format(nn.Conv2d(3, 5, 2), torch.channels_last)
+        return TrainState(model, torch.optim.Adam(model.parameters(), 0.1, **options), None, {})
+
+    def step(state: TrainState) -> None:
+        state.model(torch.arange(48.0).reshape(1, 3, 4, 4)).sin().sum().backward()
+        state.optimizers[0].step()
+        state.optimizers[0].zero_grad()
+
+    ours, theirs = made(), made()
+    step(ours)
+    skeleton, tensors = ours.encode()
+    theirs.load(skeleton, [tensor.clone(memory_format=torch.contiguous_format) for tensor in tensors])
+    step(ours)
+    step(theirs)
+    assert Replica(ours).checksums() == Replica(theirs).checksums()

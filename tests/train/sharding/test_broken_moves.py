@@ -81,3 +81,15 @@ def test_a_piece_that_stays_keeps_its_memory_and_takes_what_is_one_number_from_t
     [was], [now] = old.pieces, made.pieces
     assert now.kept["exp_avg"].data_ptr() == was.kept["exp_avg"].data_ptr()
     assert float(now.kept["step"]) == 7.0 and float(was.kept["step"]) == 1.0
+
+
+def test_what_a_script_may_see_is_copied_where_it_is_cut() -> None:
+    """It may have kept its optimizer's `state_dict`, as of the best epoch."""
+    _, shard = begin()
+    asked = shard._optimizer.state_dict()["state"][0]["exp_avg"]
+    before, half = asked.clone(), StatePieces(shard.places, ((0, NUM // 2),))
+    half.make_room(shard.pieces.forms(), shard.pieces)
+    shard.replace(half, is_whole=False)
+    assert torch.equal(asked, before)
+    [held] = shard.pieces.pieces
+    assert held.kept["exp_avg"].untyped_storage().nbytes() == 4 * NUM // 2, "no more than it needs"
