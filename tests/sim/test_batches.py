@@ -13,21 +13,14 @@ from tests.sim.profiles.test_pollux import PLACEMENTS, RUNS, SCALABILITY
 from tests.sim.worlds import head
 
 from swell.model.command import AnyCommand, LaunchGang, Reconfigure
-from swell.model.event import AnyEvent, GangEnded, GangStarted, NodeJoined, NodeLost, Outcome, ResizeFailed
+from swell.model.event import AnyEvent, NodeJoined, NodeLost
 from swell.model.job import Phase
-from swell.model.target import Configuration, Target
-from swell.sim.agenda import Agenda
 from swell.sim.change_cost import change_cost
-from swell.sim.faults import FaultRates, InjectedFaults
-from swell.sim.gang import Training
-from swell.sim.gangs import GangTimings, SimGangs
 from swell.sim.job import SimJob
 from swell.sim.jobs import jobs_of
 from swell.sim.outcome import SimOutcome
-from swell.sim.pool import IdleInterval, Pool
 from swell.sim.profiles.load import load
 from swell.sim.profiles.profile_set import ProfileSet
-from swell.sim.profiles.saxena import saxena
 from swell.sim.simulate import Scenario, cluster, simulate
 from swell.sim.traces.entry import Trace, TraceJob
 from swell.sim.traces.fill import fill
@@ -138,23 +131,6 @@ def test_pollux_chooses_batches_and_each_epoch_is_as_long_as_it_is_at_them(profi
     assert done == pytest.approx(simulated.num_steps)
 
 
-def test_a_batch_fits_the_size_and_grows_with_size_and_noise(profiles: ProfileSet) -> None:
-    """One worker begins with the smallest; each has 8 samples at least, the fewest that were measured."""
-    told: list[tuple[float, int]] = []
-    (job,) = run(some(profiles), "pollux", told=told).jobs
-    batches = [batch for _, batch in told]
-    assert batches[0] == 16 and batches == sorted(batches) and batches[-1] > 32
-    for at_s, batch in told:
-        workers = [size for since_s, size in job.sizes if since_s <= at_s][-1]
-        assert batch >= 8 * workers
-
-
-def test_a_pause_is_told_although_the_batch_changes_in_it(profiles: ProfileSet) -> None:
-    outcome = run(some(profiles, 3), "pollux", cost="5")
-    assert all(job.phase is Phase.SUCCEEDED for job in outcome.jobs)
-    assert sum(job.num_resizes for job in outcome.jobs) > 0
-
-
 @pytest.mark.slow
 @given(
     st.lists(st.tuples(st.floats(0.0, 900.0), st.floats(1.0, 200.0)), max_size=3),
@@ -173,87 +149,3 @@ def test_batches_outlive_nodes(profiles: ProfileSet, faults: list[tuple[float, f
         some(profiles, 3), "pollux", cost=cost, others=sorted(downs + ups, key=lambda event: event.at_s)
     )
     assert all(job.phase is Phase.SUCCEEDED for job in outcome.jobs)
-
-
-def test_a_head_that_is_folded_before_each_turn_decides_the_same(profiles: ProfileSet) -> None:
-    """Batches, noise scales and what else matters of them survive a restart."""
-    plain, folded = (run(some(profiles, 4), "pollux", cost="5", is_folded=fold) for fold in (False, True))
-    assert [(job.end_s, job.sizes) for job in folded.jobs] == [(job.end_s, job.sizes) for job in plain.jobs]
-
-
-def test_trial_runs_that_are_off_are_off_at_every_batch(profiles: ProfileSet) -> None:
-    (true,), (off,) = some(profiles), some(profiles, profile_error_share=0.3)
-    assert true.profile.batches is not None and off.profile.batches is not None
-    assert off.profile.batches.step_s != true.profile.batches.step_s
-    (job,) = run([off], "pollux").jobs
-    assert job.phase is Phase.SUCCEEDED
-
-
-def test_a_gang_whose_change_fails_trains_on_as_it_was(profiles: ProfileSet) -> None:
-    """So the head believes: neither size nor batch are others."""
-    (job,), told = some(profiles), list[AnyEvent]()
-    gangs = SimGangs(
-        change_cost("10", 8), GangTimings(), Agenda(), told.append, InjectedFaults(FaultRates(resize=1.0))
-    )
-    wider = Configuration(global_batch=64)
-    one, two = Target(devices=("n0.0",)), Target(devices=("n0.0", "n0.1"), configuration=wider)
-    launch = LaunchGang(job_id=job.id, generation=1, target=one, spec=job.spec, total_steps=None)
-    gangs.launch(job, launch, frozenset(), 0.0)
-    gangs.started(job.id, 1, 0.0)
-    for generation, target in (
-        (2, two),
-        (3, Target(devices=one.devices, configuration=wider)),
-    ):
-        gangs.reconfigure(Reconfigure(job_id=job.id, generation=generation, target=target), frozenset(), 20.0)
-        gangs.changed(job.id, generation, 30.0)
-        assert isinstance(told[-1], ResizeFailed) and told[-1].generation == generation
-        training = gangs.training[job.id]
-        assert training.target == one and training.rate_per_s == training.true_rate_per_s
-
-
-def alexnet() -> list[SimJob]:
-    """One job, of which one worker can have a batch of 32 alone, and four one of 128."""
-    profiles = load("saxena")
-    job = TraceJob(
-        id="a", submit_s=0.0, num_devices=2, model="alexnet", global_batch=32, num_steps=20_000, max_batch=256
-    )
-    workload = fill(Trace(jobs=(job,), format="plain", source="t"), profiles, RULES)
-    return list(jobs_of(workload, profiles, "gpu", 0.0, 0.0, 0))
-
-
-@pytest.mark.parametrize("policy", ["saxena", "pollux"])
-def test_workers_that_are_left_take_a_batch_that_they_can_have(policy: str) -> None:
-    """Of four, three are on nodes that leave."""
-    pool = Pool(tuple(IdleInterval(name, 0.0, 300.0) for name in "abc"), "a log", kind="gpu")
-    nodes = cluster(1, 1, "gpu")
-    scenario = Scenario(nodes=nodes, jobs=alexnet(), cost=change_cost("none", 4), pool=pool)
-    (only,) = simulate(head(policy), scenario).jobs
-    assert only.phase is Phase.SUCCEEDED
-    assert max(workers for _, workers in only.sizes) == 4
-
-
-def test_a_gang_that_is_told_an_impossible_batch_is_lost() -> None:
-    """As one that runs out of memory would be; the head is told why."""
-    (job,), told = alexnet(), list[AnyEvent]()
-    gangs = SimGangs(change_cost("none", 8), GangTimings(), Agenda(), told.append, InjectedFaults())
-    target = Target(devices=("n0.0",), configuration=Configuration(global_batch=256))
-    command = LaunchGang(job_id=job.id, generation=1, target=target, spec=job.spec, total_steps=job.num_steps)
-    gangs.launch(job, command, frozenset(), 0.0)
-    gangs.started(job.id, 1, 0.0)
-    started, ended = told
-    assert isinstance(started, GangStarted) and isinstance(ended, GangEnded)
-    assert (ended.outcome, ended.message) == (Outcome.LOST, "1 worker cannot have a batch of 256")
-
-
-def test_a_kind_that_is_twice_as_fast_is_so_at_every_batch() -> None:
-    """As its trial run says there: a step of 64 samples takes half of the time."""
-    trace = Trace(jobs=(TraceJob(id="a", submit_s=0.0, model="resnet50"),), format="plain", source="t")
-    workload = fill(trace, saxena(), RULES)
-    (only,) = jobs_of(workload, saxena(), "", kind_speeds={"old": 1.0, "new": 2.0})
-    rates = {}
-    for kind in ("old", "new"):
-        gang = Training(only.on(kind), 1, ("d0", "d1"), configuration=Configuration(global_batch=64))
-        assert gang.job.profile.batches is not None
-        assert gang.true_rate_per_s == pytest.approx(2.0 / gang.job.profile.batches.step_s[64][2])
-        rates[kind] = gang.true_rate_per_s
-    assert rates["new"] == pytest.approx(2.0 * rates["old"])

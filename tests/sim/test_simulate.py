@@ -60,33 +60,10 @@ def test_survivors_of_a_lost_node_go_on_from_where_they_were() -> None:
     assert [size for _, size in only.sizes][:2] == [16, 8]
 
 
-def test_a_gang_whose_joiners_alone_are_lost_trains_on() -> None:
-    """It grows to the second node when the job there ends, and that node fails before the joiners are up."""
-    jobs = [
-        job("short", steps=300, rates={8: 8.0}),
-        job("long", submit_s=0.1, steps=2000, rates={8: 8.0, 16: 14.0}),
-    ]
-    slow = [
-        dataclasses.replace(one, profile=msgspec.structs.replace(one.profile, start_s=10.0)) for one in jobs
-    ]
-    others: list[AnyEvent] = [NodeLost(at_s=80.0, name="n0")]
-    short, long = run(slow, nodes=2, cost="profile", others=others).jobs
-    assert short.end_s == pytest.approx(65.0)
-    assert [workers for _, workers in long.sizes] == [8, 0]
-    assert [at_s for at_s, _ in long.sizes] == pytest.approx([27.6, 277.6])
-
-
 def test_a_buggy_job_fails_where_it_dies_and_a_cancelled_one_ends_when_its_user_says_so() -> None:
     buggy, gone = run([job("buggy", steps=300, dies_at_step=30), job("gone", steps=300, cancel_s=20.0)]).jobs
     assert buggy.phase is Phase.FAILED and buggy.end_s is not None and buggy.end_s < 40.0
     assert gone.phase is Phase.CANCELLED and gone.end_s == 20.0
-
-
-def test_a_belief_that_was_too_fast_is_corrected_by_reports() -> None:
-    believed = {size: 2.0 * rate for size, rate in RATES.items()}
-    jobs = [job("a", steps=900, believed=believed)]
-    (only,) = run(jobs, timings=GangTimings(report_s=10.0)).jobs
-    assert only.end_s == pytest.approx(300.0)
 
 
 @pytest.mark.slow
@@ -188,28 +165,6 @@ def test_a_promised_job_that_is_late_as_its_nodes_are_lost_counts_as_late_and_do
     assert outcome.jobs[0].phase is Phase.SUCCEEDED and outcome.jobs[0].is_promised
     metrics = metrics_of(outcome)
     assert (metrics.deadline_satisfaction, metrics.admitted, metrics.admitted_late) == (0.0, 1, 1)
-
-
-def test_a_gang_changes_between_two_steps_where_that_is_its_habit() -> None:
-    """Eight workers make a step each half second; the other job comes in the middle of one."""
-    rates = {1: 0.25, 2: 0.5, 4: 1.0, 8: 2.0}
-    jobs = [job("first", steps=100, rates=rates), job("second", 20.3, steps=100, rates=rates)]
-    whole = run(jobs, "equal_share", timings=GangTimings(grain_steps=1.0)).jobs[0]
-    any_moment = run(jobs, "equal_share").jobs[0]
-    assert [at_s for at_s, _ in whole.sizes[:2]] == [0.0, pytest.approx(20.5, abs=1e-3)]
-    assert [at_s for at_s, _ in any_moment.sizes[:2]] == [0.0, pytest.approx(20.3)]
-
-
-def test_a_job_that_leaves_takes_its_last_step_with_it() -> None:
-    """It goes on with whole steps, and loses none."""
-    rates = {8: 2.0}
-    jobs = [job("long", steps=100, rates=rates), job("short", 20.3, steps=10, rates=rates)]
-    outcome = run(
-        jobs, "srtf", timings=GangTimings(grain_steps=1.0, save_s=1.0, checkpoint_interval_s=math.inf)
-    )
-    long, short = outcome.jobs
-    assert short.start_s == pytest.approx(21.5, abs=1e-3) and short.end_s == pytest.approx(26.5, abs=1e-3)
-    assert long.end_s == pytest.approx(26.5 + (100 - 41) / 2.0, abs=1e-3)
 
 
 def test_a_delayed_growth_trains_on_at_its_old_size() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from swell.scheduler import new_core
@@ -56,45 +55,6 @@ def folder(tmp_path: Path) -> Path:
     for batch, text in RUNS.items():
         (model / f"validation-{batch}.csv").write_text(text)
     return tmp_path / "profiles"
-
-
-def test_steps_take_what_they_took_on_as_few_nodes_as_can_be(folder: Path) -> None:
-    curve = load(str(folder)).curve("net", 32)
-    assert curve.rate_at(2) == pytest.approx(1 / 0.20)
-    assert curve.rate_at(4) == pytest.approx(1 / 0.14)
-    assert curve.max_workers == 4  # with 8 samples each
-    wide = load(str(folder)).curve("net", 64)
-    assert wide.rate_at(5) == pytest.approx(1 / float(np.interp(64 / 5, [8, 16], [0.30, 0.36])))
-    assert wide.rate_at(8) == pytest.approx(1 / 0.40)
-
-
-def test_a_job_is_as_long_as_its_epochs_at_its_batch(folder: Path) -> None:
-    """A step of 64 samples is worth (v + s) / (v / 4 + s) of 16: 1.6, and 2.5 in the second epoch."""
-    profiles = load(str(folder))
-    assert profiles.curve("net", 16).num_steps == 300
-    assert profiles.curve("net", 64).num_steps == round(100 / 1.6 + 200 / 2.5)
-
-
-def test_progress_at_another_batch_is_counted_in_own_steps(folder: Path) -> None:
-    truth = load(str(folder)).curve("net", 16).batches
-    assert truth is not None
-    assert truth.rate_per_s(8, 64, 0.0) == pytest.approx(1.6 / 0.40)
-    assert truth.rate_per_s(8, 64, 100.0) == pytest.approx(2.5 / 0.40)
-    assert truth.rate_per_s(1, 16, 0.0) == pytest.approx(1 / 0.18)
-    assert [truth.noise_scale(16, steps) for steps in (0.0, 99.9, 100.0, 1e9)] == [16, 16, 64, 64]
-    assert truth.epoch_end(0.0) == pytest.approx(100.0) and truth.epoch_end(100.0) == np.inf
-
-
-def test_a_trial_run_tells_what_is_true_at_every_batch_and_size(folder: Path) -> None:
-    truth = load(str(folder)).curve("net", 32).batches
-    assert truth is not None
-    told = truth.profile()
-    assert min(told.step_s) == 16 and max(told.step_s) == 64 and 32 in told.step_s
-    for batch, times in told.step_s.items():
-        for workers, step_s in times.items():
-            worth = truth.rate_per_s(workers, batch, 0.0) * step_s
-            assert worth == pytest.approx((32 + 16) * batch / (32 * (batch + 16)))  # at a noise scale of 16
-        assert set(times) == {size for size in range(1, 9) if batch >= 8 * size}
 
 
 @pytest.mark.parametrize(
