@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, cast
 
 import pytest
 import torch
-from tests.train.fake_agent import fork_script
 from torch import nn
 from torch.nn.utils import convert_conv2d_weight_memory_format
 
@@ -17,24 +15,6 @@ from swell.train.collective.peer_memory import NOWHERE
 from swell.train.state.drift import Replica
 from swell.train.state.state_transfer import NO_STATE, MemberCard, hand_state, make_offer, own_card
 from swell.train.state.train_state import TrainState
-
-HANDING = Path(__file__).parent / "scripts" / "handing.py"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("num_workers", [2, 4])
-def test_all_have_the_state_of_those_who_had_it(num_workers: int, tmp_path: Path) -> None:
-    processes = [
-        fork_script(
-            HANDING, (str(tmp_path / "store"), str(rank), str(num_workers)), tmp_path / f"log-{rank}", {}
-        )
-        for rank in range(num_workers)
-    ]
-    for rank, process in enumerate(processes):
-        process.join(60)
-        log = (tmp_path / f"log-{rank}").read_text()
-        assert (process.exitcode, log) == (0, "all have the same state\n")
-
 
 NEWCOMER = own_card(NO_STATE)
 
