@@ -70,6 +70,29 @@ def made() -> TrainState:
     return TrainState(net, torch.optim.SGD(net.parameters(), lr=0.1), None, {})
 
 
+def handed_on(giver: TrainState) -> Net:
+    taker = made()
+    taker.load(*giver.encode())
+    assert isinstance(taker.model, Net)
+    return taker.model
+
+
+def test_modes_and_late_buffers_are_handed_on() -> None:
+    state = made()
+    net = state.model
+    assert isinstance(net, Net)
+    net(X)
+    net.norm.eval()
+    net.parts[0].eval()
+    net.queue = torch.arange(12.0).reshape(3, 4)
+    taken = handed_on(state)
+    assert [module.training for module in taken.modules()] == [
+        module.training for name, module in net.named_modules() if name != "pool"
+    ]
+    assert isinstance(net.late, torch.Tensor) and isinstance(taken.late, torch.Tensor)
+    assert torch.equal(taken.late, net.late) and torch.equal(taken.queue, net.queue)
+
+
 @pytest.mark.parametrize("waits", [True, False])
 def test_what_the_head_of_an_epoch_sets_holds_unless_the_giver_had_been_through_it(waits: bool) -> None:
     state, taker = made(), made()
