@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch.utils.data import DataLoader, Dataset, TensorDataset
+from torch.utils.data import DataLoader, Dataset, TensorDataset, get_worker_info
 
 from swell.train.data.loader import Feed
 from swell.train.data.sample_schedule import SampleSchedule
@@ -101,3 +101,26 @@ def test_a_collate_fn_draws_by_step_and_place(num_workers: int) -> None:
     plain = DataLoader(TensorDataset(torch.zeros(NUM_SAMPLES)), batch_size=BATCH, collate_fn=noisy)
     assert [number for _, number in feeds(plain, 1)] == first
     assert len(set(first)) == len(first)
+
+
+class Told(Dataset[int]):
+    def __len__(self) -> int:
+        return NUM_SAMPLES
+
+    def __getitem__(self, index: int) -> int:
+        info = get_worker_info()
+        assert info is not None
+        return int(info.dataset is self and self.was_told)
+
+    was_told = False
+
+
+def tell(number: int) -> None:
+    info = get_worker_info()
+    assert info is not None
+    info.dataset.was_told = True  # type: ignore[attr-defined]
+
+
+def test_a_loaders_process_knows_the_scripts_own_dataset() -> None:
+    loader = DataLoader(Told(), batch_size=BATCH, num_workers=1, worker_init_fn=tell)
+    assert all(bool(batch.all()) for _, batch in feeds(loader, 1))
