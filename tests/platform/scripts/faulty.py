@@ -16,8 +16,8 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from swell import train
+from swell.train.collective import peer_memory
 from swell.train.collective.peer_memory import LentMemory, read
-from swell.train.state import state_transfer
 
 
 def is_meant(name: str) -> bool:
@@ -39,7 +39,7 @@ def read_late(lent: LentMemory, targets: Sequence[torch.Tensor]) -> None:
     read(lent, targets)
 
 
-patch.object(state_transfer, "read", read_late).start()
+patch.object(peer_memory, "read", read_late).start()
 torch.manual_seed(0)
 x = torch.randn(512, 8)
 y = (x @ torch.arange(8.0) > 0).long()

@@ -17,12 +17,13 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from swell.train.collective import peer_memory
 from swell.train.collective.group import GroupBroken
 from swell.train.collective.pieces import Pieces
 from swell.train.link.agent_link import open_link
 from swell.train.runtime import divided_run
 from swell.train.runtime.divided_run import DividedWorker
-from swell.train.sharding import block_exchange, shard_transfers
+from swell.train.sharding import block_exchange
 from swell.train.sharding.block_exchange import BlockExchange
 from swell.train.sharding.divided_block import DividedBlock
 from swell.train.sharding.shard_group import ShardGroup, VoteOutcome
@@ -159,7 +160,7 @@ if WORKER in (places := json.loads(os.environ.get("SHARD_PLACES", "{}"))):
 if FAULT == "amid a state":
     Pieces.unload = die  # type: ignore[assignment,method-assign]
 if FAULT == "blind":
-    shard_transfers.read = blind_read  # type: ignore[attr-defined]
+    peer_memory.read = blind_read  # type: ignore[assignment]
 ShardTransfers._read, ShardGroup._fill = faulty_read, faulty_fill  # type: ignore[assignment,method-assign]
 ShardGroup.vote, ShardGroup.spread, DividedWorker.finish = faulty_vote, faulty_spread, telling_finish  # type: ignore[method-assign]
 runpy.run_path(str(Path(__file__).with_name("curve.py")))
