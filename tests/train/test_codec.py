@@ -68,6 +68,11 @@ def test_what_is_encoded_comes_back(tree: Any) -> None:
     assert same(decode(*encode(torch.load(file, weights_only=True))), tree)
 
 
+def test_an_array_of_another_machines_byte_order_keeps_its_values() -> None:
+    array = np.arange(3, dtype=">i4")
+    assert decode(*encode(array)).tolist() == [0, 1, 2]
+
+
 @pytest.mark.parametrize(
     ("tree", "named"),
     [
@@ -76,6 +81,7 @@ def test_what_is_encoded_comes_back(tree: Any) -> None:
             r"state\['objects'\]\['sampler'\]\['order'\] is a builtins.frozenset",
         ),
         ({"f": [len]}, r"state\['f'\]\[0\]"),
+        ({"f": np.zeros(2, np.longdouble)}, r"state\['f'\] is a numpy.ndarray"),
         ({("a", len): 2}, r"key \('a', .*\) of state\[1\] is a builtins"),
         ({torch.eye(1): 2}, r"state has a tensor as a key"),
         ({"x": torch.eye(2).to_sparse()}, r"state\['x'\] is a torch.sparse_coo tensor"),

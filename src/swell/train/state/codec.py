@@ -73,8 +73,9 @@ def _skeleton(value: Tree, path: str, tensors: list[torch.Tensor]) -> Any:
         return {"complex": [value.real, value.imag]}
     if isinstance(value, np.generic) and not isinstance(item := value.item(), np.generic):
         return _skeleton(item, path, tensors)
-    if isinstance(value, np.ndarray) and value.dtype.kind in "biufc":
-        return _skeleton({_ARRAY: torch.from_numpy(value.copy())}, path, tensors)
+    if isinstance(value, np.ndarray) and _is_of_numbers(value):
+        own = value.astype(value.dtype.newbyteorder("="))  # a copy
+        return _skeleton({_ARRAY: torch.from_numpy(own)}, path, tensors)
     if type(value) in _DICT_TAGS or isinstance(value, dict):
         tag = _DICT_TAGS.get(type(value), "dict")
         return {
@@ -95,6 +96,11 @@ def _skeleton(value: Tree, path: str, tensors: list[torch.Tensor]) -> Any:
         "a state_dict may hold numbers, strings, None, tensors, arrays of numbers, and containers of these: "
         "convert it in state_dict() and back in load_state_dict()"
     )
+
+
+def _is_of_numbers(array: np.ndarray) -> bool:
+    """Whether a tensor can hold it: there is none of long doubles."""
+    return array.dtype.kind in "biufc" and array.dtype.itemsize <= (16 if array.dtype.kind == "c" else 8)
 
 
 def is_shard(tensor: torch.Tensor) -> bool:
