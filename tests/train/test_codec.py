@@ -81,6 +81,7 @@ def test_an_array_of_another_machines_byte_order_keeps_its_values() -> None:
             r"state\['objects'\]\['sampler'\]\['order'\] is a builtins.frozenset",
         ),
         ({"f": [len]}, r"state\['f'\]\[0\]"),
+        ({"f": deque([len])}, r"an item of state\['f'\] is a builtins"),
         ({"f": np.zeros(2, np.longdouble)}, r"state\['f'\] is a numpy.ndarray"),
         ({("a", len): 2}, r"key \('a', .*\) of state\[1\] is a builtins"),
         ({torch.eye(1): 2}, r"state has a tensor as a key"),

@@ -75,7 +75,7 @@ def _skeleton(value: Tree, path: str, tensors: list[torch.Tensor]) -> Any:
         return _skeleton(item, path, tensors)
     if isinstance(value, np.ndarray) and _is_of_numbers(value):
         own = value.astype(value.dtype.newbyteorder("="))  # a copy
-        return _skeleton({_ARRAY: torch.from_numpy(own)}, path, tensors)
+        return _marked(_ARRAY, _slot(torch.from_numpy(own), path, tensors))
     if type(value) in _DICT_TAGS or isinstance(value, dict):
         tag = _DICT_TAGS.get(type(value), "dict")
         return {
@@ -87,15 +87,18 @@ def _skeleton(value: Tree, path: str, tensors: list[torch.Tensor]) -> Any:
     if isinstance(value, list | tuple):
         tag = "list" if isinstance(value, list) else "tuple"
         return {tag: [_skeleton(item, f"{path}[{index}]", tensors) for index, item in enumerate(value)]}
-    if isinstance(value, deque):
-        return _skeleton({_DEQUE: [value.maxlen, *value]}, path, tensors)
-    if isinstance(value, set):
-        return {"set": [_skeleton(item, f"an item of {path}", tensors) for item in [*value]]}
+    if isinstance(value, set | deque):
+        items = [_skeleton(item, f"an item of {path}", tensors) for item in [*value]]
+        return {"set": items} if isinstance(value, set) else _marked(_DEQUE, {"list": [value.maxlen, *items]})
     raise EncodeError(
         f"{path} is a {type(value).__module__}.{type(value).__qualname__}, which cannot be sent or saved; "
         "a state_dict may hold numbers, strings, None, tensors, arrays of numbers, and containers of these: "
         "convert it in state_dict() and back in load_state_dict()"
     )
+
+
+def _marked(mark: str, content: Any) -> Any:
+    return {"dict": [[mark, content]]}
 
 
 def _is_of_numbers(array: np.ndarray) -> bool:
