@@ -24,7 +24,7 @@ SPARK_LENGTH = 40
 
 
 class JobColumn(NamedTuple):
-    """A column of the tables of jobs. A cell of *Now* is filled in anew by `job_table.js`."""
+    """A column of the tables of jobs. `job_table.js` fills the cells of *Now* again at each change."""
 
     name: str  #: of its cells in `rows.html`
     heading: str
