@@ -6,15 +6,16 @@ import numpy as np
 
 from swell.arrays import FloatArray, read_only
 from swell.core.costs import CostTable
-from swell.core.gang import NO_GANG, AnyGang, SteadyGang
+from swell.core.gang import Gang
 from swell.core.table import JobTable
 from swell.model.snapshot import Snapshot
 from swell.model.target import Target
 
 
-def steady(*devices: str, generation: int = 1) -> AnyGang:
+def steady(*devices: str, generation: int = 1) -> Gang:
     """A gang that trains on these; none on none."""
-    return SteadyGang(generation=generation, members=Target(devices=devices)) if devices else NO_GANG
+    of = Target(devices=devices)
+    return Gang().launch(of).started(generation) if devices else Gang()
 
 
 def seen(table: JobTable, now_s: float, num_devices: int, costs: CostTable, margins: FloatArray) -> Snapshot:

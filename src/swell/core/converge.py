@@ -11,7 +11,6 @@ from collections.abc import Mapping, Set
 
 import msgspec
 
-from swell.core.gang import SavingGang
 from swell.core.pending import launch_of
 from swell.core.record import JobRecord
 from swell.core.state import HeadState
@@ -180,7 +179,7 @@ class Converger:
         self.commands.append(SuspendGang(job_id=record.id, generation=record.generation))
 
     def _stop(self, record: JobRecord) -> None:
-        if record.is_ending:
+        if record.gang.is_ending:
             return
         record.become(record.gang.end())
         self.commands.append(StopGang(job_id=record.id, generation=record.generation))
@@ -235,7 +234,7 @@ class Converger:
 def _must_stop(record: JobRecord) -> bool:
     """The gang is not wanted, or nothing of it is left. A cancelled gang may finish its checkpoint."""
     gang = record.gang
-    is_saving = isinstance(gang, SavingGang)
+    is_saving = gang.is_saving and not gang.is_broken
     return (record.is_cancelled and not is_saving) or (gang.is_broken and not gang.members.devices)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from swell.core.gang import BrokenSavingGang, SavingGang
 from swell.core.record import JobRecord
 from swell.core.state import HeadState
 from swell.model.event import (
@@ -92,7 +91,7 @@ def _is_stale_report(record: JobRecord, event: GangEvent) -> bool:
     if isinstance(event, GangResized | ResizeFailed):
         return not (is_answer and record.gang.awaits_change)
     if isinstance(event, SuspendFailed):
-        return not (is_answer and isinstance(record.gang, SavingGang | BrokenSavingGang))
+        return not (is_answer and record.gang.is_saving)
     if isinstance(
         event, WorkersLost
     ):  # losses in a row are told while repairs of earlier ones are on their way

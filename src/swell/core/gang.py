@@ -1,360 +1,189 @@
-"""The gang of a job as the head knows it: a value of a type that can hold only what can be.
+"""The gang of a job as the head knows it: one value, and a table of what may become of it.
 
-    NoGang -> LaunchingGang -> SteadyGang -> ChangingGang -> SteadyGang      training
-                               SteadyGang -> SavingGang -> NoGang            told to save and leave
-                               BrokenGang -> ChangingGang                    lost workers, and goes on without
-                         BrokenSavingGang -> SavingGang
+    none -> launching -> steady -> changing -> steady      training
+                         steady -> saving -> none          told to save and leave
+                         broken -> changing                lost workers, and goes on without
+                  broken saving -> saving
 
 A gang that has formed may lose workers in any state, one that has processes may be ended at once
-(`EndingGang`), and any may come to its end by itself (`NoGang`). A transition is a method. Where it cannot
+(`is_ending`), and any may come to its end by itself (`NO_GANG`). A transition is a method. Where it cannot
 be, it raises `IllegalTransition`: a defect of the head, or of its check for reports that come too late
 (`fencing`).
 """
 
 from __future__ import annotations
 
-from typing import ClassVar, NoReturn, TypeAlias, TypeVar
+from collections.abc import Mapping
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from swell.core.phases import IllegalTransition
 from swell.model.job import Phase
 from swell.model.target import NOTHING, Target
 
 #: (generation, devices) of each loss.
 Losses: TypeAlias = tuple[tuple[int, tuple[str, ...]], ...]
+State = Literal["none", "launching", "steady", "changing", "broken", "saving", "broken saving"]
+
+#: Of a job that has not ended, by the state of its gang; that of a gang that is ending is STOPPING.
+PHASES: Mapping[State, Phase] = {
+    "none": Phase.QUEUED,
+    "launching": Phase.STARTING,
+    "steady": Phase.RUNNING,
+    "changing": Phase.RUNNING,
+    "broken": Phase.RUNNING,
+    "saving": Phase.STOPPING,
+    "broken saving": Phase.STOPPING,
+}
+#: What may happen to a gang: by the state that it is in, the one that follows.
+TRANSITIONS: Mapping[str, Mapping[State, State]] = {
+    "be launched": {"none": "launching"},
+    "start": {"launching": "steady"},
+    "be changed": {"steady": "changing", "broken": "changing"},
+    "have changed": {"changing": "steady"},
+    "have failed to change": {"changing": "steady"},
+    "lose workers": {
+        "steady": "broken",
+        "changing": "broken",
+        "broken": "broken",
+        "saving": "broken saving",
+        "broken saving": "broken saving",
+    },
+    "be saved": {"steady": "saving", "broken saving": "saving"},
+    "have failed to save": {"saving": "steady", "broken saving": "broken"},
+    "be ended": {
+        "launching": "launching",
+        "steady": "steady",
+        "changing": "changing",
+        "broken": "broken",
+        "saving": "steady",
+        "broken saving": "broken",
+    },
+}
+#: What a gang may still meet with that is ending: answers to what it was told before, but none to a save.
+STILL = frozenset(["start", "have changed", "have failed to change", "lose workers"])
 
 
-class GangState(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, kw_only=True):
-    """What can be asked of every gang, and what may happen to it. A state overrides what it allows."""
+class IllegalTransition(RuntimeError):
+    """A defect of the head: no event may lead from the one state to the other."""
 
-    phase: ClassVar[Phase]  #: of the gang's job, which has not ended
-    is_pinned: ClassVar[bool] = True  #: something is under way that must end before it can change again
+
+class Gang(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """Members stand still while the gang is broken, until they hear how to go on."""
+
+    state: State = "none"
+    is_ending: bool = False  #: it was told to end its processes, and to save nothing
+    members: Target = NOTHING  #: what trains
+    goal: Target = NOTHING  #: what the gang is to be once the change under way is done; else what it is
+    generation: int = 0  #: of the members; 0 before there are any
+    losses: Losses = ()  #: workers lost since this generation formed
 
     @property
-    def members(self) -> Target:
-        """What trains, or stands still until it hears how to go on."""
-        return NOTHING
+    def phase(self) -> Phase:
+        """Of the gang's job, which has not ended."""
+        return Phase.STOPPING if self.is_ending else PHASES[self.state]
 
     @property
-    def goal(self) -> Target:
-        """What the gang is to be once the change under way is done; else what it is."""
-        return self.members
-
-    @property
-    def generation(self) -> int:
-        """Generation of the gang's members; 0 before it has any."""
-        return 0
-
-    @property
-    def losses(self) -> Losses:
-        """Workers lost since this generation formed."""
-        return ()
+    def is_pinned(self) -> bool:
+        """Something is under way that must end before it can change again."""
+        return self.is_ending or self.state not in ("none", "steady")
 
     @property
     def held(self) -> tuple[str, ...]:
-        """Devices that no other job may have now."""
+        """Devices that no other job may have now: of a changing gang, those before and after."""
+        if self.state == "launching":
+            return self.goal.devices
+        if self.state == "changing":
+            return tuple(dict.fromkeys(self.members.devices + self.goal.devices))
         return self.members.devices
 
     @property
     def is_launching(self) -> bool:
-        """No generation of the gang trains yet."""
-        return False
+        """No generation of the gang trains yet: it comes up whole, or ends."""
+        return self.state == "launching"
 
     @property
     def is_broken(self) -> bool:
-        """Workers were lost, and the others wait for the next generation."""
-        return False
+        """Workers were lost, and the others, if any are left, wait for the next generation."""
+        return not self.is_ending and self.state in ("broken", "broken saving")
+
+    @property
+    def is_saving(self) -> bool:
+        """It was told to write its checkpoint and to leave, even if it has lost workers since."""
+        return self.state in ("saving", "broken saving")
 
     @property
     def awaits_change(self) -> bool:
         """A `Reconfigure` is not answered yet."""
-        return False
+        return self.state == "changing"
 
     @property
     def is_reconfigured_in_place(self) -> bool:
         """The same members are to go on in another way, and that is all."""
-        return False
+        if self.state != "changing" or self.losses:
+            return False
+        is_other = self.members.configuration != self.goal.configuration
+        return is_other and set(self.members.devices) == set(self.goal.devices)
 
     @property
     def is_given_a_share(self) -> bool:
         """All that is to change is its CPU share."""
-        return False
+        is_same = self.is_reconfigured_in_place
+        return is_same and self.goal.configuration.trains_as(self.members.configuration)
 
     @property
     def is_leaving(self) -> bool:
         """It was told to give up devices, or to say what is left of it, and has not answered."""
-        return False
-
-    def launch(self, goal: Target) -> AnyGang:
-        """Processes are to be started on these devices."""
-        self._refuse("be launched")
-
-    def started(self, generation: int) -> AnyGang:
-        """The launch is done."""
-        self._refuse("start")
-
-    def ask(self, goal: Target) -> AnyGang:
-        """It is to become this."""
-        self._refuse("be changed")
-
-    def changed(self, generation: int) -> AnyGang:
-        """It is what it was to become."""
-        self._refuse("have changed")
-
-    def change_failed(self) -> AnyGang:
-        """It stays what it was."""
-        self._refuse("have failed to change")
-
-    def lose(self, generation: int, devices: tuple[str, ...]) -> AnyGang:
-        """Workers on these devices are gone, and so is a change that was under way."""
-        self._refuse("lose workers")
-
-    def save(self) -> AnyGang:
-        """It is to write its checkpoint and to leave."""
-        self._refuse("be saved")
-
-    def save_failed(self) -> AnyGang:
-        """It could not be saved, and stays."""
-        self._refuse("have failed to save")
-
-    def end(self) -> AnyGang:
-        """It is to end its processes, and to save nothing."""
-        self._refuse("be ended")
-
-    def _refuse(self, what: str) -> NoReturn:
-        raise IllegalTransition(f"a {type(self).__name__} cannot {what}: {self}")
-
-
-class NoGang(GangState, frozen=True, kw_only=True):
-    """The job has no processes."""
-
-    phase: ClassVar[Phase] = Phase.QUEUED
-    is_pinned: ClassVar[bool] = False
-
-    def launch(self, goal: Target) -> AnyGang:
-        return LaunchingGang(goal=goal)
-
-
-class LaunchingGang(GangState, frozen=True, kw_only=True):
-    """All workers are being started: it comes up whole, or ends."""
-
-    goal: Target
-    phase: ClassVar[Phase] = Phase.STARTING
-
-    @property
-    def held(self) -> tuple[str, ...]:
-        return self.goal.devices
-
-    @property
-    def is_launching(self) -> bool:
-        return True
-
-    def started(self, generation: int) -> AnyGang:
-        return SteadyGang(generation=generation, members=self.goal)
-
-    def end(self) -> AnyGang:
-        return EndingGang(of=self)
-
-
-class FormedGang(GangState, frozen=True, kw_only=True):
-    """Its workers have been in a process group."""
-
-    generation: int
-    members: Target
-    losses: Losses = ()
-
-    def lose(self, generation: int, devices: tuple[str, ...]) -> AnyGang:
-        left = tuple(device for device in self.members.devices if device not in devices)
-        members = Target(devices=left, configuration=self.members.configuration)
-        losses = (*self.losses, (generation, devices))
-        broken = BrokenSavingGang if self.phase is Phase.STOPPING else BrokenGang
-        return broken(generation=self.generation, members=members, losses=losses)
-
-    def _as(self, state: type[AnyFormed]) -> AnyFormed:
-        """The same workers in another state."""
-        return state(generation=self.generation, members=self.members, losses=self.losses)
-
-
-class SteadyGang(FormedGang, frozen=True, kw_only=True):
-    """It trains, and nothing is under way."""
-
-    phase: ClassVar[Phase] = Phase.RUNNING
-    is_pinned: ClassVar[bool] = False
-
-    def ask(self, goal: Target) -> AnyGang:
-        return _changing(self, goal)
-
-    def save(self) -> AnyGang:
-        return self._as(SavingGang)
-
-    def end(self) -> AnyGang:
-        return EndingGang(of=self)
-
-
-class ChangingGang(FormedGang, frozen=True, kw_only=True):
-    """It was told to become its goal, and holds the devices of both until it answers."""
-
-    goal: Target
-    phase: ClassVar[Phase] = Phase.RUNNING
-
-    @property
-    def held(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(self.members.devices + self.goal.devices))
-
-    @property
-    def awaits_change(self) -> bool:
-        return True
-
-    @property
-    def is_reconfigured_in_place(self) -> bool:
-        is_other = self.members.configuration != self.goal.configuration
-        return is_other and set(self.members.devices) == set(self.goal.devices) and not self.losses
-
-    @property
-    def is_given_a_share(self) -> bool:
-        has_batch = self.goal.configuration.trains_as(self.members.configuration)
-        return has_batch and self.is_reconfigured_in_place
-
-    @property
-    def is_leaving(self) -> bool:
+        if self.is_ending or self.state != "changing":
+            return not self.is_ending and self.is_saving
         is_growing = set(self.members.devices) < set(self.goal.devices)
         return not (is_growing or self.is_reconfigured_in_place)
 
-    def changed(self, generation: int) -> AnyGang:
-        return SteadyGang(generation=generation, members=self.goal)
+    def launch(self, goal: Target) -> Gang:
+        """Processes are to be started on these devices."""
+        return self._after("be launched", goal=goal)
 
-    def change_failed(self) -> AnyGang:
-        return self._as(SteadyGang)
+    def started(self, generation: int) -> Gang:
+        """The launch is done."""
+        return self._after("start", generation=generation, members=self.goal)
 
-    def end(self) -> AnyGang:
-        return EndingGang(of=self)
+    def ask(self, goal: Target) -> Gang:
+        """It is to become this."""
+        return self._after("be changed", goal=goal)
 
+    def changed(self, generation: int) -> Gang:
+        """It is what it was to become."""
+        return self._after("have changed", generation=generation, members=self.goal, losses=())
 
-class BrokenGang(FormedGang, frozen=True, kw_only=True):
-    """It lost workers. Those that are left, if any, wait for the next generation."""
+    def change_failed(self) -> Gang:
+        """It stays what it was."""
+        return self._after("have failed to change", goal=self.members)
 
-    phase: ClassVar[Phase] = Phase.RUNNING
+    def lose(self, generation: int, devices: tuple[str, ...]) -> Gang:
+        """Workers on these devices are gone, and so is a change that was under way."""
+        left = tuple(device for device in self.members.devices if device not in devices)
+        members = Target(devices=left, configuration=self.members.configuration)
+        losses = (*self.losses, (generation, devices))
+        return self._after("lose workers", members=members, goal=members, losses=losses)
 
-    @property
-    def is_broken(self) -> bool:
-        return True
+    def save(self) -> Gang:
+        """It is to write its checkpoint and to leave."""
+        return self._after("be saved")
 
-    def ask(self, goal: Target) -> AnyGang:
-        return _changing(self, goal)
+    def save_failed(self) -> Gang:
+        """It could not be saved, and stays."""
+        return self._after("have failed to save")
 
-    def end(self) -> AnyGang:
-        return EndingGang(of=self)
+    def end(self) -> Gang:
+        """It is to end its processes, and to save nothing."""
+        return self._after("be ended", is_ending=True)
 
-
-class SavingGang(FormedGang, frozen=True, kw_only=True):
-    """It was told to write its checkpoint and to leave."""
-
-    phase: ClassVar[Phase] = Phase.STOPPING
-
-    @property
-    def is_leaving(self) -> bool:
-        return True
-
-    def save_failed(self) -> AnyGang:
-        return self._as(SteadyGang)
-
-    def end(self) -> AnyGang:
-        return EndingGang(of=self._as(SteadyGang))
-
-
-class BrokenSavingGang(FormedGang, frozen=True, kw_only=True):
-    """It lost workers while it was saved. Those that are left are to be told to save once more."""
-
-    phase: ClassVar[Phase] = Phase.STOPPING
-
-    @property
-    def is_broken(self) -> bool:
-        return True
-
-    @property
-    def is_leaving(self) -> bool:
-        return True
-
-    def save(self) -> AnyGang:
-        return self._as(SavingGang)
-
-    def save_failed(self) -> AnyGang:
-        return self._as(BrokenGang)
-
-    def end(self) -> AnyGang:
-        return EndingGang(of=self._as(BrokenGang))
+    def _after(self, what: str, **changes: Any) -> Gang:
+        state = TRANSITIONS[what].get(self.state)
+        if state is None or (self.is_ending and what not in STILL):
+            raise IllegalTransition(f"a gang that is {self.state} cannot {what}: {self}")
+        return msgspec.structs.replace(self, state=state, **changes)
 
 
-class EndingGang(GangState, frozen=True, kw_only=True):
-    """It was told to end. Answers to what it was told before may still come, but none to a save."""
-
-    of: LaunchingGang | SteadyGang | ChangingGang | BrokenGang
-    phase: ClassVar[Phase] = Phase.STOPPING
-
-    @property
-    def members(self) -> Target:
-        return self.of.members
-
-    @property
-    def goal(self) -> Target:
-        return self.of.goal
-
-    @property
-    def generation(self) -> int:
-        return self.of.generation
-
-    @property
-    def losses(self) -> Losses:
-        return self.of.losses
-
-    @property
-    def held(self) -> tuple[str, ...]:
-        return self.of.held
-
-    @property
-    def is_launching(self) -> bool:
-        return self.of.is_launching
-
-    @property
-    def awaits_change(self) -> bool:
-        return self.of.awaits_change
-
-    @property
-    def is_reconfigured_in_place(self) -> bool:
-        return self.of.is_reconfigured_in_place
-
-    @property
-    def is_given_a_share(self) -> bool:
-        return self.of.is_given_a_share
-
-    def started(self, generation: int) -> AnyGang:
-        return self.of.started(generation).end()
-
-    def changed(self, generation: int) -> AnyGang:
-        return self.of.changed(generation).end()
-
-    def change_failed(self) -> AnyGang:
-        return self.of.change_failed().end()
-
-    def lose(self, generation: int, devices: tuple[str, ...]) -> AnyGang:
-        return self.of.lose(generation, devices).end()
-
-
-AnyGang: TypeAlias = (
-    NoGang
-    | LaunchingGang
-    | SteadyGang
-    | ChangingGang
-    | BrokenGang
-    | SavingGang
-    | BrokenSavingGang
-    | EndingGang
-)
-AnyFormed = TypeVar("AnyFormed", SteadyGang, BrokenGang, SavingGang)
-
-NO_GANG = NoGang()
-
-
-def _changing(gang: FormedGang, goal: Target) -> ChangingGang:
-    return ChangingGang(generation=gang.generation, members=gang.members, losses=gang.losses, goal=goal)
+#: The job has no processes.
+NO_GANG = Gang()

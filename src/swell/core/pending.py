@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from swell.core.gang import BrokenSavingGang, ChangingGang, EndingGang, LaunchingGang, SavingGang
 from swell.core.record import JobRecord
 from swell.core.state import HeadState
 from swell.model.command import AnyCommand, LaunchGang, ProfileJob, Reconfigure, StopGang, SuspendGang
@@ -44,14 +43,10 @@ def pending(state: HeadState, record: JobRecord) -> AnyCommand | None:
     job_id, generation = record.id, record.generation
     if record.is_profiling:
         return trial_run(state, record)
-    match record.gang:
-        case LaunchingGang():
-            return launch_of(record)
-        case ChangingGang(goal=goal):
-            return Reconfigure(job_id=job_id, generation=generation, target=goal)
-        case EndingGang():
-            return StopGang(job_id=job_id, generation=generation)
-        case SavingGang() | BrokenSavingGang():
-            return SuspendGang(job_id=job_id, generation=generation)
-        case _:
-            return None
+    if record.gang.is_ending:
+        return StopGang(job_id=job_id, generation=generation)
+    if record.gang.is_launching:
+        return launch_of(record)
+    if record.gang.awaits_change:
+        return Reconfigure(job_id=job_id, generation=generation, target=record.gang.goal)
+    return SuspendGang(job_id=job_id, generation=generation) if record.gang.is_saving else None

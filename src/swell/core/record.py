@@ -9,9 +9,8 @@ import msgspec
 
 from swell.checkpoint_interval import interval_s
 from swell.core.backoff import LONGEST_BACK_OFF_S, Backoff
-from swell.core.gang import NO_GANG, AnyGang, EndingGang, SteadyGang
+from swell.core.gang import NO_GANG, Gang, IllegalTransition
 from swell.core.job_progress import JobProgress
-from swell.core.phases import check_transition
 from swell.core.resizes import ResizeLog
 from swell.core.setbacks import Promise
 from swell.core.size_history import HoldTime, SizeHistory
@@ -169,7 +168,7 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     ruled_out: dict[str, str] = {}  #: names of nodes that cannot run it, and why
     ended: Phase | None = None  #: how; None: it has not
 
-    gang: AnyGang = NO_GANG
+    gang: Gang = NO_GANG
     generation: int = 0  #: of the latest command about the gang; the gang has that of its members
     commanded: CommandTimes = msgspec.field(default_factory=CommandTimes)
     progress: JobProgress = msgspec.field(default_factory=JobProgress)
@@ -268,11 +267,6 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
         return self.gang.is_pinned
 
     @property
-    def is_ending(self) -> bool:
-        """It has been told to end its processes, and to save nothing."""
-        return isinstance(self.gang, EndingGang)
-
-    @property
     def known_total(self) -> int | None:
         """Steps until its end; None for a script that ends by itself."""
         total_steps = self.progress.total_steps
@@ -337,7 +331,7 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     def is_content(self, at_s: float) -> bool:
         """It trains, and a change that failed could have been asked for again and was not."""
         until_s = max(self.backoff.until_s, self.backoff.share_until_s)
-        return isinstance(self.gang, SteadyGang) and at_s > until_s
+        return not self.is_pinned and at_s > until_s
 
     def hold(self) -> None:
         """It is to have no gang until it is resumed. No promise stands meanwhile.
@@ -366,25 +360,21 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
         admission.asked, admission.is_unpromised = None, False
         admission.is_decided, admission.is_promised, admission.promise = True, promise is not None, promise
 
-    def become(self, gang: AnyGang) -> None:
+    def become(self, gang: Gang) -> None:
         """The gang is this from now on."""
-        if gang.phase is not self.gang.phase:
-            check_transition(self.id, self.phase, gang.phase, self._story)
-        self._set(gang)
-
-    def end(self, phase: Phase) -> None:
-        """The job is over, and has no gang."""
-        check_transition(self.id, self.phase, phase, self._story)
-        self.ended = phase
-        self._set(NO_GANG)
-
-    def _set(self, gang: AnyGang) -> None:
         self.gang = gang
         if not gang.members.devices:
             self.status.live_pids = ()
 
-    def _story(self) -> str:
-        return f"{self.status.reason_code}: {self.status.reason}; {self.sizes.changes}"
+    def end(self, phase: Phase) -> None:
+        """The job is over, and has no gang. Raises IllegalTransition: that is a defect of the head."""
+        if self.ended is not None or (phase is Phase.REJECTED and self.phase is not Phase.QUEUED):
+            story = f"{self.status.reason_code}: {self.status.reason}; {self.sizes.changes}"
+            raise IllegalTransition(
+                f"job {self.id!r} cannot go from {self.phase} to {phase}; its story: {story}"
+            )
+        self.ended = phase
+        self.become(NO_GANG)
 
     def learn_length(self, profile: Profile | None) -> None:
         """Fix the amount of work: steps, or seconds on one worker where steps are unknown."""

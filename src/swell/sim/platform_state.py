@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from swell.arrays import FloatArray, IntArray
-from swell.core.gang import ChangingGang, LaunchingGang
 from swell.core.record import JobRecord
 from swell.core.state import Saved, job_sizes
 from swell.core.table import LEAST_REMAINING_SHARE, LEAST_REMAINING_STEPS
@@ -135,7 +134,7 @@ def _crossing(record: JobRecord, belief: FittedBelief, sizes: IntArray, rate_per
 
 def asked_s(record: JobRecord, now_s: float) -> float:
     """Since when the workers of a launch or a resize that is under way have been starting."""
-    is_coming = isinstance(record.gang, LaunchingGang | ChangingGang)
+    is_coming = not record.gang.is_ending and record.gang.state in ("launching", "changing")
     return min(record.commanded.asked_s, now_s) if is_coming else now_s
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.core.fakes import spec
 
-from swell.core.phases import IllegalTransition
+from swell.core.gang import IllegalTransition
 from swell.core.record import JobRecord, JobStatus
 from swell.model.job import Phase
 
