@@ -49,7 +49,7 @@ def converge(records: Sequence[JobRecord], **devices: tuple[str, ...]) -> list[A
     state = HeadState(belief=FittedBelief(), domain=Domain())
     state.now_s, state.devices = 10.0, frozenset(DEVICES)
     state.records = {record.id: record for record in records}
-    state.holdings.update(records)
+    state.index.update(records)
     return Converger(state).run(plans)
 
 

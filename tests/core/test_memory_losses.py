@@ -10,7 +10,7 @@ from tests.core.bench import Bench, only
 from tests.core.fakes import Fixed, allocation_of, node, profile, spec
 from tests.examples import share_of_examples
 
-from swell.core.backoff import LONGEST_BACK_OFF_S, MAX_SETBACKS
+from swell.core.setbacks import LONGEST_BACK_OFF_S, MAX_SETBACKS
 from swell.model.command import AnyCommand, LaunchGang
 from swell.model.event import GangEnded, JobProfiled, NodeJoined, Outcome, Woke
 from swell.model.job import JobSpec, Phase

@@ -12,8 +12,8 @@ from tests.core.fakes import core_of, node, spec
 from tests.core.head import Head
 from tests.examples import Shown, share_of_examples
 
-from swell.core.backoff import MAX_SETBACKS
-from swell.core.leaving_nodes import together
+from swell.core.setbacks import MAX_SETBACKS
+from swell.core.usable_nodes import together
 from swell.live.recovery import changed_nodes
 from swell.model.command import ProfileJob, Reconfigure, SuspendGang
 from swell.model.event import (

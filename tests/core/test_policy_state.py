@@ -17,8 +17,8 @@ from tests.policies.guide import from_the_guide
 
 from swell.core.core import Core
 from swell.core.core_settings import CoreSettings
+from swell.core.last_plan import InvalidMemory, PolicyState
 from swell.core.planner import Planner
-from swell.core.policy_state import InvalidMemory, PolicyState
 from swell.core.state import read_saved
 from swell.model.command import WakeAt
 from swell.model.event import JobProfiled, JobSubmitted, NodeJoined, Opened, Woke

@@ -6,7 +6,7 @@ import pytest
 from tests.core.bench import Bench, only
 from tests.core.fakes import node, profile, spec
 
-from swell.core.backoff import MAX_SETBACKS
+from swell.core.setbacks import MAX_SETBACKS
 from swell.model.command import LaunchGang, Reconfigure, StopGang, SuspendGang, WakeAt
 from swell.model.event import (
     DrainRequested,

@@ -6,7 +6,7 @@ import pytest
 from tests.core.bench import Bench, only
 from tests.core.fakes import node, spec
 
-from swell.core.backoff import MAX_SETBACKS
+from swell.core.setbacks import MAX_SETBACKS
 from swell.model.command import LaunchGang, ProfileJob, Reconfigure
 from swell.model.event import (
     GangEnded,

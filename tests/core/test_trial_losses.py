@@ -9,7 +9,7 @@ from tests.core.fakes import core_of, node, spec
 from tests.core.head import Head
 from tests.examples import fewer_if_quick
 
-from swell.core.backoff import MAX_SETBACKS
+from swell.core.setbacks import MAX_SETBACKS
 from swell.model.command import ProfileJob
 from swell.model.job import Phase
 from swell.sim.faults import MESSAGE, FaultRates

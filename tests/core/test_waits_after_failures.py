@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.core.bench import Bench
 
-from swell.core.backoff import FIRST_BACK_OFF_S
+from swell.core.setbacks import FIRST_BACK_OFF_S
 from swell.live.board import TurnNews
 from swell.model.event import GangEnded, Outcome
 

@@ -11,7 +11,7 @@ from tests.core.fakes import core_of, node, spec, strict
 from tests.core.head import Head
 from tests.examples import fewer_if_quick
 
-from swell.core.whole_cores import WholeCores
+from swell.core.usable_nodes import WholeCores
 from swell.model.cluster import Cluster
 from swell.model.command import Reconfigure, SuspendGang
 from swell.model.job import JobSpec, Phase

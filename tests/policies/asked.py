@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from tests.policies.snapshots import Job, snapshot
 
-from swell.core.policy_state import PolicyState
+from swell.core.last_plan import PolicyState
 from swell.policies.policy import Policy
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from tests.policies.snapshots import Job, snapshot
 
-from swell.core.policy_state import PolicyState
+from swell.core.last_plan import PolicyState
 from swell.model.snapshot import STRICT
 from swell.policies.policy import Policy
 

@@ -10,7 +10,7 @@ import numpy as np
 from tests.policies.snapshots import best_effort, snapshot
 
 from swell.arrays import FloatArray
-from swell.core.policy_state import PolicyState
+from swell.core.last_plan import PolicyState
 from swell.policies.policy import Policy
 
 Curve = Callable[[FloatArray], FloatArray]

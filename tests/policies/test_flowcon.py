@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.policies.shared_cores import Learner, exponential, share_cores, some_learners
 from tests.policies.snapshots import Job, best_effort, snapshot
 
-from swell.core.policy_state import PolicyState
+from swell.core.last_plan import PolicyState
 from swell.model.plan import Allocation
 from swell.policies.core_shares import why_flat
 from swell.policies.flowcon import COMPLETING, NEW, WATCHING, FlowCon

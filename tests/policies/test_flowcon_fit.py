@@ -24,7 +24,7 @@ from tests.policies.shared_cores import (
 )
 from tests.policies.snapshots import best_effort, snapshot, texts
 
-from swell.core.policy_state import PolicyState
+from swell.core.last_plan import PolicyState
 from swell.policies.flowcon_fit import FlowConFit
 
 EVERY_FAMILY: Sequence[Family] = (exponential, hyperbola, plateau_first, two_falls, constant, rising)

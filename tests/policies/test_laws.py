@@ -14,7 +14,7 @@ from tests.policies.guide import from_the_guide
 from tests.policies.snapshots import Job, permuted, snapshots, some_jobs, texts
 
 from swell.arrays import BoolArray
-from swell.core.policy_state import PolicyState
+from swell.core.last_plan import PolicyState
 from swell.model.options import NO_OPTION
 from swell.model.plan import Allocation
 from swell.model.snapshot import STRICT, Snapshot, plain_memory

@@ -13,7 +13,7 @@ from tests.policies.snapshots import Job, best_effort, promised, snapshot, snaps
 
 from swell.arrays import IntArray
 from swell.core.hysteresis import steady
-from swell.core.within_quotas import decide_within_quotas
+from swell.core.tenants import decide_within_quotas
 from swell.model.plan import Allocation
 from swell.model.quota import NO_QUOTA
 from swell.model.snapshot import Snapshot

@@ -13,7 +13,7 @@ from tests.examples import fewer_if_quick
 from tests.policies.plain_saxena import optimize, optimize_as_printed
 from tests.policies.snapshots import Job, best_effort, promised, snapshot, strict
 
-from swell.core.policy_state import PolicyState
+from swell.core.last_plan import PolicyState
 from swell.model.plan import Allocation
 from swell.policies.saxena import Saxena, scaling_factors
 

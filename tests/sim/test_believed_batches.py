@@ -8,7 +8,7 @@ import pytest
 from tests.sim.worlds import head, job
 
 from swell.core.costs import CostTable
-from swell.core.saved_kinds import read_one_kind
+from swell.core.kinds import read_one_kind
 from swell.model.job import Profile
 from swell.sim.job import SimJob
 from swell.sim.platform_state import BelievedBatches, PlatformState, sim_job

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.examples import pick, share_of_examples
 from tests.sim.worlds import RATES, job
 
-from swell.core.broken_promises import UNKNOWN
+from swell.core.deadlines import UNKNOWN
 from swell.model.event import AnyEvent, ClockStepped, NodeJoined, NodeLost, NodeWarned, QuotasSet
 from swell.model.job import Phase
 from swell.model.node import Node

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from tests.examples import fewer_if_quick
 from tests.sim.worlds import RATES, head, job
 
+from swell.core.kinds import read_platform
 from swell.core.platform_core import PlatformCore
-from swell.core.saved_kinds import read_platform
 from swell.model.event import AnyEvent, NodeJoined, NodeLost
 from swell.model.job import Phase
 from swell.model.node import Node

@@ -13,8 +13,8 @@ from tests.policies.guide import from_the_guide
 from tests.sim.worlds import head, job
 
 from swell.core.costs import CostTable
+from swell.core.kinds import read_one_kind
 from swell.core.platform_core import PlatformCore
-from swell.core.saved_kinds import read_one_kind
 from swell.live.board import TurnNews, ViewBoard
 from swell.model.deadline_state import is_measured
 from swell.model.job import JobClass, Phase

@@ -7,7 +7,7 @@ from tests.sim.neighbours import lone
 from tests.sim.worlds import head
 
 from swell.core.costs import CostTable
-from swell.core.saved_kinds import read_one_kind
+from swell.core.kinds import read_one_kind
 from swell.core.state import Saved
 from swell.model.view import JobView
 from swell.sim.gangs import GangTimings

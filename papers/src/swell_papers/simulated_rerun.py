@@ -10,9 +10,9 @@ import numpy as np
 from scipy.optimize import nnls
 
 from swell.core import loop
+from swell.core.kinds import read_one_kind
 from swell.core.platform_core import PlatformCore
 from swell.core.record import JobRecord
-from swell.core.saved_kinds import read_one_kind
 from swell.model.errors import InvalidInput
 from swell.model.event import AnyEvent, JobSubmitted
 from swell.model.job import Phase

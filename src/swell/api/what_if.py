@@ -21,10 +21,9 @@ from swell.api.quotas import refuse_unkept
 from swell.api.user_list import UserList
 from swell.assemble import left_behind, settings_of
 from swell.core.job_progress import JobProgress
-from swell.core.kinds import KindLoad, choose, named_kinds, smallest_gang
+from swell.core.kinds import KindLoad, SavedKind, choose, named_kinds, read_platform, smallest_gang
 from swell.core.platform_core import place_without_kind
 from swell.core.record import JobRecord
-from swell.core.saved_kinds import SavedKind, read_platform
 from swell.core.state import Saved, job_sizes
 from swell.executors.controller.profile_cache import ProfileCache
 from swell.live.clock import HeadClock

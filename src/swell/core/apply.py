@@ -7,12 +7,11 @@ from functools import singledispatch
 
 import msgspec
 
-from swell.core import leaving_nodes
-from swell.core.backoff import MAX_SETBACKS
-from swell.core.broken_promises import befall, befall_all, note_change, note_slowness, told_late
-from swell.core.clock_steps import follow
+from swell.core.deadlines import befall, befall_all, follow, note_change, note_slowness, told_late
 from swell.core.feedback import (
     learn_between,
+    learn_from_limit,
+    learn_least,
     learn_pause,
     learn_rate,
     learn_resize,
@@ -21,9 +20,9 @@ from swell.core.feedback import (
 )
 from swell.core.gang import NO_GANG
 from swell.core.job_progress import JobProgress
-from swell.core.least_workers import learn_from_limit, learn_least
 from swell.core.record import AskedDeadline, JobRecord
 from swell.core.resizes import Mark
+from swell.core.setbacks import MAX_SETBACKS
 from swell.core.state import NUM_SET_ASIDE, HeadState
 from swell.core.unknown_gangs import UnknownGang, UnknownGangEvent
 from swell.model.counted import told_workers
@@ -157,13 +156,17 @@ def _(event: NodeLost, state: HeadState) -> None:
 def _(event: NodeWarned, state: HeadState) -> None:
     if event.name not in state.cluster.borrowed:
         befall_all(state, "leaving", event.name)
-    leaving_nodes.warn(state, event)
+    others = [cause for cause in state.warned.get(event.name, ()) if cause.why != event.why]
+    state.warned[event.name] = [*others, event]  # what the same one said before is replaced
     state.measure_cluster()
 
 
 @_apply.register
 def _(event: NodeCleared, state: HeadState) -> None:
-    if leaving_nodes.clear(state, event):
+    rest = [cause for cause in state.warned.pop(event.name, ()) if event.why and cause.why != event.why]
+    if rest:
+        state.warned[event.name] = rest
+    else:
         state.readmit(event.name)
         state.measure_cluster()
 

@@ -11,10 +11,9 @@ from collections.abc import Mapping, Set
 
 import msgspec
 
-from swell.core.pending import launch_of
 from swell.core.record import JobRecord
 from swell.core.state import HeadState
-from swell.model.command import AnyCommand, Reconfigure, StopGang, SuspendGang
+from swell.model.command import AnyCommand, LaunchGang, ProfileJob, Reconfigure, StopGang, SuspendGang
 from swell.model.job import Elasticity, Phase
 from swell.model.plan import JobPlan
 from swell.model.target import Configuration, Target
@@ -205,7 +204,7 @@ class Converger:
         new = set(devices).difference(record.gang.members.devices)  # no other can have those of its gang
         unplaceable = set(devices).difference(self._state.devices)
         is_free = self._state.warned_devices.issuperset(unplaceable) and unplaceable.isdisjoint(new)
-        for others in (self._state.holdings.owner, self._taken, self._state.unknown.owner):
+        for others in (self._state.index.owner, self._taken, self._state.unknown.owner):
             is_free = is_free and others.keys().isdisjoint(new)  # in this order: it looks up `new` alone
         return is_free
 
@@ -227,7 +226,7 @@ class Converger:
         """Jobs whose devices it is to have."""
         plan = self._plans.get(record.id)
         devices = plan.target.devices if plan is not None else record.gang.members.devices
-        owner = self._state.holdings.owner
+        owner = self._state.index.owner
         return {owner[device] for device in devices if device in owner} - {record.id}
 
 
@@ -259,3 +258,48 @@ def _circle(waits_for: Mapping[str, Set[str]]) -> list[str]:
 
 def _yields_first(record: JobRecord) -> tuple[bool, int, str]:
     return record.admission.is_promised, len(record.gang.members.devices), record.id
+
+
+def trial_run(state: HeadState, record: JobRecord) -> ProfileJob:
+    """Return the command for a new job's trial run, on the kind of device that the cluster has."""
+    nodes, sizes = state.usable.nodes or state.cluster.nodes, state.sizes_of(record)
+    powers = sizes[(sizes & (sizes - 1)) == 0]  # a curve needs no more points than these
+    return ProfileJob(
+        job_id=record.id,
+        spec=record.spec,
+        sizes=tuple((powers if powers.size else sizes).tolist()),
+        device_kind=nodes[0].kind if nodes else "",
+        attempt=record.backoff.num_trials,
+        avoid=tuple(sorted(state.warned_devices.union(_barred_devices(state, record)))),
+    )
+
+
+def _barred_devices(state: HeadState, record: JobRecord) -> set[str]:
+    nodes = state.cluster.nodes if record.ruled_out else ()
+    return {device for node in nodes if node.name in record.ruled_out for device in node.devices}
+
+
+def launch_of(record: JobRecord) -> LaunchGang:
+    """Return the command that launches the record's gang, with its goal as target."""
+    return LaunchGang(
+        job_id=record.id,
+        generation=record.generation,
+        target=record.gang.goal,
+        spec=record.spec,
+        total_steps=record.known_total,
+        max_local_batch=record.max_local_batch,
+    )
+
+
+def pending(state: HeadState, record: JobRecord) -> AnyCommand | None:
+    """The command that the job's next answer is to; None if none is out."""
+    job_id, generation = record.id, record.generation
+    if record.is_profiling:
+        return trial_run(state, record)
+    if record.gang.is_ending:
+        return StopGang(job_id=job_id, generation=generation)
+    if record.gang.is_launching:
+        return launch_of(record)
+    if record.gang.awaits_change:
+        return Reconfigure(job_id=job_id, generation=generation, target=record.gang.goal)
+    return SuspendGang(job_id=job_id, generation=generation) if record.gang.is_saving else None

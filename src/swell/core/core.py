@@ -10,25 +10,22 @@ from functools import partial
 import numpy as np
 
 from swell.arrays import IntArray, read_only
-from swell.core.after_refusal import settle
 from swell.core.apply import apply
-from swell.core.broken_promises import befall, cause, promise
-from swell.core.converge import Converger
+from swell.core.converge import Converger, pending, trial_run
 from swell.core.core_settings import CoreSettings
+from swell.core.deadlines import befall, cause, promise, settle
 from swell.core.explanations import LatestAccounts, PlanOutlook, TurnChanges, guessed
 from swell.core.feedback import expect_resize, is_repair
 from swell.core.fencing import is_stale
 from swell.core.kinds import KindLoad, smallest_gang
-from swell.core.learning_columns import learning_of
-from swell.core.leaving_nodes import known_ends
-from swell.core.pending import pending, trial_run
 from swell.core.planner import Planner
 from swell.core.record import JobRecord
 from swell.core.replan import Need, Replan
 from swell.core.state import HeadState, Words
+from swell.core.table import learning_of
+from swell.core.tenants import decide_within_quotas
 from swell.core.throughput import throughput_of
-from swell.core.whole_cores import UsableDevices, WholeCores, is_promise_at_stake
-from swell.core.within_quotas import decide_within_quotas
+from swell.core.usable_nodes import UsableDevices, WholeCores, is_promise_at_stake, known_ends
 from swell.model.cluster import Cluster
 from swell.model.command import (
     AnyCommand,
@@ -359,7 +356,7 @@ class Core:
                     backing_off[record.id] = record.backoff.told(state.now_s)
         state.last_plan.begin(state.now_s)
         configured = {one.id: one.gang.goal.configuration for one in state.watchlist("configured")}
-        held = state.holdings.targets
+        held = state.index.targets
         barred = {one.id: frozenset(one.ruled_out) for one in state.watchlist("barred")}
         plan = planner.plan(
             snapshot,
@@ -387,7 +384,7 @@ class Core:
         state = self._state
         may_be_short = planner.policy.makes_promises and state.usable.is_crowded
         if may_be_short and is_promise_at_stake(state.records.values()):
-            return self._whole_cores.of(state.usable, state.holdings.owner)
+            return self._whole_cores.of(state.usable, state.index.owner)
         return UsableDevices(state.usable, state.num_devices, state.num_borrowed)
 
     def _snapshot(self, planner: Planner, usable: UsableDevices) -> Snapshot:
@@ -426,7 +423,7 @@ class Core:
         state, borrowed = self._state, cluster.borrowed_devices
         if not borrowed:
             return read_only(np.zeros(len(state.table), dtype=np.int64))
-        held = map(state.holdings.targets.get, state.table.ids)
+        held = map(state.index.targets.get, state.table.ids)
         nums = (len(borrowed.intersection(devices or ())) for devices in held)
         return read_only(np.fromiter(nums, np.int64, len(state.table)))
 
@@ -608,7 +605,7 @@ class Core:
     @property
     def usage(self) -> KindLoad:
         """How many of the devices are in use, and how many waiting jobs need."""
-        state, held = self._state, self._state.holdings.owner.keys() | self._state.unknown.owner.keys()
+        state, held = self._state, self._state.index.owner.keys() | self._state.unknown.owner.keys()
         waiting = (
             record
             for record in state.records.values()

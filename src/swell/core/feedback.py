@@ -1,19 +1,23 @@
-"""What reports teach: how fast a job goes, and what its resizes cost and bring against what was expected."""
+"""What reports teach: how fast a job goes, what resizes cost and bring, and how few workers it may have."""
 
 from __future__ import annotations
 
-from swell.core.broken_promises import note_change
+from swell.core.deadlines import note_change
 from swell.core.job_progress import LastReport
 from swell.core.record import JobRecord
 from swell.core.resizes import Change, Mark
 from swell.core.state import HeadState
 from swell.model.command import LaunchGang, Reconfigure
-from swell.model.event import GangResized, StepsReported
+from swell.model.counted import told_workers
+from swell.model.event import GangEnded, GangResized, StepsReported
 from swell.model.job import Elasticity
 from swell.model.plan import JobPlan
+from swell.model.throughput import CheckedEstimate, EstimateSource
 
 #: Of a stretch that says something about speed.
 LEAST_STEPS = 20
+#: Estimates from measurements of the same number of workers are told of if they were wrong by so much.
+NOTABLE_SHARE = 0.1
 
 
 def learn_rate(state: HeadState, record: JobRecord, event: StepsReported) -> None:
@@ -39,7 +43,52 @@ def learn_rate(state: HeadState, record: JobRecord, event: StepsReported) -> Non
     trained_s = event.at_s - last.at_s - (event.between.time_s if event.between else 0.0)
     if num_steps > 0 and trained_s > 0.0:
         step_s = trained_s / num_steps
-        state.learn_rate(record, event.num_workers, step_s, num_steps, event.global_batch)
+        _learn_steps(state, record, event.num_workers, step_s, num_steps, event.global_batch)
+
+
+def _learn_steps(
+    state: HeadState,
+    record: JobRecord,
+    num_workers: int,
+    step_s: float,
+    num_steps: int,
+    global_batch: int | None,
+) -> None:
+    """See `FittedBelief.learn_rate`. Where a stated speed counts for good, nothing is learnt."""
+    if record.spec.keeps_estimates and record.spec.speed:
+        return
+    belief, num_hosts = state.belief, state.num_hosts(record, num_workers)
+    checked = belief.learn_rate(record.id, num_workers, step_s, num_steps, global_batch, num_hosts)
+    state.relearn(record)
+    if checked is not None and _is_worth_telling(checked):
+        state.tell(record, "checked", _told_check(num_workers, checked))
+    if doubted := belief.doubt_larger(record.id, num_workers, step_s * num_steps, global_batch, num_hosts):
+        sizes = ", ".join(map(str, doubted))
+        text = f"{sizes} workers were no faster than {num_workers} when they were last measured"
+        state.tell(
+            record, "doubted", f"{text}: plans count on their estimate once more, and may try them again"
+        )
+        state.last_plan.is_overtaken = True
+
+
+def _is_worth_telling(checked: CheckedEstimate) -> bool:
+    """An estimate that was no measurement always is."""
+    is_guess = checked.source in (EstimateSource.INTERPOLATED, EstimateSource.EXTRAPOLATED)
+    return is_guess or abs(checked.error) >= NOTABLE_SHARE
+
+
+def _told_check(num_workers: int, checked: CheckedEstimate) -> str:
+    """`with 8 workers a step takes 0.12 s, 14% more than extrapolated: ...`."""
+    made_from = {
+        EstimateSource.TRIAL: "measured in its trial run",
+        EstimateSource.PARTS: "estimated from the step and the all-reduce that its trial run measured",
+    }.get(checked.source, f"{checked.source}")
+    share = round(100 * abs(checked.error))
+    compared = f"{share}% {'more' if checked.error > 0 else 'less'} than" if share else "as"
+    return (
+        f"with {told_workers(num_workers)} a step takes {checked.step_s:.3g} s, {compared} {made_from}: "
+        f"plans count on what was measured, with a margin of {checked.margin:.1%}"
+    )
 
 
 def learn_between(state: HeadState, record: JobRecord, event: StepsReported) -> None:
@@ -102,7 +151,7 @@ def learn_stretch(state: HeadState, record: JobRecord, at_s: float, steps: int) 
     expected = elapsed_s / (1.0 / rate_per_s - _beside_per_step_s(state, record))
     is_as_believed = abs(expected - num_steps) <= 1.0  # a step is counted or not: no more can be seen
     step_s = elapsed_s / (expected if is_as_believed else num_steps)
-    state.learn_rate(record, num_workers, step_s, int(num_steps), None)
+    _learn_steps(state, record, num_workers, step_s, int(num_steps), None)
 
 
 def learn_resize(state: HeadState, record: JobRecord, event: GangResized) -> None:
@@ -187,3 +236,34 @@ def _latest_mark(state: HeadState, record: JobRecord) -> Mark | None:
     if record.spec.elasticity is not Elasticity.LIVE:
         return None
     return Mark(state.now_s, record.progress.believed_steps(state.now_s))
+
+
+def learn_least(state: HeadState, record: JobRecord, least: int) -> None:
+    """One of fewer workers has too little memory for its part: the job never has so few again."""
+    if least > record.spec.min_workers:
+        text = f"has {least} workers at least from now on: one of fewer ran out of memory"
+        state.tell(record, "memory", text)
+    record.least_by_memory = least
+    state.relearn(record)
+
+
+def learn_from_limit(state: HeadState, record: JobRecord, event: GangEnded) -> None:
+    """The kernel ended a gang for its job's memory limit before it had finished a step: twice as many may do.
+
+    No effect where two workers may be on a node, and so under one limit. What trial runs find out is that a
+    process cannot have more memory; they have no such limit.
+    """
+    widest = max((len(node.devices) for node in state.cluster.nodes), default=0)
+    is_divided = record.profile is not None and record.profile.divided_bytes > 0
+    if not is_divided or widest >= 2 * record.spec.devices_per_worker or _has_stepped(record, event):
+        return
+    larger = [size for size in state.sizes_of(record).tolist() if size >= 2 * record.num_workers]
+    if record.num_workers and larger:
+        learn_least(state, record, larger[0])
+
+
+def _has_stepped(record: JobRecord, event: GangEnded) -> bool:
+    """Whether the gang has told of a step: then its part of the state fitted, and something else did not."""
+    first, seen = record.progress.first_step, record.progress.reported
+    is_told = seen is not None and seen.generation == event.generation and seen.steps > first
+    return is_told or event.steps > first

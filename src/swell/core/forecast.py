@@ -13,7 +13,7 @@ import numpy as np
 
 from swell.arrays import BoolArray, FloatArray, IntArray
 from swell.core.hysteresis import SteadiedSizes
-from swell.core.within_quotas import decide_within_quotas
+from swell.core.tenants import decide_within_quotas
 from swell.model.plan import Allocation, PlanForecast
 from swell.model.snapshot import STRICT, Memory, Snapshot
 from swell.policies.policy import Policy

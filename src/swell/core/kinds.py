@@ -1,4 +1,6 @@
-"""Kinds of device: which ones a platform takes, and which one a job gets that names several, or any."""
+"""Kinds of device: which ones a platform takes, which one a job gets that names several, or any, and how the
+journal's folds hold the head of each.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +9,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from swell.core.state import Saved, read_saved
 from swell.model.event import NodeJoined, NodeLost
 from swell.model.job import JobSpec
 from swell.model.kind import ANY
@@ -95,3 +98,38 @@ class KindAdmission(msgspec.Struct):
             f"`swell nodes allow-kind '{node.kind}'` lets jobs have them"
         )
         return NodeLost(at_s=event.at_s, name=node.name, cause=cause)
+
+
+class SavedKind(msgspec.Struct, kw_only=True):
+    """A core: see `Core.save`."""
+
+    kind: str  #: of its devices; empty: no node has told yet
+    head: msgspec.Raw
+
+    @property
+    def saved(self) -> Saved:
+        """The core's state, decoded. Raises msgspec.MsgspecError."""
+        return read_saved(bytes(self.head))
+
+
+class SavedPlatform(msgspec.Struct, kw_only=True):
+    """See `PlatformCore.save`."""
+
+    kinds: list[SavedKind]  #: one at least, the first core's first
+    admission: KindAdmission = msgspec.field(default_factory=KindAdmission)
+
+
+def read_platform(data: bytes) -> SavedPlatform:
+    """Raises msgspec.MsgspecError."""
+    return msgspec.json.decode(data, type=SavedPlatform)
+
+
+def read_one_kind(data: bytes) -> Saved:
+    """The state of a head that has one kind.
+
+    Raises:
+        msgspec.MsgspecError: it is not the state of a head.
+        ValueError: it has several kinds.
+    """
+    (only,) = read_platform(data).kinds
+    return only.saved

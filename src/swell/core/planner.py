@@ -12,10 +12,10 @@ import msgspec
 import numpy as np
 
 from swell.arrays import BoolArray, IntArray
+from swell.core.explanations import PlanAccount
 from swell.core.forecast import follow
 from swell.core.hysteresis import SteadiedSizes, gain_s, steady
-from swell.core.reasons import PlanAccount
-from swell.core.within_quotas import is_beyond_quota
+from swell.core.tenants import is_beyond_quota
 from swell.model.cluster import Cluster
 from swell.model.plan import Allocation, JobPlan, Moves, Placement, Plan
 from swell.model.snapshot import Snapshot

@@ -12,11 +12,18 @@ import msgspec
 
 from swell.core.core import BelievedGang, Core
 from swell.core.explanations import TurnChanges
-from swell.core.kinds import KindAdmission, KindLoad, choose, named_kinds
-from swell.core.leaving_nodes import together
+from swell.core.kinds import (
+    KindAdmission,
+    KindLoad,
+    SavedKind,
+    SavedPlatform,
+    choose,
+    named_kinds,
+    read_platform,
+)
 from swell.core.loss_rates import NodeLosses
-from swell.core.saved_kinds import SavedKind, SavedPlatform, read_platform
 from swell.core.unknown_gangs import UnknownGangEvent
+from swell.core.usable_nodes import together
 from swell.model.calendar import Calendar
 from swell.model.cluster import Cluster
 from swell.model.command import AnyCommand, WakeAt
@@ -435,7 +442,7 @@ class PlatformCore:
     @property
     def is_idle(self) -> bool:
         """No job holds a device."""
-        return not any(core.state.holdings.owner or core.state.unknown.gangs for core in self._cores)
+        return not any(core.state.index.owner or core.state.unknown.gangs for core in self._cores)
 
     @property
     def unknown_owner(self) -> dict[str, str]:

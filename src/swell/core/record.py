@@ -8,12 +8,10 @@ from operator import attrgetter
 import msgspec
 
 from swell.checkpoint_interval import interval_s
-from swell.core.backoff import LONGEST_BACK_OFF_S, Backoff
 from swell.core.gang import NO_GANG, Gang, IllegalTransition
-from swell.core.job_progress import JobProgress
+from swell.core.job_progress import HoldTime, JobProgress, SizeHistory
 from swell.core.resizes import ResizeLog
-from swell.core.setbacks import Promise
-from swell.core.size_history import HoldTime, SizeHistory
+from swell.core.setbacks import LONGEST_BACK_OFF_S, Backoff, Promise
 from swell.model.job import Elasticity, JobClass, JobSpec, Phase, Profile
 from swell.model.usage import NO_USAGE, GangUsage, total_usage
 from swell.model.view import JobView

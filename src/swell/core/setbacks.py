@@ -1,10 +1,16 @@
-"""What has gone wrong since a deadline was promised: if the promise breaks, this is why."""
+"""What goes wrong: since a deadline was promised, for if the promise breaks, this is why; and with one job,
+which waits longer after each failure before it is tried again.
+"""
 
 from __future__ import annotations
 
 from typing import Literal
 
 import msgspec
+
+from swell.model.failure import failure_sentence
+from swell.model.lengths import span
+from swell.model.retry import retry_pause_s
 
 OfJob = Literal["launch", "lost", "stopped", "resize", "suspend", "barred", "slow"]
 OfPlatform = Literal["node", "leaving", "quotas", "clock", "down"]
@@ -27,6 +33,14 @@ OF_PLATFORM: dict[OfPlatform, str] = {
     "clock": "the machine's clock was set forward",
     "down": "the platform was down",
 }
+#: A job whose gang was lost so often in a row without finishing a step has failed; so has one whose trial
+#: run was lost so often in a row, and one that its memory limit ended so often without a newer checkpoint.
+MAX_SETBACKS = 10
+#: Wait so long after the first failure, twice as long after each further one.
+FIRST_BACK_OFF_S = 1.0
+LONGEST_BACK_OFF_S = 60.0
+#: For `str.translate`.
+NO_DIGITS = dict.fromkeys(map(ord, "0123456789"))
 
 
 class LatestSetback(msgspec.Struct, frozen=True):
@@ -70,3 +84,112 @@ class Setbacks(msgspec.Struct, omit_defaults=True):
 
 def _times(num: int) -> str:
     return f" {num} times" if num > 1 else ""
+
+
+class Backoff(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
+    """The failures of one job, each kind counted in a row, and until when nothing is tried again."""
+
+    until_s: float = 0.0
+    num_setbacks: int = 0  #: losses of the gang without a finished step, or of the trial run
+    num_races: int = 0  #: trial runs, in a row, for which no devices could be had
+    num_failed_changes: int = 0  #: resizes and suspends that the gang could not do
+    num_over_memory: int = 0  #: losses by the memory limit since a later step than `saved_steps` was saved
+    saved_steps: int = 0  #: as far as was known at such a loss
+    share_until_s: float = 0.0  #: its CPU share is not changed; all else may be
+    num_refused_shares: int = 0  #: in a row
+    cause: str = ""  #: of the latest failure, until the job goes on
+
+    @property
+    def is_last_loss(self) -> bool:
+        """Whether the job fails by one more loss of its gang, or of its trial run."""
+        return self.num_setbacks + 1 >= MAX_SETBACKS
+
+    def note_loss(self, now_s: float) -> None:
+        """The gang was lost, or the trial run."""
+        self.until_s = now_s + _delay_s(self.num_setbacks)
+        self.num_setbacks += 1
+
+    @property
+    def num_trials(self) -> int:
+        """Trial runs that came to nothing, in a row: the number of the next one."""
+        return self.num_setbacks + self.num_races
+
+    def note_race(self, now_s: float) -> None:
+        """The trial run could have no devices for now. That ends no job, however often."""
+        self.until_s = now_s + _delay_s(self.num_races)
+        self.num_races += 1
+
+    def note_loss_by_memory(self, now_s: float, saved_steps: int) -> None:
+        """The gang was lost to the job's memory limit. Steps that the next one has to do again count nothing.
+
+        Args:
+            saved_steps: that a checkpoint has, or any other sign of how far the job is.
+        """
+        self.note_loss(now_s)
+        if saved_steps > self.saved_steps:
+            self.num_over_memory, self.saved_steps = 0, saved_steps
+        self.until_s = max(self.until_s, now_s + _delay_s(self.num_over_memory))
+        self.num_over_memory += 1
+
+    @property
+    def is_memory_too_small(self) -> bool:
+        """Whether the job has failed by its memory limit."""
+        return self.num_over_memory >= MAX_SETBACKS
+
+    def note_failed_change(self, now_s: float, message: str) -> str:
+        """The gang trains on, but could not be changed; that it makes steps does not mean that it can be now.
+
+        Returns the cause as its story is to tell it: in full only where that is news.
+        """
+        cause = self._note_cause(self.num_failed_changes, message)
+        self.until_s = now_s + _delay_s(self.num_failed_changes)
+        self.num_failed_changes += 1
+        return cause
+
+    def note_refused_share(self, now_s: float, message: str) -> str:
+        """Its machine would not give it another CPU share, which is no obstacle to any other change.
+
+        Returns the cause as `note_failed_change` does.
+        """
+        cause = self._note_cause(self.num_refused_shares, message)
+        self.share_until_s = now_s + _delay_s(self.num_refused_shares)
+        self.num_refused_shares += 1
+        return cause
+
+    def _note_cause(self, num_before: int, message: str) -> str:
+        is_known = num_before > 0 and _is_same_cause(self.cause, message)
+        self.cause = message
+        return "for the same reason as before" if is_known else failure_sentence(message)
+
+    def told_of_race(self, now_s: float) -> str:
+        """Text for a job whose trial run waits for devices: for how long, and why."""
+        return f"waits {span(max(self.until_s - now_s, 1.0))} for devices{self._told_cause}"
+
+    def told(self, now_s: float) -> str:
+        """Text for a job that waits without a gang after a failure: for how long, and why."""
+        wait = span(max(self.until_s - now_s, 1.0))
+        return f"waits {wait} after a failure before it is tried again{self._told_cause}"
+
+    def told_of_trial(self) -> str:
+        """Text for a job in its trial run; if it is a repetition, why the run before came to nothing."""
+        if self.cause:
+            return f"is in its trial run again; the one before came to nothing{self._told_cause}"
+        return "is in its trial run, which measures its speed"
+
+    @property
+    def _told_cause(self) -> str:
+        return f": {failure_sentence(self.cause)}" if self.cause else ""
+
+    def go_on(self) -> None:
+        """What had gone wrong before is over: it needs no explanation any more."""
+        self.cause = ""
+
+
+def _is_same_cause(one: str, other: str) -> bool:
+    """The step at which it happened may be another."""
+    return one.translate(NO_DIGITS) == other.translate(NO_DIGITS)
+
+
+def _delay_s(num_failures: int) -> float:
+    """Until the next try, after so many failures in a row before this one."""
+    return retry_pause_s(num_failures + 1, FIRST_BACK_OFF_S, LONGEST_BACK_OFF_S)

@@ -11,21 +11,17 @@ import msgspec
 import numpy as np
 
 from swell.arrays import FloatArray, IntArray
-from swell.core.checked_estimates import is_worth_telling, told_check, told_doubt
 from swell.core.costs import CostTable
 from swell.core.equal_values import EqualValues
 from swell.core.explanations import EXPECTED_START, LatestAccounts
-from swell.core.holdings import Holdings
-from swell.core.last_plan import LastPlan
+from swell.core.last_plan import LastPlan, PolicyState
 from swell.core.loss_rates import LossRates
-from swell.core.option_table import JobOptions
-from swell.core.policy_state import PolicyState
 from swell.core.record import JobRecord
+from swell.core.record_index import Kind, RecordIndex
 from swell.core.setbacks import Setbacks
-from swell.core.table import JobTable
+from swell.core.table import JobOptions, JobTable
 from swell.core.tenants import Tenants
 from swell.core.unknown_gangs import UnknownGang, UnknownGangs
-from swell.core.watchlists import Kind, Watchlists
 from swell.model.calendar import Calendar
 from swell.model.cluster import Cluster, Widths, nodes_needed
 from swell.model.coding import decoder, encode_by_fields
@@ -80,8 +76,6 @@ NUM_SET_ASIDE = 20
 
 #: A text, or what would write it: most lines of stories are never read where many jobs are simulated.
 Words = str | Callable[[], str]
-
-
 #: The head's state (`Core.save`) as a value. Raises msgspec.MsgspecError.
 read_saved: Callable[[bytes], Saved] = decoder(Saved).decode
 
@@ -110,14 +104,13 @@ class HeadState(KeptState, kw_only=True):
         self.profiles: EqualValues[Profile] = EqualValues()
         # Worked out from what is kept.
         self.table = JobTable()
-        self.holdings = Holdings()
+        self.index = RecordIndex()
         self.latest = LatestAccounts()
         self.usable = Cluster()  #: the nodes that jobs may be placed on
         self.devices: frozenset[str] = frozenset()  #: of these
         self.warned_devices: frozenset[str] = frozenset()  #: of the other nodes that are there
         self.num_borrowed = 0  #: devices
         self._widths: Widths = ()  #: of the nodes, as rows were written for
-        self._watchlists = Watchlists()
         self._most_devices = 1  #: rows are written for a cluster of so many
         self._dirty: set[str] = set()
         self._relearnt: set[str] = set()  #: jobs of whose speed another thing is believed than rows say
@@ -243,23 +236,6 @@ class HeadState(KeptState, kw_only=True):
             return None
         return nodes_needed(self._widths, sizes * record.spec.devices_per_worker)
 
-    def learn_rate(
-        self, record: JobRecord, num_workers: int, step_s: float, num_steps: int, global_batch: int | None
-    ) -> None:
-        """See `FittedBelief.learn_rate`. Where a stated speed counts for good, nothing is learnt."""
-        if record.spec.keeps_estimates and record.spec.speed:
-            return
-        num_hosts = self.num_hosts(record, num_workers)
-        checked = self.belief.learn_rate(record.id, num_workers, step_s, num_steps, global_batch, num_hosts)
-        self._relearnt.add(record.id)
-        if checked is not None and is_worth_telling(checked):
-            self.tell(record, "checked", told_check(num_workers, checked))
-        elapsed_s = step_s * num_steps
-        doubted = self.belief.doubt_larger(record.id, num_workers, elapsed_s, global_batch, num_hosts)
-        if doubted:
-            self.tell(record, "doubted", told_doubt(num_workers, doubted))
-            self.last_plan.is_overtaken = True
-
     def relearn(self, record: JobRecord) -> None:
         """It may have other sizes, speeds, another priority or another weight from now on."""
         self._relearnt.add(record.id)
@@ -299,7 +275,7 @@ class HeadState(KeptState, kw_only=True):
 
     def watchlist(self, kind: Kind) -> list[JobRecord]:
         """Records of that kind, in order of submission."""
-        jobs = self._watchlists.jobs[kind]
+        jobs = self.index.jobs[kind]
         if not jobs:
             return []
         records = [self.records[job_id] for job_id in jobs]
@@ -308,7 +284,7 @@ class HeadState(KeptState, kw_only=True):
     @property
     def is_vacating(self) -> bool:
         """Whether a gang has yet to leave devices of a node that gets no more work."""
-        return any(map(self.holdings.owner.__contains__, self.warned_devices))
+        return any(map(self.index.owner.__contains__, self.warned_devices))
 
     def nodes_to_leave(self, record: JobRecord) -> list[str]:
         """Names of the nodes that get no more work and have workers of the job."""
@@ -322,7 +298,7 @@ class HeadState(KeptState, kw_only=True):
         if record is None:
             return False
         is_known = record.is_plannable or record.id in self.table
-        return is_known or record.phase.holds_devices or record.id in self.holdings
+        return is_known or record.phase.holds_devices or record.id in self.index.held
 
     def write_rows(self, written: Collection[str] = ()) -> None:
         """Bring all that is kept of records up to date with those that changed; forget those that ended.
@@ -343,8 +319,7 @@ class HeadState(KeptState, kw_only=True):
             except Exception:
                 self.culprit = record.id
                 raise
-            self._watchlists.note(record)
-        self.holdings.update(records)
+        self.index.update(records)
         for record in records:
             if record.ended is not None:
                 del self.records[record.id]

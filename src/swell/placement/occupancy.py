@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from itertools import repeat
 from types import MappingProxyType
 
 from swell.arrays import IntArray
 from swell.model.cluster import Cluster
-from swell.model.held_devices import HeldDevices
 from swell.placement.device_tree import tree_of
 
 Held = Mapping[str, tuple[str, ...]]
@@ -32,23 +31,14 @@ class Occupancy:
         self.free: IntArray = self.tree.widths.copy()  #: (L,) devices of each leaf that no job holds
         self.taken: set[str] = set()  #: devices that jobs hold
         self.damaged: set[str] = set()  #: jobs some of whose devices are not in the cluster
-        self._known: tuple[HeldDevices | None, int] = None, 0  #: what was learnt from, and its changes so far
 
     def learn(self, held: Held) -> None:
         """This is what jobs hold now."""
-        changed = [job for job in self._noted(held) if self.held.get(job) is not held.get(job)]
-        for job in filter(self.held.__contains__, changed):
+        changed = {job for job, _ in self.held.items() ^ held.items()}
+        for job in changed & self.held.keys():
             self._forget(job)
-        for job in filter(held.__contains__, changed):
+        for job in changed & held.keys():
             self._remember(job, held[job])
-
-    def _noted(self, held: Held) -> Iterable[str]:
-        """Jobs that may hold something else by now, each once."""
-        known, num_known = self._known
-        changed = held.changed_since(num_known) if isinstance(held, HeldDevices) and held is known else None
-        if isinstance(held, HeldDevices):
-            self._known = held, held.num_changes
-        return dict.fromkeys([*self.held, *held] if changed is None else changed)
 
     def _forget(self, job: str) -> None:
         for leaf, num in self.shares.pop(job).items():

@@ -9,8 +9,8 @@ import msgspec
 
 from swell.core import loop
 from swell.core.costs import CROWDING_SHARE, TRIED_FAMILY, UNTRIED_FAMILY, CostTable, cell_of
+from swell.core.kinds import SavedKind, SavedPlatform
 from swell.core.platform_core import PlatformCore
-from swell.core.saved_kinds import SavedKind, SavedPlatform
 from swell.model.coding import encode
 from swell.model.command import AnyCommand, WakeAt
 from swell.model.event import AnyEvent, JobSubmitted, NodeJoined, NodeWarned, Opened

@@ -1,13 +1,23 @@
-"""Where slots share cores, a promise counts cores: how fast a job is must not depend on its neighbours."""
+"""What plans may use of a cluster: for how long, where nodes are to be left; how much, where cores are few.
+
+Where slots share cores, a promise counts cores: how fast a job is must not depend on its neighbours. Several
+may say of one node that it is to be left: the earliest of their ends holds.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+import math
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 
+import msgspec
+
 from swell.core.record import JobRecord
+from swell.core.state import HeadState
 from swell.model.cluster import Cluster
+from swell.model.event import NodeWarned
 from swell.model.node import Node
+from swell.model.snapshot import NO_ENDS, NodeEnds
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,3 +70,22 @@ def _trimmed(node: Node, held: Container[str]) -> Node:
     free = [device for device in node.devices if device not in held]
     kept = {*wanted, *free[: max(0, node.num_whole - len(wanted))]}
     return node.only(kept)
+
+
+def known_ends(state: HeadState, usable: UsableDevices) -> NodeEnds:
+    """When usable devices will be gone, as far as is known."""
+    if not state.ends_s:
+        return NO_ENDS
+    ending = [(state.ends_s[node.name], node) for node in usable.cluster.nodes if node.name in state.ends_s]
+    owned = ((end_s, usable.num_of(node)) for end_s, node in ending if not node.is_borrowed)
+    return NodeEnds(min((end_s for end_s, _ in ending), default=math.inf), tuple(sorted(owned)))
+
+
+def together(causes: Sequence[NodeWarned]) -> NodeWarned:
+    """Merge the warnings about one node into one, with the earliest end and every reason."""
+    ends = [cause.until_s for cause in causes if cause.until_s is not None]
+    return msgspec.structs.replace(
+        causes[0],
+        until_s=min(ends, default=None),
+        why="; ".join(cause.why for cause in causes if cause.why),
+    )
