@@ -23,7 +23,6 @@ from swell.executors.gang.host_messages import (
     TellWorker,
     WorkerExited,
     WorkerForked,
-    WorkerHalted,
     WorkerSaid,
 )
 from swell.executors.gang.job_context import DeviceBinding, JobContext, MeetingPoint
@@ -190,9 +189,6 @@ class PuppetWorld:
 
     def said(self, number: int, message: m.FromWorker) -> list[Effect]:
         return hear_said(self.gang, number, message, self.now_s)
-
-    def halted(self, number: int, is_stopped: bool) -> None:
-        hear(self.gang, WorkerHalted, number, self.now_s, is_stopped=is_stopped)
 
     def exited(self, number: int, status: int, log_tail: str = "") -> list[Effect]:
         return hear_exited(self.gang, number, status, log_tail, self.now_s)

@@ -63,7 +63,6 @@ OF_RUN: list[Callable[[str], h.FromHost]] = [
     lambda run: h.WorkerForked(run=run, worker=0, pid=1),
     lambda run: h.WorkerSaid(run=run, worker=0, message=m.Finished(steps=480)),
     lambda run: h.WorkersAlive(runs={run: {0: m.Alive(steps=480)}}),
-    lambda run: h.WorkerHalted(run=run, worker=0, is_stopped=True),
     lambda run: h.WorkerExited(run=run, worker=0, status=1, log_tail=""),
     lambda run: h.UsageRead(run=run, usage=GangUsage(cpu_s=9.0)),
     lambda run: h.OwnerWarned(job_id=JOB, message="x", about="y"),
@@ -109,11 +108,11 @@ def test_a_pid_that_two_hosts_have_is_of_two_workers(fleet: Fleet) -> None:
     one, other = fleet.workers(JOB)
     (started,) = of_kind(fleet, GangStarted)
     assert len(set(started.pids)) == 1
-    one.host.answer(h.WorkerHalted(run=JOB, worker=one.number, is_stopped=True))
+    one.host.answer(h.WorkerForked(run=JOB, worker=one.number, pid=7))
     members = fleet.controller._runs.by_key[JOB].director.members
-    assert [number for number, member in members.items() if member.is_stopped] == [one.number]
-    other.host.answer(h.WorkerHalted(run=JOB, worker=one.number, is_stopped=False))
-    assert members[one.number].is_stopped, "that one is no worker of the other host"
+    assert [number for number, member in members.items() if member.pid == 7] == [one.number]
+    other.host.answer(h.WorkerForked(run=JOB, worker=one.number, pid=8))
+    assert members[one.number].pid == 7, "that one is no worker of the other host"
 
 
 def test_a_host_to_which_a_change_is_to_bring_workers_stays_open(fleet: Fleet) -> None:

@@ -219,18 +219,6 @@ def test_a_worker_that_says_nothing_for_too_long_is_killed() -> None:
     assert_lost(made, 1, "no sign of life for 60 s")
 
 
-def test_a_worker_whose_process_was_stopped_is_killed_within_seconds() -> None:
-    made = running(2)
-    for worker in made.puppets:
-        made.halted(worker, True)
-    made.now_s += 2.9
-    made._apply(made.said(0, m.Alive()))  # stopped just now
-    assert made.gang.tick(made.now_s) == []
-    made.now_s += 0.2
-    assert list(made.gang.tick(made.now_s)) == signals(signal.SIGKILL, 1)
-    assert_lost(made, 1, "worker 1 was stopped by a signal")
-
-
 def assert_lost(made: PuppetWorld, number: int, why: str) -> None:
     """Once it is gone."""
     made.kill(number)

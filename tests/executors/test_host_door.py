@@ -525,18 +525,13 @@ def test_a_host_whose_processes_cannot_be_looked_after_says_so_once_and_keeps_it
     assert world.host.terms.is_over and not world.running
 
 
-def test_signs_of_life_come_together_and_before_the_word_that_a_worker_is_stopped(world: World) -> None:
+def test_signs_of_life_come_together(world: World) -> None:
     inside, heard = world.host.insides[-1], world.controller.heard
     heard.clear()
     for worker in (0, 1):
         inside.answer(h.WorkerSaid(run="1", worker=worker, message=m.Alive(steps=7)))
     world.pass_time(0.5)
     assert heard == [h.WorkersAlive(runs={"1": {0: m.Alive(steps=7), 1: m.Alive(steps=7)}})]
-    heard.clear()
-    inside.answer(h.WorkerSaid(run="1", worker=1, message=m.Alive(steps=8)))
-    inside.answer(h.WorkerHalted(run="1", worker=1, is_stopped=True))
-    world.carry()
-    assert [type(message) for message in heard] == [h.WorkersAlive, h.WorkerHalted]
 
 
 def test_nonsense_closes_the_line_and_nothing_else(world: World) -> None:

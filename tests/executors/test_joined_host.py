@@ -171,16 +171,15 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[JoinedWor
 
 
 class TestJoinedHost(HostContract):
-    def test_a_silent_worker_whose_process_was_stopped_is_told_and_so_is_that_it_goes_on(
+    def test_a_worker_whose_process_was_stopped_is_killed_and_its_owner_is_told(
         self, world: JoinedWorld
     ) -> None:
         worker = begin(world)
         pid = world.wait(h.WorkerForked).pid
         world.wait(h.WorkerSaid)
         os.kill(pid, signal.SIGSTOP)
-        assert world.wait(h.WorkerHalted) == h.WorkerHalted(run=RUN, worker=worker, is_stopped=True)
-        os.kill(pid, signal.SIGCONT)
-        assert world.wait(h.WorkerHalted, 2) == h.WorkerHalted(run=RUN, worker=worker, is_stopped=False)
+        assert f"worker {worker} was stopped by a signal" in world.wait(h.OwnerWarned).message
+        assert world.wait(h.WorkerExited).status == -signal.SIGKILL
 
 
 def test_it_is_set_as_the_platform_is_and_goes_without_modules_that_it_lacks(

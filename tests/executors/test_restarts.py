@@ -22,7 +22,6 @@ from swell.executors.gang.host_messages import (
     WorkerExited,
     WorkerFacts,
     WorkerForked,
-    WorkerHalted,
     WorkerOrder,
 )
 from swell.executors.gang.job_context import local_ranks
@@ -279,24 +278,6 @@ def test_a_script_that_begins_anew_is_told_of() -> None:
     processes.say(1, Stepped(num_workers=2, steps=1, own_steps=1))
     (warning,) = [event for event in processes.events if isinstance(event, JobWarned)]
     assert "was stopped after step 30 and began again" in warning.message
-
-
-def test_a_worker_that_was_stopped_is_killed_and_the_gang_goes_on_from_its_own_checkpoint() -> None:
-    processes = Processes()
-    processes.command(launch(0, 1))
-    processes.now_s = 10.0
-    processes.do(processes.gang.tick(10.0))
-    hear(processes.gang, WorkerHalted, 1, 0.0, is_stopped=True)
-    processes.do(processes.gang.tick(12.9))
-    assert processes.signals == []
-    processes.do(processes.gang.tick(13.1))
-    assert processes.signals == [(1, signal.SIGKILL)]
-    processes.end(1, -signal.SIGKILL)
-    assert processes.signals[1:] == [(0, signal.SIGTERM)]
-    processes.end(0, 143)
-    ended = processes.ended
-    assert ended.outcome is Outcome.LOST
-    assert ended.message == "worker 1 was stopped by a signal, and was killed"
 
 
 def ended_by(statuses: list[int]) -> tuple[GangEnded, int]:

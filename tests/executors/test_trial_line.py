@@ -42,7 +42,7 @@ from swell.model.job import MOST_BETWEEN_S, EndCondition, JobSpec, Profile
 from swell.script_facts import BetweenSteps
 from swell.wire import messages as m
 
-SETTINGS = GangSettings(standstill_s=3.0, silence_s=60.0, trial_s=120.0)
+SETTINGS = GangSettings(silence_s=60.0, trial_s=120.0)
 NUM_DEVICES = 4
 
 

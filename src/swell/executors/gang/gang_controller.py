@@ -91,7 +91,7 @@ class GangController(GangRuntime):
             known = facts.get(number) or WorkerFacts(number=number, devices=slot)
             member = self.members[number] = Member(number, slot, now_s, State.TRAINING, known.pid, now_s)
             member.has_state, member.whole_round = True, None if known.is_broken else known.joined
-            member.steps, member.is_stopped = known.steps, known.is_stopped
+            member.steps = known.steps
         gang.steps = max(self.members[number].steps for number in gang.workers)
         self._revive([facts[number] for number in gang.workers if number in facts])
         self._tell_again()

@@ -334,7 +334,6 @@ class Member:
     is_at_fault: bool = False  #: the script failed, not the process
     left_s: float | None = None
     is_killed: bool = False  #: by us: SIGKILL is on its way
-    is_stopped: bool = False  #: its process, by a signal
 
     @property
     def busy_s(self) -> float:

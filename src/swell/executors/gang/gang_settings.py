@@ -17,7 +17,7 @@ class GangSettings:
 
     ready_s: float = 60.0  #: from the fork of a worker to its Ready; what its zygote imports may take longer
     silence_s: float = 60.0  #: between two signs of life, once connected; a call into C may block them
-    standstill_s: float = 3.0  #: the same where the process was stopped, so that none will come
+    standstill_s: float = 3.0  #: until the host kills a process that was stopped by a signal
     notice_s: float = 60.0  #: for those who wait in a step to notice that one of the group is gone
     boundary_s: float = 120.0  #: from an order to the end of the step that is under way
     stuck_s: float = 600.0  #: for one for whom others wait: rank 0 may evaluate for minutes

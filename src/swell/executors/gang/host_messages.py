@@ -120,14 +120,6 @@ class WorkerSaid(HostMessage, frozen=True, kw_only=True):
     message: FromWorker
 
 
-class WorkerHalted(HostMessage, frozen=True, kw_only=True):
-    """The process of a silent worker was stopped by a signal, or (not `is_stopped`) goes on."""
-
-    run: str
-    worker: int
-    is_stopped: bool
-
-
 class WorkerExited(HostMessage, frozen=True, kw_only=True):
     """The process is gone, with all that it had started: its devices are free."""
 
@@ -137,7 +129,7 @@ class WorkerExited(HostMessage, frozen=True, kw_only=True):
     log_tail: str  #: the end of its output, or why there was no process; empty if it ended well
 
 
-OfWorker = WorkerForked | WorkerSaid | WorkerHalted | WorkerExited
+OfWorker = WorkerForked | WorkerSaid | WorkerExited
 
 
 # ---------------------------------------------------------------- what a host knows of a worker
@@ -165,7 +157,6 @@ class WorkerFacts(msgspec.Struct, kw_only=True):
     number: int
     devices: tuple[str, ...]  #: that it sees
     pid: int | None = None  #: None: its process is still being started
-    is_stopped: bool = False  #: by a signal
     steps: int = 0  #: finished, as it said last
     order: Regroup | None = None  #: the newest that it was given
     is_forming: bool = False  #: it has neither carried that out nor failed to
@@ -329,7 +320,6 @@ FromHost = (
     | WorkerForked
     | WorkerSaid
     | WorkersAlive
-    | WorkerHalted
     | WorkerExited
     | UsageRead
     | OwnerWarned

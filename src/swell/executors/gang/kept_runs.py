@@ -14,6 +14,7 @@ from swell.executors.gang.host_messages import (
     EndKept,
     FromHost,
     KeepGang,
+    OfWorker,
     OpenRun,
     RunKept,
     RunOpened,
@@ -24,7 +25,6 @@ from swell.executors.gang.host_messages import (
     WorkerExited,
     WorkerFacts,
     WorkerForked,
-    WorkerHalted,
     WorkerKept,
     WorkerSaid,
 )
@@ -53,7 +53,7 @@ class KeptRun:
         for number in self.workers.keys() - self.live - gang.workers.keys():
             del self.workers[number]
 
-    def hear(self, message: WorkerForked | WorkerSaid | WorkerHalted | WorkerExited) -> None:
+    def hear(self, message: OfWorker) -> None:
         """What the host says of a worker."""
         if (worker := self.workers.get(message.worker)) is None:
             return
@@ -62,8 +62,6 @@ class KeptRun:
                 worker.pid = pid
             case WorkerSaid(message=said):
                 worker.note(said)
-            case WorkerHalted(is_stopped=is_stopped):
-                worker.is_stopped = is_stopped
             case WorkerExited(worker=number):
                 worker.exit = message
                 if self.gang is None or number not in self.gang.workers:
@@ -123,6 +121,6 @@ class KeptRuns:
                     self._ends.pop(key, None)
             case RunRefused(run=key):
                 self._orders.pop(key, None)
-            case WorkerForked() | WorkerSaid() | WorkerHalted() | WorkerExited():
+            case WorkerForked() | WorkerSaid() | WorkerExited():
                 if (run := self.runs.get(message.run)) is not None:
                     run.hear(message)

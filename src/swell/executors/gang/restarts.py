@@ -87,10 +87,9 @@ class RestartController(GangController):
         restarts.num_starts += 1
 
     def _watch(self) -> None:
-        """Its workers give no sign of life. One that was stopped cannot: its peers would wait for it."""
+        """Its workers give no sign of life."""
         for member in self.members.values():
-            if member.pid is None or not member.is_stopped:
-                member.heard_s = self.now_s
+            member.heard_s = self.now_s
         restarts, limits = self.restarts, self.settings
         if restarts.leaving_s is not None and not self.gang.is_ending:
             if restarts.terminated_s is None and self.now_s >= restarts.leaving_s + limits.step_end_s:

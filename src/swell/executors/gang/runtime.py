@@ -20,7 +20,6 @@ from swell.executors.gang.host_messages import (
     TellWorker,
     WorkerExited,
     WorkerForked,
-    WorkerHalted,
     WorkerSaid,
 )
 from swell.executors.gang.job_context import JobContext
@@ -81,8 +80,6 @@ class GangRuntime(ABC):
             case WorkerSaid(message=said):
                 member.heard_s = now_s
                 self._hear(said, member)
-            case WorkerHalted(is_stopped=is_stopped):
-                member.is_stopped = is_stopped
             case WorkerExited():
                 return self.exited([message], now_s)
         return self.act()

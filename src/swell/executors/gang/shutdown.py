@@ -5,7 +5,7 @@ from __future__ import annotations
 from swell.executors.gang import training_progress
 from swell.executors.gang.gang_record import Ending, Member, State
 from swell.executors.gang.runtime import GangRuntime
-from swell.executors.gang.timeouts import describe_exit, stands_still
+from swell.executors.gang.timeouts import describe_exit
 from swell.model.event import GangEnded, GangSuspended, Outcome
 from swell.model.lengths import span
 
@@ -92,12 +92,8 @@ def _waiting(live: GangRuntime) -> list[Member]:
 
 def kill_late(live: GangRuntime, ending: Ending) -> None:
     """Kill whose time is up. What a script that has succeeded still had to do is not done, and told so."""
-    late = [
-        member
-        for member in live.members.values()
-        if not member.is_killed
-        and (live.now_s >= ending.kill_at_s or stands_still(member, live.now_s, live.settings))
-    ]
+    is_late = live.now_s >= ending.kill_at_s
+    late = [member for member in live.members.values() if is_late and not member.is_killed]
     if late and ending.outcome is Outcome.SUCCEEDED:
         told = f"succeeded, but its last lines were cut off after {span(live.now_s - ending.since_s)}"
         ending.message = f"{ending.message}; {told}" if ending.message else told

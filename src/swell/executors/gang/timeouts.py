@@ -29,8 +29,6 @@ def overdue(member: Member, script: str, now_s: float, settings: GangSettings) -
 
 def unresponsive(member: Member, now_s: float, settings: GangSettings) -> str:
     """Return why a worker is taken for dead that gives no sign of life; empty: it is not."""
-    if stands_still(member, now_s, settings):
-        return f"worker {member.number} was stopped by a signal, and was killed"
     if member.heard_s is not None and now_s - member.heard_s > settings.silence_s:
         return f"worker {member.number} gave no sign of life for {span(settings.silence_s)} and was killed"
     return ""
@@ -40,13 +38,6 @@ def _ready_s(member: Member, settings: GangSettings) -> float:
     """A worker that has called it, and reads a stream up to where the others are, is given more time."""
     is_reading = member.heartbeat is not None and member.heartbeat.awaits == "data"
     return settings.ready_s * (READING_SHARE if is_reading else 1.0)
-
-
-def stands_still(member: Member, now_s: float, settings: GangSettings) -> bool:
-    """Whether it has said nothing for a while, and will not before its process is woken."""
-    since_s = member.since_s if member.heard_s is None else member.heard_s
-    is_silent = member.pid is not None and now_s - since_s > settings.standstill_s
-    return is_silent and member.is_stopped
 
 
 def never_called(script: str, limit_s: float) -> str:

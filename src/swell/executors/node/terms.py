@@ -19,7 +19,6 @@ from swell.executors.gang.host_messages import (
     LeaveOrdered,
     SaidInTerm,
     ToJoined,
-    WorkerHalted,
     WorkerSaid,
     WorkersAlive,
 )
@@ -227,8 +226,6 @@ class HostTerms:
                 self._alive.setdefault(message.run, {})[message.worker] = message.message
                 return
             self._alive.get(message.run, {}).pop(message.worker, None)  # this is a sign of life, too
-        if isinstance(message, WorkerHalted):  # silent since its last sign of life, and no sooner
-            self._tell_alive()
         self._say_now(message)
         if isinstance(message, DevicesOffered):
             self._warn()  # now there are nodes of which it can be told

@@ -74,8 +74,8 @@ class HostedRun:
     live: set[int] = field(default_factory=set)
     pids: dict[int, int] = field(default_factory=dict)  #: by worker
     exits: dict[int, tuple[int, str]] = field(default_factory=dict)  #: known, but the line is not yet drained
-    heard_s: dict[int, float] = field(default_factory=dict)  #: when each one last spoke, or was forked
-    stopped: set[int] = field(default_factory=set)  #: workers whose processes are told to be stopped
+    #: When each one was forked, or spoke last, or was last seen not to be stopped.
+    moved_s: dict[int, float] = field(default_factory=dict)
     held_port: socket.socket | None = None  #: see `hold_port`
 
     def __post_init__(self) -> None:
@@ -182,20 +182,23 @@ class LocalHost:
         now_s = self._clock.now_s()
         for run in list(self._runs.values()):  # an answer may open or close one
             run.logs.note_leaders(self._log_background)
-            self._look_at_silent(run, now_s)
+            self._kill_stopped(run, now_s)
         for key, usage in self._limits.tick(now_s).items():
             self._answer(messages.UsageRead(run=key, usage=usage))
 
-    def _look_at_silent(self, run: HostedRun, now_s: float) -> None:
-        """A script that knows nothing of Swell says little: it is always looked at."""
-        is_quiet = run.spec.elasticity is Elasticity.RESTART
-        limit_s = SILENT_SHARE * self._options.gang_settings.standstill_s
+    def _kill_stopped(self, run: HostedRun, now_s: float) -> None:
+        """Kill workers whose processes were stopped by a signal: their peers would wait for them."""
+        limit_s = self._options.gang_settings.standstill_s
         for worker, pid in list(run.pids.items()):
-            is_silent = is_quiet or now_s - run.heard_s.get(worker, now_s) >= limit_s
-            is_halted = is_silent and is_stopped(pid)
-            if is_halted != (worker in run.stopped):
-                (run.stopped.add if is_halted else run.stopped.discard)(worker)
-                self._answer(messages.WorkerHalted(run=run.key, worker=worker, is_stopped=is_halted))
+            silent_s = now_s - run.moved_s[worker]
+            if silent_s < SILENT_SHARE * limit_s:
+                continue
+            if not is_stopped(pid):
+                run.moved_s[worker] = now_s
+            elif silent_s >= limit_s:
+                run.moved_s[worker] = now_s  # it is about to end
+                self._zygotes.signal(f"{run.key}/{worker}", messages.KILL)
+                self._warn(run.job_id, "", f"worker {worker} was stopped by a signal, and was killed")
 
     @property
     def is_needed(self) -> bool:
@@ -329,7 +332,7 @@ class LocalHost:
         self._pass_on(run, worker, message)
 
     def _pass_on(self, run: HostedRun, worker: int, message: FromWorker) -> None:
-        run.heard_s[worker] = self._clock.now_s()
+        run.moved_s[worker] = self._clock.now_s()
         self._answer(messages.WorkerSaid(run=run.key, worker=worker, message=message))
 
     def _lose_worker_link(self, run: HostedRun, worker: int, link: LineLink) -> None:
@@ -346,7 +349,7 @@ class LocalHost:
                 if not self._containers.ended(key, status, message):
                     self._process_gone(key, status, message)
             case Forked(pid=pid) if run is not None:
-                run.pids[worker], run.heard_s[worker] = pid, self._clock.now_s()
+                run.pids[worker], run.moved_s[worker] = pid, self._clock.now_s()
                 self._limits.forked(run.key, worker, pid)
                 self._answer(messages.WorkerForked(run=run.key, worker=worker, pid=pid))
             case ValuesPrinted(values=values) if run is not None:
@@ -370,8 +373,7 @@ class LocalHost:
         status, message = run.exits.pop(worker, (None, ""))
         if status is None:
             return  # told already, when its line closed
-        run.stopped.discard(worker)
-        run.heard_s.pop(worker, None)
+        run.moved_s.pop(worker, None)
         self._scratch.drop(f"{run.key}/{worker}")
         is_tail_wanted = bool(status) and not message
 
