@@ -73,10 +73,6 @@ class EmulatedMachine:
         bindings = dict.fromkeys(devices, binding)
         self._answer(messages.DevicesOffered(devices=bindings, num_cores=DEVICES_EACH, nodes=(node,)))
 
-    @property
-    def is_reached(self) -> bool:
-        return not self._is_gone
-
     def tell(self, message: ToHost) -> None:
         match message:
             case messages.OpenRun(run=run, job_id=job_id):

@@ -82,7 +82,6 @@ class FakeHost:
         self._is_once = False
         self.shares: dict[str, float] = {}
         self.cpu_s = 0.0
-        self.is_reached = True
         self.is_held = False  #: what it answers waits
         self._held: deque[h.FromHost] = deque()
         self.is_deaf = False  #: what it is told waits
@@ -138,10 +137,9 @@ class FakeHost:
 
     def cut_off(self) -> None:
         """It has no line: what it is told, and what it answers, waits."""
-        self.is_reached, self.is_deaf, self.is_held = False, True, True
+        self.is_deaf = self.is_held = True
 
     def reconnect(self) -> None:
-        self.is_reached = True
         self.listen()
         self.let_through()
 
@@ -150,7 +148,6 @@ class FakeHost:
         self._untold.clear()
         self._held.clear()
         self.is_deaf = self.is_held = False
-        self.is_reached = True
         for message in self._kept.kept():
             self._hear(CODEC[1].decode(msgspec.json.encode(message)))
         if self.is_cold:

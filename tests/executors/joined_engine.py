@@ -45,10 +45,6 @@ class OnHost:
     lock_fd: int
     is_gone: bool = False
 
-    @property
-    def is_reached(self) -> bool:
-        return not self.is_gone
-
     def tell(self, message: h.ToHost) -> None:
         def tell() -> None:
             if not self.is_gone:

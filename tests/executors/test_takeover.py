@@ -65,6 +65,18 @@ def test_a_script_that_ended_meanwhile_has_succeeded(fleet: Fleet) -> None:
     assert not any(host.runs for host in fleet.hosts.values())
 
 
+def test_a_host_that_did_not_hear_of_the_end_of_a_gang_brings_it_back_to_no_controller(fleet: Fleet) -> None:
+    fleet.perform(launch("a/0", "b/0"))
+    fleet.hosts["b"].is_deaf = True
+    for worker in fleet.workers(JOB):
+        worker.say(m.Finished(steps=1000))
+        worker.host.exit(worker, 0)
+    fleet.replace_controller()
+    assert {ended.outcome for ended in of_kind(fleet, GangEnded)} == {Outcome.SUCCEEDED}
+    assert fleet.inventory is not None and not fleet.inventory.work.gangs
+    assert not fleet.hosts["b"].runs
+
+
 # ---------------------------------------------------------------- hosts that do not come
 
 

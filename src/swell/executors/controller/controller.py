@@ -6,13 +6,12 @@ one, so what a host answers at once is handled as if it had come later.
 
 from __future__ import annotations
 
-import logging
 import time
 from collections import deque
 from collections.abc import Callable, Collection
 from pathlib import Path
 
-from swell.executors.controller.directed_runs import DirectedRun, DirectedRuns
+from swell.executors.controller.directed_runs import DirectedRuns
 from swell.executors.controller.gang_commands import GangCommands
 from swell.executors.controller.known_hosts import KnownHosts, Openings
 from swell.executors.controller.outbox import DaemonLine, Outbox
@@ -47,12 +46,6 @@ class Inputs:
                 self._waiting.popleft()()
         finally:
             self._is_busy = False
-
-
-#: A gang that has broken waits so long for a host without a line: it is dead, or comes back at once.
-UNREACHED_S = 1.0
-
-log = logging.getLogger("swell.hosts")
 
 
 class Controller:
@@ -192,33 +185,10 @@ class Controller:
     # ------------------------------------------------------------ what becomes of them
     def _pass_time(self) -> None:
         self._runs.pass_time()
-        self._leave_unreached()
         self._trials.advance()
         if self.now_s() - self._told_waiting_s >= GATHERING_EVERY_S:
             self._greet()
         self._outbox.send()
-
-    def _leave_unreached(self) -> None:
-        """Gangs that have broken go on without workers on hosts that have no line, and may be dead.
-
-        Those may live: no gang gets their devices until they have been killed, or their host is lost; see
-        `takeover`.
-        """
-        unreached = self._hosts.unreached(self.now_s(), UNREACHED_S)
-        if not unreached or not self._takeover.is_over:
-            return
-        for run in list(self._runs.by_key.values()):
-            hosts = set(run.workers.values())
-            if run.gang is not None and run.gang.gang.is_broken and hosts - unreached:
-                for host in sorted(hosts & unreached):
-                    self._leave_workers(run, host)
-
-    def _leave_workers(self, run: DirectedRun, host: str) -> None:
-        why = f"host {host!r} is not reached, and job {run.job_id!r} goes on without it"
-        log.warning("%s; its devices are not used until its workers are known to be gone", why)
-        left = [worker for worker, of in run.workers.items() if of == host]
-        self._takeover.leave_workers(host, run.key, left, why)
-        self._runs.lose_workers(run, host, why)
 
     def _hear_member(self, host: str, message: FromHost) -> None:
         """A host may have been lost after it said this."""

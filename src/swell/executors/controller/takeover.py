@@ -7,13 +7,13 @@ not started, are ended. Until then no daemon is told anything: what is not in th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import msgspec
 
 from swell.executors.controller.directed_runs import DirectedRuns
-from swell.executors.controller.known_hosts import NOTHING_OFFERED, KnownHosts
+from swell.executors.controller.known_hosts import KnownHosts
 from swell.executors.gang.gang_record import GangRecord, SettledGang
 from swell.executors.gang.host_messages import (
     KILL,
@@ -94,15 +94,6 @@ class Takeover:
     def hear_exit(self, host: str, key: str, worker: int) -> None:
         """Record the exit of a worker of a run that `is_abandoned`."""
         self._abandoned[host, key].discard(worker)
-        self.go_on()
-
-    def leave_workers(self, host: str, key: str, workers: Iterable[int], why: str) -> None:
-        """A gang goes on without these. They are killed once their host can be told; what it offers is
-        not used before they are gone.
-        """
-        self._offers.setdefault(host, self.hosts.offered(host))  # what it has said since counts
-        self.runs.report_all(self.hosts.offer(host, NOTHING_OFFERED, why))
-        self._abandon(host, key, set(workers))
         self.go_on()
 
     def lose_host(self, host: str) -> None:

@@ -241,11 +241,6 @@ class GangRecord(SettledGang, kw_only=True):
         return self.ending is not None
 
     @property
-    def is_broken(self) -> bool:
-        """Whether its group has broken, and the next one does not form yet."""
-        return self.setback.is_open and not self.is_ending
-
-    @property
     def is_to_close(self) -> bool:
         """Whether no process is left, and none is to come."""
         is_begun = self.formation.round > 0 if self.restarts is None else self.is_suspending

@@ -361,9 +361,5 @@ FromJoined = SaidInTerm | HostLeft
 class NodeHost(Protocol):
     """A machine, as the controller sees it: takes messages, and answers by messages."""
 
-    @property
-    def is_reached(self) -> bool:
-        """Whether it has a line now. What it is told without one waits."""
-
     def tell(self, message: ToHost) -> None:
         """Act on it, or send it. Never waits and never raises; answers come later or before this returns."""

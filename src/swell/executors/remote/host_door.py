@@ -67,13 +67,10 @@ class JoinedHost:
     @property
     def remarks(self) -> tuple[str, ...]:
         """What is odd about it now."""
-        return tuple(filter(None, (self.remark, SILENT if self.is_late or not self.is_reached else "")))
+        is_silent = self.is_late or not self.stream.has_line
+        return tuple(filter(None, (self.remark, SILENT if is_silent else "")))
 
     # ------------------------------------------------------------ the controller
-    @property
-    def is_reached(self) -> bool:
-        return self.stream.has_line
-
     def tell(self, message: ToHost) -> None:
         """What it is told waits in the stream as long as there is no line."""
         if self.term is not None:

@@ -206,11 +206,6 @@ class LocalHost:
         return any(run.live for run in self._runs.values())
 
     # ------------------------------------------------------------ what the controller says
-    @property
-    def is_reached(self) -> bool:
-        """It is in the controller's process, or in that which answers for it."""
-        return True
-
     def tell(self, message: ToHost) -> None:
         """Act on it at once; what is answered may come before this returns."""
         self._kept.note_told(message)
