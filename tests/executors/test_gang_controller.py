@@ -419,8 +419,7 @@ def taken_over(made: PuppetWorld, *facts: WorkerFacts) -> tuple[GangController, 
 
 
 def facts_of(number: int, *said: m.FromWorker) -> WorkerFacts:
-    facts = WorkerFacts(number=number, devices=devices(number), pid=1000 + number)
-    facts.note_order(m.Regroup(generation=1, rank=number, num_workers=2, source=None))
+    facts = WorkerFacts(number=number, devices=devices(number), pid=1000 + number, told=1)
     for message in (m.Joined(generation=1, steps=0), *said):
         facts.note(message)
     return facts

@@ -41,11 +41,17 @@ def orders(fleet: Fleet) -> list[h.ToHost]:
 
 
 # ---------------------------------------------------------------- a gang that trains
-def test_a_gang_that_trains_is_told_nothing(fleet: Fleet) -> None:
+def test_a_gang_that_trains_forms_its_group_once_more(fleet: Fleet) -> None:
     fleet.perform(launch("a/0", "b/0", "c/0"))
     before, num_events = orders(fleet), len(fleet.events)
     fleet.replace_controller()
-    assert orders(fleet) == before
+    told = [
+        order.message for order in orders(fleet) if order not in before and isinstance(order, h.TellWorker)
+    ]
+    assert {type(message) for message in told} == {m.Regroup, m.StoreAddress}
+    assert {
+        (message.generation, message.num_workers) for message in told if isinstance(message, m.Regroup)
+    } == {(2, 3)}
     assert fleet.inventory is not None
     (live,) = fleet.inventory.work.gangs
     assert (live.job_id, live.generation, live.devices) == (JOB, 1, ("a/0", "b/0", "c/0"))

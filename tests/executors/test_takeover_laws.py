@@ -9,7 +9,7 @@ from random import Random
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from tests.executors.puppets import JOB, Puppet, PuppetWorld, devices, make_spec, make_stage
 from tests.executors.test_gang_laws import SETTINGS, TOTAL_STEPS, Story, ends_well, moves
@@ -286,12 +286,13 @@ def live_through(num_workers: int, numbers: list[int]) -> None:
 
 
 @given(st.integers(1, 4), st.integers(1, 30))
-def test_workers_that_train_are_told_nothing(num_workers: int, num_steps: int) -> None:
+def test_workers_that_train_form_their_group_once_more_and_make_no_step_again(
+    num_workers: int, num_steps: int
+) -> None:
     story = begin(num_workers)
     world = story.own_world
     world.settle()
     story.head()
-    told = [worker.order for worker in world.kept.runs[JOB].workers.values()]
     world.die()
     for _ in range(num_steps):
         for number in list(world.puppets):
@@ -301,9 +302,10 @@ def test_workers_that_train_are_told_nothing(num_workers: int, num_steps: int) -
     for number, puppet in world.puppets.items():
         while puppet.outbox:
             world.hear(number)
+    assume(all(puppet.status is None for puppet in world.puppets.values()))
     story.succeed(is_told=False)
-    assert [worker.order for worker in world.kept.runs[JOB].workers.values()] == told
-    assert not any(puppet.inbox for puppet in world.puppets.values())
+    told = [message for puppet in world.puppets.values() for message in puppet.inbox]
+    assert len(told) == num_workers and all(isinstance(message, m.Regroup) for message in told)
     assert world.gang.steps == max(puppet.steps for puppet in world.puppets.values())
     assert sorted(world.gang.devices) == sorted(story.held)
 

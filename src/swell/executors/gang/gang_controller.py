@@ -89,9 +89,9 @@ class GangController(GangRuntime):
         gang.wanted_configuration = gang.configuration
         for number, slot in gang.workers.items():
             known = facts.get(number) or WorkerFacts(number=number, devices=slot)
-            member = self.members[number] = Member(number, slot, now_s, State.TRAINING, known.pid, now_s)
-            member.has_state, member.whole_round = True, None if known.is_broken else known.joined
-            member.steps = known.steps
+            state = State.BROKEN if known.joined is None else State.TRAINING
+            member = self.members[number] = Member(number, slot, now_s, state, known.pid, now_s)
+            member.has_state, member.whole_round, member.steps = True, known.joined, known.steps
         gang.steps = max(self.members[number].steps for number in gang.workers)
         self._revive([facts[number] for number in gang.workers if number in facts])
         self._tell_again()
@@ -102,33 +102,21 @@ class GangController(GangRuntime):
         return self.exited([*lost, *(one.exit for one in facts.values() if one.exit)], now_s)
 
     def _revive(self, known: Sequence[WorkerFacts]) -> None:
-        """A group that is whole trains on, or changes to another one of the same workers; else it breaks."""
-        gang, orders = self.gang, [one.order for one in known if one.order is not None]
-        ranks = {one.number: one.order.rank or 0 for one in known if one.order is not None}
-        newest = max((order.generation for order in orders), default=0)
+        """The group forms again. If it is whole it trains meanwhile, whatever the next ones were to be."""
+        gang = self.gang
+        newest, rounds = max((one.told for one in known), default=0), {one.joined for one in known}
         gang.formation = Formation(
             round=newest,
             configuration=Configuration(global_batch=NOT_A_BATCH),
-            group=sorted(gang.workers, key=lambda number: ranks.get(number, len(ranks))),
+            group=list(gang.workers),
             ordered_s=self.now_s,
         )
-        for one in known:
-            state = State.BROKEN if one.is_broken else State.TRAINING
-            self.members[one.number].state = State.FORMING if one.is_forming else state
-        rounds = {one.joined or 0 for one in known}
-        is_known = len(known) == len(gang.workers)
-        if is_known and newest in rounds and all(one.enters(newest) for one in known):
-            if orders[0].global_batch == gang.configuration.global_batch:
-                gang.formation.configuration = gang.configuration
-            return
-        if is_known and len(rounds) == 1 and not any(one.is_broken for one in known):
-            rounds = {min(rounds) + 1}  # the group trains, whatever the next ones were to be
+        present = min((round for round in rounds if round is not None), default=newest)
+        if len(known) == len(gang.workers) and rounds == {present}:
+            present += 1  # that one goes on
         else:
             gang.setback.note("the controller of its gang was lost", self.now_s)
-        regrouping.abort(self, range(min(rounds, default=newest), newest + 1))
-        if not gang.setback.is_open:
-            for member in self.members.values():
-                member.state = State.TRAINING
+        regrouping.abort(self, range(present, newest + 1))
 
     def _tell_again(self) -> None:
         """What the head may not have heard, or has heard before."""

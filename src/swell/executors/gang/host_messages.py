@@ -53,7 +53,6 @@ from swell.wire.messages import (
     JoinFailed,
     OutOfMemory,
     Progress,
-    Regroup,
     SaveFailed,
     ScriptFound,
     Stepped,
@@ -158,34 +157,18 @@ class WorkerFacts(msgspec.Struct, kw_only=True):
     devices: tuple[str, ...]  #: that it sees
     pid: int | None = None  #: None: its process is still being started
     steps: int = 0  #: finished, as it said last
-    order: Regroup | None = None  #: the newest that it was given
-    is_forming: bool = False  #: it has neither carried that out nor failed to
-    joined: int | None = None  #: the group that it was in last
-    is_broken: bool = False  #: that has failed
+    told: int = 0  #: the newest group of which it was told
+    joined: int | None = None  #: the group that it is in; None: that has failed
     standing: list[STANDING] = []  #: the latest of each kind
     exit: WorkerExited | None = None
-
-    def enters(self, round: int) -> bool:
-        """Whether it is in the group of this round, or was told to be and has not said that it cannot."""
-        is_told = self.order is not None and self.order.generation == round and self.order.rank is not None
-        return is_told and (self.is_forming or (self.joined == round and not self.is_broken))
-
-    def note_order(self, said: FromAgent) -> None:
-        """The worker is told this."""
-        if isinstance(said, Regroup):
-            self.order, self.is_forming = said, True
 
     def note(self, said: FromWorker) -> None:
         """The worker says this."""
         match said:
             case Joined() | JoinFailed() | Broken():
                 self.steps = said.steps
-                if self.order is not None and said.generation == self.order.generation:
-                    self.is_forming = False
-                if isinstance(said, Joined):
-                    self.joined = said.generation
                 if not isinstance(said, JoinFailed):
-                    self.is_broken = isinstance(said, Broken)
+                    self.joined = said.generation if isinstance(said, Joined) else None
             case Alive() | Progress():
                 self.steps = max(self.steps, said.steps)
             case _ if isinstance(said, STANDING):

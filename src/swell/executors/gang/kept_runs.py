@@ -28,6 +28,7 @@ from swell.executors.gang.host_messages import (
     WorkerKept,
     WorkerSaid,
 )
+from swell.wire.messages import Regroup
 
 #: Ended gangs that a host tells of.
 MAX_ENDS = 100
@@ -101,8 +102,8 @@ class KeptRuns:
         match message:
             case StartWorker(worker=worker, devices=devices):
                 run.workers[worker] = WorkerFacts(number=worker, devices=devices)
-            case TellWorker(worker=worker, message=said) if worker in run.workers:
-                run.workers[worker].note_order(said)
+            case TellWorker(worker=worker, message=Regroup(generation=round)) if worker in run.workers:
+                run.workers[worker].told = round
             case KeepGang(gang=gang):
                 run.settle(gang)
             case CloseRun(run=key, end=end):
