@@ -21,8 +21,8 @@ from swell.executors.controller.controller import Controller
 from swell.executors.controller.protocol import EventTold, Inventory
 from swell.executors.gang import host_messages as h
 from swell.executors.gang.gang_settings import GangSettings
+from swell.executors.gang.host_messages import KeptRuns
 from swell.executors.gang.job_context import DeviceBinding, MeetingPoint
-from swell.executors.gang.kept_runs import KeptRuns
 from swell.executors.retransmission import ReceivedNumbers
 from swell.model.command import GangCommand, LaunchGang, ProfileJob, Reconfigure
 from swell.model.event import (

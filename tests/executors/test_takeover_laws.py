@@ -17,8 +17,7 @@ from tests.executors.test_gang_laws import SETTINGS, TOTAL_STEPS, Story, ends_we
 from swell.executors.gang import host_messages as h
 from swell.executors.gang.gang_controller import GangController
 from swell.executors.gang.gang_record import GangRecord
-from swell.executors.gang.host_messages import Effect, StartWorker, TellWorker
-from swell.executors.gang.kept_runs import KeptRuns
+from swell.executors.gang.host_messages import Effect, KeptRuns, StartWorker, TellWorker
 from swell.model.command import GangCommand, LaunchGang, Reconfigure
 from swell.model.event import (
     AnyEvent,

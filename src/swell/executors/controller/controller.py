@@ -206,7 +206,7 @@ class Controller:
 
     def _hear(self, host: str, message: FromHost) -> None:
         match message:
-            case messages.RunKept() | messages.WorkerKept() | messages.EndKept():
+            case messages.RunKept() | messages.EndKept():
                 self._takeover.hear(host, message)
             case messages.DevicesOffered():
                 self._takeover.hear_offer(host, message)

@@ -21,12 +21,11 @@ from swell.executors.gang.host_messages import (
     DevicesOffered,
     EndKept,
     FromHost,
+    KeptRuns,
     RunKept,
     SignalWorker,
     WorkerExited,
-    WorkerKept,
 )
-from swell.executors.gang.kept_runs import KeptRun, KeptRuns
 from swell.model.event import GangEnded, GangSuspended
 
 
@@ -54,10 +53,10 @@ class Takeover:
         return self._is_over
 
     # ------------------------------------------------------------ what hosts tell
-    def hear(self, host: str, message: RunKept | WorkerKept | EndKept) -> None:
+    def hear(self, host: str, message: RunKept | EndKept) -> None:
         """Record what a host has kept from the time before this controller."""
-        if isinstance(message, RunKept | WorkerKept):
-            self._kept.setdefault(host, KeptRuns()).recall(message)
+        if isinstance(message, RunKept):
+            self._kept.setdefault(host, KeptRuns()).runs[message.order.run] = message
             return
         known = self._ends.get(message.end.job_id)  # several hosts may tell of the same job
         if known is None or known.generation < message.end.generation:
@@ -66,7 +65,7 @@ class Takeover:
     def keep(self, host: str, message: FromHost) -> bool:
         """Whether it is about a run that is not taken over yet."""
         kept = self._kept.get(host)
-        if kept is None or getattr(message, "run", None) not in kept.runs or isinstance(message, WorkerKept):
+        if kept is None or getattr(message, "run", None) not in kept.runs:
             return False
         kept.note_answered(message)
         if isinstance(message, WorkerExited):
@@ -144,7 +143,7 @@ class Takeover:
             for host, workers in strangers:
                 self._abandon(host, key, workers)
 
-    def _take_over(self, settled: SettledGang, kept: Mapping[str, KeptRun]) -> None:
+    def _take_over(self, settled: SettledGang, kept: Mapping[str, RunKept]) -> None:
         order = next(iter(kept.values())).order
         job = self.runs.job_context(order.job_id, order.spec, order.total_steps)
         gang = GangRecord(**msgspec.structs.asdict(settled))

@@ -14,7 +14,7 @@ it is opened before the first and closed after the last::
     CloseRun                       ->                              no worker of it is left
 
 To a controller that is new to it a host tells first, before `DevicesOffered`, what it knows: a `RunKept` for
-each run that is open, with a `WorkerKept` for each worker, and an `EndKept` for each gang that has ended.
+each run that is open, and an `EndKept` for each gang that has ended.
 
 Of files nothing is said: they lie in the storage that all hosts have in common.
 
@@ -53,6 +53,7 @@ from swell.wire.messages import (
     JoinFailed,
     OutOfMemory,
     Progress,
+    Regroup,
     SaveFailed,
     ScriptFound,
     Stepped,
@@ -222,19 +223,38 @@ class RunOpened(HostMessage, frozen=True, kw_only=True):
     meeting_point: MeetingPoint | None = None
 
 
-class RunKept(HostMessage, frozen=True, kw_only=True):
+class RunKept(msgspec.Struct, kw_only=True, tag=True):
     """A run that another controller has opened and not closed."""
 
     order: OpenRun  #: by which it was opened
     opened: RunOpened  #: as it was answered
-    gang: SettledGang | None  #: None: it has not started; or it is a trial run
+    gang: SettledGang | None = None  #: None: it has not started; or it is a trial run
+    workers: dict[int, WorkerFacts] = {}
 
+    @property
+    def live(self) -> set[int]:
+        """Workers that have not ended."""
+        return {number for number, worker in self.workers.items() if worker.exit is None}
 
-class WorkerKept(HostMessage, frozen=True, kw_only=True):
-    """A worker of a run of which a `RunKept` has told."""
+    def settle(self, gang: SettledGang) -> None:
+        """Its gang is this. Workers that have ended and were none of it are forgotten."""
+        self.gang = gang
+        for number in self.workers.keys() - self.live - gang.workers.keys():
+            del self.workers[number]
 
-    run: str
-    worker: WorkerFacts
+    def hear(self, message: OfWorker) -> None:
+        """What the host says of a worker."""
+        if (worker := self.workers.get(message.worker)) is None:
+            return
+        match message:
+            case WorkerForked(pid=pid):
+                worker.pid = pid
+            case WorkerSaid(message=said):
+                worker.note(said)
+            case WorkerExited(worker=number):
+                worker.exit = message
+                if self.gang is None or number not in self.gang.workers:
+                    del self.workers[number]
 
 
 class EndKept(HostMessage, frozen=True, kw_only=True):
@@ -295,7 +315,6 @@ class HostLeaving(HostMessage, frozen=True, kw_only=True):
 
 FromHost = (
     RunKept
-    | WorkerKept
     | EndKept
     | DevicesOffered
     | RunOpened
@@ -346,3 +365,54 @@ class NodeHost(Protocol):
 
     def tell(self, message: ToHost) -> None:
         """Act on it, or send it. Never waits and never raises; answers come later or before this returns."""
+
+
+#: Ended gangs that a host tells of.
+MAX_ENDS = 100
+
+
+class KeptRuns:
+    """Runs of one host. Pure: its owner passes in what it hears."""
+
+    def __init__(self) -> None:
+        self._orders: dict[str, OpenRun] = {}  #: that were not answered yet
+        self.runs: dict[str, RunKept] = {}  #: by their names
+        self._ends: dict[str, EndKept] = {}  #: by run, the latest last
+
+    def kept(self) -> list[RunKept | EndKept]:
+        """What a new controller is told first."""
+        return [*self.runs.values(), *self._ends.values()]
+
+    def note_told(self, message: ToHost) -> None:
+        """What the controller says; to be noted before the host acts on it."""
+        if isinstance(message, OpenRun):
+            self._orders[message.run] = message
+            return
+        if (run := self.runs.get(message.run)) is None:
+            return
+        match message:
+            case StartWorker(worker=worker, devices=devices):
+                run.workers[worker] = WorkerFacts(number=worker, devices=devices)
+            case TellWorker(worker=worker, message=Regroup(generation=round)) if worker in run.workers:
+                run.workers[worker].told = round
+            case KeepGang(gang=gang):
+                run.settle(gang)
+            case CloseRun(run=key, end=end):
+                del self.runs[key]
+                if end is not None:
+                    self._ends[key] = EndKept(end=end)
+                for oldest in list(self._ends)[:-MAX_ENDS]:
+                    del self._ends[oldest]
+
+    def note_answered(self, message: FromHost) -> None:
+        """What the host says, whether a controller hears it or not."""
+        match message:
+            case RunOpened(run=key):
+                if (order := self._orders.pop(key, None)) is not None:
+                    self.runs[key] = RunKept(order=order, opened=message)
+                    self._ends.pop(key, None)
+            case RunRefused(run=key):
+                self._orders.pop(key, None)
+            case WorkerForked() | WorkerSaid() | WorkerExited():
+                if (run := self.runs.get(message.run)) is not None:
+                    run.hear(message)

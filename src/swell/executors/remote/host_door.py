@@ -40,7 +40,7 @@ REACH_S = 5.0
 #: What stands in `swell nodes` as long as a host that has a lease has no line.
 SILENT = "does not answer now: its workers may train on; it is lost if it is not back when its lease ends"
 #: By these a host could claim the gang of any job: they are for the controller after the one that it had.
-KEPT = messages.RunKept | messages.WorkerKept | messages.EndKept
+KEPT = messages.RunKept | messages.EndKept
 
 log = logging.getLogger("swell.hosts")
 

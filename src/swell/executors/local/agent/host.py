@@ -19,9 +19,8 @@ from functools import partial
 import msgspec
 
 from swell.executors.gang import host_messages as messages
-from swell.executors.gang.host_messages import FromHost, OpenRun, StartWorker, TellWorker, ToHost
+from swell.executors.gang.host_messages import FromHost, KeptRuns, OpenRun, StartWorker, TellWorker, ToHost
 from swell.executors.gang.job_context import DeviceBinding, MeetingPoint
-from swell.executors.gang.kept_runs import KeptRuns
 from swell.executors.local.agent.containers import Containers
 from swell.executors.local.agent.gang_limits import GangLimits
 from swell.executors.local.agent.job_files import CODE_FOLDER, JobPlace, place_job
