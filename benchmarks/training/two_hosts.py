@@ -21,7 +21,7 @@ from tests.machines.namespaces import HOME, INTERFACE, STATE, Machine, Network
 from benchmarks.training.sides import ROOT, TRAIN, Case, LogFolder, SideFailed, environ
 from benchmarks.training.torchrun_side import AGENT_ENVIRON, TorchrunAgents, agent_command
 from benchmarks.training.train import CHECKPOINT_INTERVAL_S, ENDLESS, GLOBAL_BATCH
-from swell.executors.leases.lease_times import LeaseTimes
+from swell.executors.leases import LeaseTimes
 from swell.executors.local.agent.options import DEFAULT_CALL, DEFAULT_PRELOAD
 from swell.executors.node.options import NodeOptions
 from swell.model.command import GangCommand, LaunchGang, Reconfigure

@@ -12,7 +12,7 @@ from msgspec import Meta
 
 from swell.core.core_settings import CoreSettings
 from swell.executors.gang.gang_settings import GangSettings
-from swell.executors.leases.lease_times import LeaseTimes
+from swell.executors.leases import LeaseTimes
 from swell.live.pruning import Retention
 from swell.plugins import did_you_mean, type_hints
 from swell.store.code_files import CodeLimits

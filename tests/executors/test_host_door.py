@@ -22,8 +22,7 @@ from tests.executors.puppets import make_spec
 from swell.executors.controller.controller import Controller
 from swell.executors.gang import host_messages as h
 from swell.executors.gang.host_messages import SaidInTerm
-from swell.executors.leases.granted_leases import UNRECORDED
-from swell.executors.leases.lease_times import LeaseAsked, LeaseTimes
+from swell.executors.leases import UNRECORDED, LeaseAsked, LeaseTimes
 from swell.executors.local.agent.door import DoorError
 from swell.executors.node.terms import HostTerms, TermHost
 from swell.executors.remote.host_door import SILENT, HostDoor, why_not_reached

@@ -21,7 +21,7 @@ from tests.executors.test_host_door import FakeController
 
 from swell.executors.gang import host_messages as h
 from swell.executors.gang.gang_settings import GangSettings
-from swell.executors.leases.lease_times import LeaseTimes
+from swell.executors.leases import LeaseTimes
 from swell.executors.local.agent.address import hold_lock
 from swell.executors.local.agent.options import AgentOptions, PlatformSettings
 from swell.executors.local.agent.run_logs import RunLogs

@@ -11,15 +11,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swell.executors.leases.granted_leases import GrantedLeases, HostTerm
-from swell.executors.leases.held_lease import HeldLease, TermPhase
-from swell.executors.leases.lease_times import (
+from swell.executors.leases import (
     CLOCK_ERROR_SHARE,
     FromController,
+    GrantedLeases,
+    HeldLease,
+    HostTerm,
     InvalidLeaseTimes,
     LeaseAsked,
     LeaseGranted,
     LeaseTimes,
+    TermPhase,
 )
 
 HOST, MACHINE = "h", "m"

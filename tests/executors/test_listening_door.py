@@ -10,7 +10,7 @@ import pytest
 from tests.executors.fake_lines import fake_lines
 from tests.executors.test_host_door import FakeController
 
-from swell.executors.leases.lease_times import LeaseTimes
+from swell.executors.leases import LeaseTimes
 from swell.executors.local.agent.options import AgentOptions
 from swell.executors.remote.host_address import parse_address
 from swell.executors.remote.join_tokens import TokenList, read_token

@@ -64,7 +64,7 @@ class Machines:
     kind: str = "cpu"
     pace_per_s: float | None = None
     time_s: float = 0.0
-    runs: list[DirectedRun] = field(default_factory=list)
+    by_key: dict[str, DirectedRun] = field(default_factory=dict)
     processes: dict[int, Process] = field(default_factory=dict)  #: by pid
     gangs: Counter[str] = field(default_factory=Counter)
     events: list[AnyEvent] = field(default_factory=list)
@@ -102,9 +102,6 @@ class Machines:
         opened = RunOpened(run=message.run, first_worker=0)
         self.openings.hear("host", opened)
 
-    def begin_run(self, run: DirectedRun) -> None:
-        self.runs.append(run)
-
     def do(self, run: DirectedRun, effects: Iterable[Effect]) -> None:
         for effect in effects:
             match effect:
@@ -118,8 +115,8 @@ class Machines:
                         process.is_killed |= process.run is run and process.worker == worker
                 case event if not isinstance(event, WorkerOrder):
                     self.events.append(event)
-        if run.director.is_over and run in self.runs:
-            self.runs.remove(run)
+        if run.director.is_over:
+            self.by_key.pop(run.key, None)
         self.trials.changed(run)
 
     def report(self, event: AnyEvent) -> None:
@@ -147,7 +144,7 @@ class Machines:
     def pass_time(self, seconds: float) -> None:
         for _ in range(round(seconds * 10)):
             self.time_s += 0.1
-            for run in list(self.runs):
+            for run in list(self.by_key.values()):
                 self.do(run, run.director.tick(self.time_s))
             self.trials.advance()
             self.bury()
@@ -315,7 +312,7 @@ def test_what_is_measured_at_once_has_devices_and_cores_to_itself(
             runs = {process.run.key for process in machines.processes.values()}
             assert runs, "one always takes place"
             if len(runs) > 1:
-                first = machines.runs[0].key
+                first = next(iter(machines.by_key))
                 later = [d for p in machines.processes.values() if p.run.key != first for d in p.devices]
                 assert not machines.calibrating()
                 assert all(machines.devices_in_use()[device] == 1 for device in later)

@@ -28,7 +28,7 @@ from tests.executors.puppets import make_spec
 from tests.machines.namespaces import HOME, STATE, Machine, Network, why_not
 from tests.machines.site import IMPORTABLE
 
-from swell.executors.leases.lease_times import LeaseTimes
+from swell.executors.leases import LeaseTimes
 from swell.executors.local.processes.listing import list_processes
 from swell.executors.node.options import NodeOptions
 from swell.model.command import LaunchGang

@@ -21,7 +21,7 @@ from tests.machines.site import start, swell
 
 from swell.api.client import Client, Transport
 from swell.api.errors import ApiError, NoPlatform
-from swell.executors.leases.lease_times import LeaseTimes
+from swell.executors.leases import LeaseTimes
 from swell.executors.local.agent.address import read_address
 from swell.executors.local.processes.strays import read_mark
 from swell.model.view import ClusterView, JobView

@@ -6,8 +6,8 @@ A run is a gang or a trial run. What hosts say of its workers goes to its direct
 from __future__ import annotations
 
 import time
-from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -127,11 +127,8 @@ class DirectedRuns:
         """
         self._now_s, self._later, self._shown, self._trial_changed = now_s, later, shown, trial_changed
         self._hosts, self._gang_settings, self._outbox = hosts, gang_settings, outbox
-        self.by_key: dict[str, DirectedRun] = {}
+        self.by_key: dict[str, DirectedRun] = {}  #: runs that are open on their hosts
         self._ended: dict[str, GangController] = {}  #: by job, the latest last
-        #: By device, jobs whose gangs may be on it. A gang keeps its claims until it is over: on its way from
-        #: one set of devices to another it may be on both.
-        self._claims: defaultdict[str, set[str]] = defaultdict(set)
         self._due: deque[str] = deque()  #: runs that are looked at before any is again; some may be gone
 
     def now_s(self) -> float:
@@ -189,22 +186,20 @@ class DirectedRuns:
         run = DirectedRun(controller)
         run.note_opened(opened)
         self._ended.pop(job.job_id, None)
-        self.begin_run(run)
+        self.by_key[run.key] = run
         return run, controller
 
-    def claim(self, job_id: str, devices: Iterable[str]) -> None:
-        """Record devices that the job's gang is on, or is about to be on."""
-        for device in devices:
-            self._claims[device].add(job_id)
-
-    def obstacle(self, job_id: str, devices: Iterable[str]) -> str:
+    def obstacle(self, job_id: str, devices: Collection[str]) -> str:
         """What is wrong if a device is of no host, or another job's workers are on it; else empty."""
         for device in devices:
             if device not in self._hosts.host_of:
                 return f"device {device!r} is not one of this machine's; see `swell nodes`"
-            for other in sorted(self._claims[device] - {job_id}):
-                if device in self.by_key[other].director.devices:
-                    return f"device {device!r} is still held by workers of job {other!r}"
+        hosts = self._hosts.of(devices)
+        for run in self.by_key.values():
+            if run.gang is None or run.job_id == job_id or hosts.isdisjoint(run.hosts):
+                continue
+            for device in set(devices).intersection(run.gang.devices):
+                return f"device {device!r} is still held by workers of job {run.job_id!r}"
         return ""
 
     def forget_ended(self) -> None:
@@ -262,10 +257,6 @@ class DirectedRuns:
         return [d for run in self.by_key.values() if run.is_on(host) for d in run.director.devices]
 
     # ------------------------------------------------------------ doing what a protocol says
-    def begin_run(self, run: DirectedRun) -> None:
-        """Register a run that is open on its hosts."""
-        self.by_key[run.key] = run
-
     def do(self, run: DirectedRun, effects: Sequence[Effect]) -> None:
         """Perform the effects in order."""
         is_told = any(not isinstance(effect, StepsReported) for effect in effects)
@@ -328,8 +319,6 @@ class DirectedRuns:
         self._hosts.tell_all(run.hosts, messages.CloseRun(run=run.key, end=end))
         if run.gang is not None:
             self._ended[run.job_id] = run.gang
-            for jobs in self._claims.values():
-                jobs.discard(run.job_id)
         for oldest in list(self._ended)[:-NUM_REMEMBERED]:
             del self._ended[oldest]
 

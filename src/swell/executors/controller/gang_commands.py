@@ -92,8 +92,6 @@ class GangCommands:
 
     def _obey(self, gang: GangController, command: GangCommand) -> None:
         run = self._runs.by_key.get(command.job_id)
-        if run is not None and isinstance(command, LaunchGang | Reconfigure):
-            self._runs.claim(command.job_id, command.target.devices)
         effects = gang.command(command, self._runs.now_s())
         if run is not None:
             self._runs.do(run, effects)

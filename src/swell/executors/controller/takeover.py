@@ -148,8 +148,6 @@ class Takeover:
         job = self.runs.job_context(order.job_id, order.spec, order.total_steps)
         gang = GangRecord(**msgspec.structs.asdict(settled))
         run, director = self.runs.begin_gang(job, gang, {host: each.opened for host, each in kept.items()})
-        for slot in settled.workers.values():
-            self.runs.claim(run.job_id, slot)
         for host, each in kept.items():
             run.workers |= dict.fromkeys(each.live, host)
         facts = {number: one for each in kept.values() for number, one in each.workers.items()}

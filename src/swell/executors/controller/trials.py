@@ -266,7 +266,7 @@ class Trials:
             one.run.note_opened(opening.opened)
             one.trial.number_from(opening.first_worker)
             if host == one.host:
-                self._runner.begin_run(one.run)
+                self._runner.by_key[one.run.key] = one.run
                 self._ask_other(one)
         elif host != one.host:
             one.trial.plan.leave_out(CROSSING)

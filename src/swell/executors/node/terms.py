@@ -22,8 +22,7 @@ from swell.executors.gang.host_messages import (
     WorkerSaid,
     WorkersAlive,
 )
-from swell.executors.leases.held_lease import HeldLease, TermPhase
-from swell.executors.leases.lease_times import FromController, LeaseGranted
+from swell.executors.leases import FromController, HeldLease, LeaseGranted, TermPhase
 from swell.executors.local.agent.host import LocalHost
 from swell.executors.local.agent.options import AgentOptions
 from swell.executors.local.devices import LocalNode

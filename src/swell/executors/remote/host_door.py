@@ -24,8 +24,7 @@ from swell.executors.gang.host_messages import (
     ToHost,
     ToldInTerm,
 )
-from swell.executors.leases.granted_leases import GrantedLeases
-from swell.executors.leases.lease_times import LeaseAsked, LeaseGranted, TermOver
+from swell.executors.leases import GrantedLeases, LeaseAsked, LeaseGranted, TermOver
 from swell.executors.local.agent.door import DoorError
 from swell.executors.local.lines import LineLink, LineRefused
 from swell.executors.rate_limited_log import RateLimitedLog

@@ -13,8 +13,7 @@ from pathlib import Path
 import msgspec
 
 from swell.executors.controller.controller import Controller
-from swell.executors.leases.granted_leases import UNRECORDED, GrantedLeases, HostTerm
-from swell.executors.leases.lease_times import LeaseTimes
+from swell.executors.leases import UNRECORDED, GrantedLeases, HostTerm, LeaseTimes
 from swell.executors.local.agent.door import DoorError
 from swell.executors.local.agent.handshakes import Handshakes
 from swell.executors.local.agent.options import AgentOptions

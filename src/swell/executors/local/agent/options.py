@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from swell.executors.gang.gang_settings import GangSettings
-from swell.executors.leases.lease_times import LeaseTimes
+from swell.executors.leases import LeaseTimes
 from swell.executors.local.containers.engine import ContainerChoice
 from swell.executors.local.limits.limiter import CoreSharing
 from swell.executors.storage import storage_of

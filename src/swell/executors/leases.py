@@ -1,23 +1,163 @@
-"""The controller's side: what a host held is free when its term is over, and no sooner."""
+"""Leases: how long a host runs workers without the controller, and when its devices are free.
+
+The host's side: workers may run while the lease lasts, and are killed when it ends. A *term* is a time in
+which the host's workers may run. It ends for good when its lease ends, or when the controller says so. The
+next one, which has a higher number, begins when no worker of the former is left. A host process that starts
+begins a term above all earlier ones, once no worker of an earlier one lives.
+
+The controller's side: what a host held is free when its term is over, and no sooner.
+"""
 
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from enum import Enum, auto
 
 import msgspec
 
-from swell.executors.leases.lease_times import (
-    ASKS_IN_LEASE,
-    FromController,
-    LeaseAsked,
-    LeaseGranted,
-    LeaseTimes,
-    TermOver,
-)
 from swell.executors.rate_limited_log import RateLimitedLog
 
+#: A clock that is neither set nor slewed gains or loses less than this share of the time: crystals, a tenth.
+CLOCK_ERROR_SHARE = 1e-3
+#: Asked for so often, several renewals in a row must be lost before a lease ends.
+ASKS_IN_LEASE = 6
+
+
+class InvalidLeaseTimes(ValueError):
+    """Leases of this length cannot be kept; the text names the remedy."""
+
+
+class LeaseTimes(msgspec.Struct, frozen=True, kw_only=True):
+    """Length of a lease and margin after it, as the controller decides them.
+
+    Let e be `CLOCK_ERROR_SHARE`. In real time a host's lease ends at most `lease_s / (1 - e)` after it asked,
+    and its workers are gone `margin_s` later. The controller grants after the host asked, and its clock shows
+    at most `1 + e` times the real time. So nothing runs once its clock has counted
+    `wait_s = (lease_s / (1 - e) + margin_s) * (1 + e)` since the grant.
+
+    Raises:
+        InvalidLeaseTimes: a time is not above 0, or not finite.
+    """
+
+    lease_s: float = 30.0
+    #: From the end of a lease until the last process is gone: the host notices, SIGKILL is sent, the kernel
+    #: takes back memory and devices.
+    margin_s: float = 5.0
+
+    def __post_init__(self) -> None:
+        for name, time_s in (("lease_s", self.lease_s), ("margin_s", self.margin_s)):
+            if not 0 < time_s < math.inf:
+                raise InvalidLeaseTimes(
+                    f"{name}={time_s:g} is no length of time; it must be above 0 s: set for example {name}=30"
+                )
+
+    @property
+    def wait_s(self) -> float:
+        """After a grant, by the controller's clock, until what the host held is free."""
+        return self.wait_after_s(self.lease_s)
+
+    def wait_after_s(self, lease_s: float) -> float:
+        """The same for a lease of another length."""
+        return (lease_s / (1 - CLOCK_ERROR_SHARE) + self.margin_s) * (1 + CLOCK_ERROR_SHARE)
+
+
+# ---------------------------------------------------------------- what a host and the controller say
+# A message may be lost, late, doubled or overtaken by others: each says all that it depends on. They are sent
+# as they arise, and never again.
+class LeaseMessage(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """A message between a host and the controller."""
+
+
+class LeaseAsked(LeaseMessage, frozen=True, kw_only=True):
+    """A host asks for its lease, or for a longer one. No worker of an earlier term is left there."""
+
+    term: int
+    asked_s: float  #: by the host's clock; the answer says it again
+
+
+class LeaseGranted(LeaseMessage, frozen=True, kw_only=True):
+    """The lease lasts this long *from when the host asked*."""
+
+    term: int
+    asked_s: float  #: as in the question
+    lease_s: float
+
+
+class TermOver(LeaseMessage, frozen=True, kw_only=True):
+    """There will be no lease in this term or an earlier one: what its workers held may be with others."""
+
+    term: int
+
+
+FromController = LeaseGranted | TermOver
+
+
+# ---------------------------------------------------------------- the host
+#: Until the first grant says how long leases are.
+FIRST_ASK_EVERY_S = 1.0
+
+
+class TermPhase(Enum):
+    """Where a term of a host is."""
+
+    ASKED = auto()  #: no worker may be started yet
+    HELD = auto()  #: workers may run
+    OVER = auto()  #: workers must be killed
+
+
+class HeldLease:
+    """One term of a host. Times are of one clock of the host, read when the method is called.
+
+    That clock is at most `CLOCK_ERROR_SHARE` slower than real time, never goes back, and counts the time in
+    which the machine sleeps.
+    """
+
+    def __init__(self, term: int) -> None:
+        """`term`: higher than every earlier one of the machine."""
+        self.term = term
+        #: Workers must do nothing at or after this time; -inf: at no time. Each worker has to see it.
+        self.end_s = -math.inf
+        self._is_begun = self._is_refused = False
+        self._ask_every_s = FIRST_ASK_EVERY_S
+        self._last_ask_s = -math.inf
+
+    def phase(self, now_s: float) -> TermPhase:
+        """What workers may do now."""
+        if self._is_refused:
+            return TermPhase.OVER
+        if not self._is_begun:
+            return TermPhase.ASKED
+        return TermPhase.HELD if now_s < self.end_s else TermPhase.OVER
+
+    def open_line(self) -> None:
+        """There is a new line to the controller: what was asked on the former may be lost."""
+        self._last_ask_s = -math.inf
+
+    def ask(self, now_s: float) -> LeaseAsked | None:
+        """What to send now, if anything; to be called several times a second."""
+        is_due = now_s >= self._last_ask_s + self._ask_every_s
+        if not is_due or self.phase(now_s) is TermPhase.OVER:
+            return None
+        self._last_ask_s = now_s
+        return LeaseAsked(term=self.term, asked_s=now_s)
+
+    def hear(self, message: FromController, now_s: float) -> None:
+        """Answers that come too late, or are about another term, change nothing."""
+        if message.term != self.term or self.phase(now_s) is TermPhase.OVER:
+            return
+        if not isinstance(message, LeaseGranted):
+            self._is_refused = True
+            self.end_s = -math.inf
+        elif (end_s := message.asked_s + message.lease_s) > now_s:
+            self._is_begun = True
+            self.end_s = max(self.end_s, end_s)
+            self._ask_every_s = message.lease_s / ASKS_IN_LEASE
+
+
+# ---------------------------------------------------------------- the controller
 #: Stands for all hosts of an earlier controller of which the records are lost. No host can be called so.
 UNRECORDED = "(hosts whose records are lost)"
 #: A host that has missed so many questions in a row does not answer now.
