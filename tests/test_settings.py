@@ -13,7 +13,7 @@ from tests.examples import share_of_examples
 from tests.executors.puppets import make_stage
 
 from swell.core.core_settings import CoreSettings
-from swell.executors.gang.gang_settings import GangSettings
+from swell.executors.gang.job_context import GangSettings
 from swell.settings import InvalidSetting, Settings, bounds, make_settings, parse_setting, spell
 
 KNOWN = [field for field in msgspec.structs.fields(Settings) if field.name != "parameters"]

@@ -17,7 +17,7 @@ import msgspec
 
 from benchmarks.ray.settings import CHECKPOINT_INTERVAL_S
 from benchmarks.ray.site import NUM_NODES
-from swell.executors.gang.gang_settings import GangSettings
+from swell.executors.gang.job_context import GangSettings
 from swell.executors.local.agent.options import AgentOptions
 from swell.executors.local.link import LocalExecutor
 from swell.executors.ray.engine import RayEngine

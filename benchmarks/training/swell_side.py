@@ -11,7 +11,7 @@ from pathlib import Path
 
 from benchmarks.training.sides import ROOT, LogFolder, SideFailed, environ
 from benchmarks.training.train import CHECKPOINT_INTERVAL_S, ENDLESS, GLOBAL_BATCH
-from swell.executors.gang.gang_settings import GangSettings
+from swell.executors.gang.job_context import GangSettings
 from swell.executors.local.agent.options import AgentOptions
 from swell.executors.local.devices import parse_devices
 from swell.executors.local.link import LocalExecutor

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Meta
 
 from swell.core.core_settings import CoreSettings
-from swell.executors.gang.gang_settings import GangSettings
+from swell.executors.gang.job_context import GangSettings
 from swell.executors.leases import LeaseTimes
 from swell.live.pruning import Retention
 from swell.plugins import did_you_mean, type_hints

@@ -20,9 +20,8 @@ from tests.executors.puppets import JOB, make_spec
 from swell.executors.controller.controller import Controller
 from swell.executors.controller.protocol import EventTold, Inventory
 from swell.executors.gang import host_messages as h
-from swell.executors.gang.gang_settings import GangSettings
 from swell.executors.gang.host_messages import KeptRuns
-from swell.executors.gang.job_context import DeviceBinding, MeetingPoint
+from swell.executors.gang.job_context import DeviceBinding, GangSettings, MeetingPoint
 from swell.executors.retransmission import ReceivedNumbers
 from swell.model.command import GangCommand, LaunchGang, ProfileJob, Reconfigure
 from swell.model.event import (
@@ -410,7 +409,7 @@ class Fleet:
         """A gang that is on a device is asked before another may have it."""
         runs = self.controller._runs
         for gang in runs.live_gangs:
-            missed = [device for device in gang.devices if gang.job_id not in runs._claims[device]]
+            missed = [device for device in gang.devices if not runs.obstacle("another", (device,))]
             assert not missed, f"no gang would know that {gang.job_id} is on {missed}"
 
     @property

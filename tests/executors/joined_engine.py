@@ -18,8 +18,7 @@ from tests.executors.fake_hosts import CODEC, Line
 from swell.executors.controller.controller import Controller
 from swell.executors.controller.protocol import ExecutorCommand
 from swell.executors.gang import host_messages as h
-from swell.executors.gang.gang_settings import GangSettings
-from swell.executors.gang.job_context import DeviceBinding
+from swell.executors.gang.job_context import DeviceBinding, GangSettings
 from swell.executors.local.agent.address import hold_lock
 from swell.executors.local.agent.handshakes import Handshakes
 from swell.executors.local.agent.host import LocalHost

@@ -14,7 +14,6 @@ from typing import Any
 
 from swell.executors.gang.gang_controller import GangController
 from swell.executors.gang.gang_record import GangRecord, State
-from swell.executors.gang.gang_settings import GangSettings
 from swell.executors.gang.host_messages import (
     Effect,
     OfWorker,
@@ -25,7 +24,7 @@ from swell.executors.gang.host_messages import (
     WorkerForked,
     WorkerSaid,
 )
-from swell.executors.gang.job_context import DeviceBinding, JobContext, MeetingPoint
+from swell.executors.gang.job_context import DeviceBinding, GangSettings, JobContext, MeetingPoint
 from swell.executors.gang.runtime import GangRuntime
 from swell.model.command import LaunchGang, Reconfigure
 from swell.model.event import (

@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.executors.puppets import make_spec
 
-from swell.executors.controller.outbox import Outbox
-from swell.executors.controller.protocol import EventTold
+from swell.executors.controller.protocol import EventTold, Outbox
 from swell.executors.gang.host_messages import StartWorker, TellWorker
 from swell.executors.gang.job_context import DeviceBinding
 from swell.executors.gang.trial_plan import allreduce_s

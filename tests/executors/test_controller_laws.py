@@ -160,7 +160,6 @@ def ends_well(scene: Scene) -> None:
         assert not host.workers and not host.runs, "something is left open"
     controller = scene.fleet.controller
     assert not controller._runs.by_key and not controller._commands._preparing
-    assert not any(controller._runs._claims.values()), "no gang is asked in vain"
     ends = [e for e in scene.fleet.events if isinstance(e, GangEnded | GangSuspended)]
     assert {end.job_id for end in ends} == {*TRIED, *JOBS}, "each stop is answered"
     assert max(end.generation for end in ends) == scene.generation

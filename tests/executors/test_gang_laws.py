@@ -13,7 +13,7 @@ from tests.executors.puppets import JOB, PuppetWorld, devices, make_spec, make_s
 
 from swell.executors.gang.gang_controller import GangController
 from swell.executors.gang.gang_record import GangRecord
-from swell.executors.gang.gang_settings import GangSettings
+from swell.executors.gang.job_context import GangSettings
 from swell.model.command import LaunchGang, Reconfigure, StopGang, SuspendGang
 from swell.model.event import (
     GangEnded,

@@ -19,7 +19,7 @@ from swell.core.core import Core
 from swell.executors.controller.gang_commands import unknown
 from swell.executors.gang.gang_controller import GangController
 from swell.executors.gang.gang_record import GangRecord
-from swell.executors.gang.gang_settings import GangSettings
+from swell.executors.gang.job_context import GangSettings
 from swell.live.head_thread import fold_reports
 from swell.model.command import AnyCommand, LaunchGang, ProfileJob, WakeAt
 from swell.model.event import AnyEvent, Event, JobProfiled, JobSubmitted, NodeJoined, StepsReported, Woke

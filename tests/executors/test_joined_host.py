@@ -20,7 +20,7 @@ from tests.executors.puppets import make_spec
 from tests.executors.test_host_door import FakeController
 
 from swell.executors.gang import host_messages as h
-from swell.executors.gang.gang_settings import GangSettings
+from swell.executors.gang.job_context import GangSettings
 from swell.executors.leases import LeaseTimes
 from swell.executors.local.agent.address import hold_lock
 from swell.executors.local.agent.options import AgentOptions, PlatformSettings

@@ -13,7 +13,7 @@ from tests.executors.joined_engine import JoinedEngine
 from tests.executors.puppets import JOB, make_spec
 
 from swell.api.logs import LogOwner, read_chunks
-from swell.executors.gang.gang_settings import GangSettings
+from swell.executors.gang.job_context import GangSettings
 from swell.executors.local.agent.options import DEFAULT_CALL, DEFAULT_PRELOAD
 from swell.model.command import LaunchGang, StopGang
 from swell.model.event import (

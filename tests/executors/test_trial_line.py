@@ -22,7 +22,6 @@ from swell.executors.controller.directed_runs import DirectedRun, DirectedRuns
 from swell.executors.controller.known_hosts import KnownHosts, Openings
 from swell.executors.controller.trials import Trials
 from swell.executors.exit_status import NOT_STARTED
-from swell.executors.gang.gang_settings import GangSettings
 from swell.executors.gang.host_messages import (
     DevicesOffered,
     Effect,
@@ -34,7 +33,7 @@ from swell.executors.gang.host_messages import (
     WorkerForked,
     WorkerOrder,
 )
-from swell.executors.gang.job_context import DeviceBinding, JobContext
+from swell.executors.gang.job_context import DeviceBinding, GangSettings, JobContext
 from swell.executors.gang.trial_plan import local_batches
 from swell.model.command import ProfileJob
 from swell.model.event import AnyEvent, GangEnded, JobProfiled, Outcome, ProfilingFailed, StepsReported

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.executors.puppets import JOB, PuppetWorld, devices, launched, resize
 
-from swell.executors.gang.gang_settings import GangSettings
+from swell.executors.gang.job_context import GangSettings
 from swell.executors.local.agent.options import AgentOptions
 from swell.executors.local.agent.process import WorkerSupervisor
 from swell.model.command import SuspendGang

@@ -19,8 +19,8 @@ from tests.machines.namespaces import STORAGE
 
 from swell.executors.controller.controller import Controller
 from swell.executors.controller.protocol import EventTold, ExecutorCommand
-from swell.executors.gang.gang_settings import GangSettings
 from swell.executors.gang.host_messages import DevicesOffered, FromHost, NodeHost
+from swell.executors.gang.job_context import GangSettings
 from swell.executors.leases import LeaseTimes
 from swell.executors.local.agent.options import AgentOptions
 from swell.executors.remote.certificate import CERTIFICATE_FILE, fingerprint_of

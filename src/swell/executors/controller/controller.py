@@ -14,13 +14,19 @@ from pathlib import Path
 from swell.executors.controller.directed_runs import DirectedRuns
 from swell.executors.controller.gang_commands import GangCommands
 from swell.executors.controller.known_hosts import KnownHosts, Openings
-from swell.executors.controller.outbox import DaemonLine, Outbox
-from swell.executors.controller.protocol import PROTOCOL, ExecutorCommand, Gathering, Inventory
+from swell.executors.controller.protocol import (
+    PROTOCOL,
+    DaemonLine,
+    ExecutorCommand,
+    Gathering,
+    Inventory,
+    Outbox,
+)
 from swell.executors.controller.takeover import Takeover
 from swell.executors.controller.trials import Trials
 from swell.executors.gang import host_messages as messages
-from swell.executors.gang.gang_settings import GangSettings
 from swell.executors.gang.host_messages import FromHost, NodeHost
+from swell.executors.gang.job_context import GangSettings
 from swell.executors.retransmission import ReceivedNumbers
 from swell.model.event import AnyEvent, JobWarned
 from swell.model.running import RunningWork

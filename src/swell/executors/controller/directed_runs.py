@@ -14,12 +14,11 @@ from functools import partial
 import msgspec
 
 from swell.executors.controller.known_hosts import KnownHosts
-from swell.executors.controller.outbox import Outbox
+from swell.executors.controller.protocol import Outbox
 from swell.executors.exit_status import NOT_STARTED
 from swell.executors.gang import host_messages as messages
 from swell.executors.gang.gang_controller import GangController
 from swell.executors.gang.gang_record import GangRecord, SettledGang
-from swell.executors.gang.gang_settings import GangSettings
 from swell.executors.gang.host_messages import (
     Effect,
     OfWorker,
@@ -29,7 +28,7 @@ from swell.executors.gang.host_messages import (
     WorkerExited,
     WorkerSaid,
 )
-from swell.executors.gang.job_context import JobContext
+from swell.executors.gang.job_context import GangSettings, JobContext
 from swell.executors.gang.restarts import RestartController
 from swell.executors.gang.trial_controller import Trial
 from swell.model.event import AnyEvent, GangFound, GangResized, GangStarted, StepsReported

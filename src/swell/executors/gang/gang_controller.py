@@ -5,12 +5,10 @@ moves one towards the other. A change of the batch alone is another group of the
 worker is in `swell.wire.messages`. The head's generations count its commands, and a command may take several
 rounds of `formation`, which are the wire's generations.
 
-What is known of the gang is one value (`gang_record`). Each phase has a module of
-functions that change it:
+What is known of the gang is one value (`gang_record`). Two modules of functions change it:
 
-* `transition`: the change that the head wants, from its command to the answer;
-* `regrouping`: workers are started and grouped towards the target of the change, also after a break, and go;
-* `shutdown`: the end, from the decision to the last process.
+* `transition`: the change that the head wants, from its command to the answer, and the end;
+* `regrouping`: workers are started and grouped towards the target of the change, also after a break, and go.
 
 `late_workers` acts when time passes. A break while a change is under way ends the change: the group is cut
 back to what the head knows, it is told, and what is left forms again at once. A script that knows nothing of
@@ -21,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from swell.executors.gang import late_workers, regrouping, shutdown, training_progress, transition
+from swell.executors.gang import late_workers, regrouping, training_progress, transition
 from swell.executors.gang.gang_record import Formation, Member, State, flatten
 from swell.executors.gang.host_messages import Effect, WorkerExited, WorkerFacts
 from swell.executors.gang.runtime import GangRuntime
@@ -64,7 +62,7 @@ class GangController(GangRuntime):
         if self.is_news(command):
             match command:
                 case StopGang():
-                    shutdown.stop(self)
+                    transition.stop(self)
                 case _ if self.gang.is_ending:
                     pass  # its end is the answer
                 case SuspendGang():
@@ -194,7 +192,7 @@ class GangController(GangRuntime):
 
     def _watch(self) -> None:
         if self.gang.ending is not None:
-            shutdown.kill_late(self, self.gang.ending)
+            transition.kill_late(self, self.gang.ending)
         else:
             late_workers.watch(self)
 
@@ -204,7 +202,7 @@ class GangController(GangRuntime):
         if not self.gang.is_ending and not self.gang.is_to_close:
             self._change()
         if self.gang.is_to_close:
-            shutdown.close(self)
+            transition.close(self)
         elif self.gang.has_started:
             training_progress.reduce_values(self)
 

@@ -8,7 +8,7 @@ as it can be it is done without the members that do not come to a step boundary.
 
 from __future__ import annotations
 
-from swell.executors.gang import regrouping, shutdown
+from swell.executors.gang import regrouping, transition
 from swell.executors.gang.gang_record import IN_STEP, Member, State
 from swell.executors.gang.runtime import GangRuntime
 from swell.executors.gang.timeouts import overdue
@@ -94,7 +94,7 @@ def _strike(live: GangRuntime, stuck: list[Member], why: str) -> None:
     strikes.steps = steps
     if strikes.num >= MAX_STRIKES:
         text = f"after step {steps}, {strikes.num} times in a row: {why}"
-        shutdown.end(live, Outcome.FAILED, f"{text}; {remedy}")
+        transition.end(live, Outcome.FAILED, f"{text}; {remedy}")
     else:
         live.warn(f"{why}; {remedy}")
     live.kill(stuck, why)

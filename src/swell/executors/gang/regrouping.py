@@ -9,7 +9,7 @@ import signal
 from collections.abc import Iterable, Sequence
 
 from swell.executors.exit_status import OUT_OF_MEMORY, OVER_MEMORY
-from swell.executors.gang import shutdown, transition
+from swell.executors.gang import transition
 from swell.executors.gang.gang_record import IN_STEP, Formation, Member, State, best_source
 from swell.executors.gang.job_context import JobContext, LocalRank, local_ranks
 from swell.executors.gang.runtime import GangRuntime
@@ -52,7 +52,7 @@ def _note_out(live: GangRuntime, message: messages.JoinFailed | messages.Broken,
     member.state = State.BROKEN
     member.heartbeat = None
     if live.gang.ending is not None:
-        shutdown.note_broken(live, live.gang.ending, member)
+        transition.note_broken(live, live.gang.ending, member)
     else:
         note_break(live, message.generation, message.message)
 
@@ -111,7 +111,7 @@ def is_done(live: GangRuntime) -> bool:
     if not setback.is_open:
         return True
     if setback.has_lost and not gang.has_started:  # there never was a whole gang, or none is left of it
-        shutdown.end(live, Outcome.LOST, setback.why)
+        transition.end(live, Outcome.LOST, setback.why)
         return False
     return not gang.unaware()
 
@@ -156,7 +156,7 @@ def _regroup(live: GangRuntime, group: list[Member]) -> None:
         setback.num_failed_rounds += 1
         if setback.num_failed_rounds > MAX_FAILED_ROUNDS:
             why = f"the group did not form {MAX_FAILED_ROUNDS} times in a row: {setback.why}"
-            shutdown.end(live, Outcome.FAILED, why)
+            transition.end(live, Outcome.FAILED, why)
             return
     form(live, group, [m for m in gang.in_group() if m not in group and m.state is not State.LEFT])
     setback.since_s, setback.has_lost, setback.is_of_death = None, False, False
@@ -237,7 +237,7 @@ def note_script_failed(live: GangRuntime, message: messages.Failed, member: Memb
         member.failure = f"{live.gang.describe(member)} failed in step {step}:\n{message.message}"
     member.is_at_fault, member.left_s = True, live.now_s
     if not live.gang.is_ending and live.gang.knows(member):
-        shutdown.end(live, Outcome.FAILED, member.failure, spared=member)
+        transition.end(live, Outcome.FAILED, member.failure, spared=member)
 
 
 def note_lack(live: GangRuntime, message: messages.OutOfMemory, member: Member) -> None:
@@ -265,13 +265,13 @@ def note_finished(live: GangRuntime, message: messages.Finished | None, member: 
     if not gang.is_ending:
         if not gang.has_started:
             transition.finish_change(live)  # it was in the group, so all were
-        shutdown.finish(live, member, early)
+        transition.finish(live, member, early)
     if early and gang.ending is not None:
         steps = None if message is None else message.steps
         is_meant = message is not None and not message.is_early
-        shutdown.note_left_early(gang.ending, is_meant, steps, gang.describe(member))
+        transition.note_left_early(gang.ending, is_meant, steps, gang.describe(member))
         for other in _broken(live, member):
-            shutdown.note_broken(live, gang.ending, other)
+            transition.note_broken(live, gang.ending, other)
     if message is not None and (gang.final is None or is_leader):  # the leader's word, or else the first
         gang.final, gang.steps = message, message.steps
 
@@ -319,7 +319,7 @@ def note_exit(live: GangRuntime, member: Member, status: int, log_tail: str) -> 
     """The member is none of the live ones any more."""
     member.is_at_fault |= is_fault_of_script(status) and status != 0
     if live.gang.ending is not None:
-        shutdown.note_exit(live.gang.ending, member, status, log_tail)
+        transition.note_exit(live.gang.ending, member, status, log_tail)
     elif member.state in (State.STARTING, State.READY):
         _lose_joiner(live, member, status, log_tail)
     elif member.state is not State.LEFT:
@@ -345,6 +345,6 @@ def _lose_member(live: GangRuntime, member: Member, status: int, log_tail: str) 
     if status == 0 and not member.is_killed:
         note_finished(live, None, member)
     elif member.is_at_fault and live.gang.knows(member):
-        shutdown.end(live, Outcome.FAILED, why)
+        transition.end(live, Outcome.FAILED, why)
     else:
         note_death(live, member, why)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from swell.executors.exit_status import OVER_MEMORY
-from swell.executors.gang import shutdown, transition
+from swell.executors.gang import transition
 from swell.executors.gang.gang_controller import GangController
 from swell.executors.gang.gang_record import Member, Restarts, Slot, State, flatten
 from swell.executors.gang.host_messages import Effect, WorkerExited, WorkerFacts
@@ -59,7 +59,7 @@ class RestartController(GangController):
         restarts, spec = self.restarts, self.job.spec
         hosts = [self.job.host_of(slot) for slot in slots]
         if (point := self.job.meeting_points.get(hosts[0])) is None:
-            shutdown.end(self, Outcome.LOST, "its host is gone")
+            transition.end(self, Outcome.LOST, "its host is gone")
             return
         restarts.slots = slots
         restarts.leaving_s, restarts.terminated_s = None, None
@@ -116,9 +116,9 @@ class RestartController(GangController):
         if status := ended.status:
             why = describe_exit(member, status, ended.log_tail)
             self.gang.setback.is_over_memory = status == OVER_MEMORY
-            shutdown.end(self, Outcome.FAILED if is_fault_of_script(status) else Outcome.LOST, why)
+            transition.end(self, Outcome.FAILED if is_fault_of_script(status) else Outcome.LOST, why)
         elif not self.members:
-            shutdown.end(self, Outcome.SUCCEEDED, "")
+            transition.end(self, Outcome.SUCCEEDED, "")
 
     # ------------------------------------------------------------ what its script tells
     def _hear(self, message: messages.FromWorker, member: Member) -> None:
@@ -186,7 +186,7 @@ class RestartController(GangController):
         gang.formation.group = list(gang.workers)
         restarts.tally.heard_s = None  # what the change before took may have been told
         if restarts.leaving_s is not None or restarts.slots != gang.slots:
-            shutdown.end(self, Outcome.LOST, "the controller of its gang was lost while it changed")
+            transition.end(self, Outcome.LOST, "the controller of its gang was lost while it changed")
 
     def _tell_again(self) -> None:
         super()._tell_again()

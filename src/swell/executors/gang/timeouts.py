@@ -6,7 +6,7 @@ import signal
 
 from swell.executors.exit_status import HOST_LOST, NOT_STARTED, OUT_OF_MEMORY, OVER_MEMORY, UNFIT
 from swell.executors.gang.gang_record import Member, State
-from swell.executors.gang.gang_settings import GangSettings
+from swell.executors.gang.job_context import GangSettings
 from swell.model.failure import LOG_ENDS
 from swell.model.lengths import span
 from swell.wire.environ import EXIT_STOPPED

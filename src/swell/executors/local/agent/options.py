@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from swell.executors.gang.gang_settings import GangSettings
+from swell.executors.gang.job_context import GangSettings
 from swell.executors.leases import LeaseTimes
 from swell.executors.local.containers.engine import ContainerChoice
 from swell.executors.local.limits.limiter import CoreSharing

@@ -6,8 +6,8 @@ import logging
 from collections.abc import Callable, Container
 from pathlib import Path
 
-from swell.executors.gang.gang_settings import GangSettings
 from swell.executors.gang.host_messages import StartWorker, TellWorker
+from swell.executors.gang.job_context import GangSettings
 from swell.executors.local.logs.files import (
     TRIAL,
     WORKER,
