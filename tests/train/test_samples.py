@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch.utils.data import DataLoader, Dataset, TensorDataset, get_worker_info
+from torch.utils.data import DataLoader, Dataset, TensorDataset, default_collate, get_worker_info
 
 from swell.train.data.loader import Feed
 from swell.train.data.sample_schedule import SampleSchedule
@@ -101,6 +101,33 @@ def test_a_collate_fn_draws_by_step_and_place(num_workers: int) -> None:
     plain = DataLoader(TensorDataset(torch.zeros(NUM_SAMPLES)), batch_size=BATCH, collate_fn=noisy)
     assert [number for _, number in feeds(plain, 1)] == first
     assert len(set(first)) == len(first)
+
+
+@pytest.mark.parametrize("num_workers", [0, 1])
+@pytest.mark.parametrize("is_contiguous", [True, False])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bool, torch.complex64, torch.bfloat16])
+def test_batches_of_tensors_are_those_of_their_samples(
+    num_workers: int, is_contiguous: bool, dtype: torch.dtype
+) -> None:
+    x = torch.randn(NUM_SAMPLES, 3, 4, 5).to(dtype)
+    data = TensorDataset(x, x[:, 0, 0, 0].clone())
+    if not is_contiguous:
+        data = TensorDataset(x, x.to(memory_format=torch.channels_last), x[:, :, ::2])
+    for batch in (BATCH, 1, 16):
+        loader = DataLoader(data, batch_size=batch, num_workers=num_workers)
+        laid = SampleSchedule(NUM_SAMPLES, batch, True, False)
+        feed = Feed(loader, CPU, 5, laid)
+        for step in range(laid.steps_per_epoch):
+            indices = laid.share(step, 0, 1).passes[0].indices
+            [given], wanted = (
+                drawn_from(feed, laid, step),
+                default_collate([data[index] for index in indices]),
+            )
+            assert type(given) is type(wanted)
+            for one, other in zip(given, wanted, strict=True):
+                assert (one.dtype, one.shape, one.stride()) == (dtype, other.shape, other.stride())
+                assert torch.equal(one, other)
+        feed.close()
 
 
 class Told(Dataset[int]):

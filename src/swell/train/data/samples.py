@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch.utils.data import DataLoader, Dataset, TensorDataset, default_collate, get_worker_info
+from torch.utils.data._utils.collate import collate_tensor_fn, default_collate_fn_map
 
 from swell.train.data.dropped_samples import CountingCollate
 from swell.train.data.epoch_order import LoaderError
@@ -26,6 +27,9 @@ from swell.train.data.seeds import mix
 _CPU = torch.device("cpu")
 #: A stream is set to this. If the next number is not the one that then comes first, somebody has drawn.
 _CANARY = 20_260_105 * (2**31 + 1)
+#: Types of tensors whose rows can be taken by a list of their numbers.
+_NUMBERS = {torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float16}
+_NUMBERS |= {torch.bfloat16, torch.float32, torch.float64, torch.complex64, torch.complex128}
 _SET_PARENT_DEATH_SIGNAL = 1  #: PR_SET_PDEATHSIG of Linux's prctl(2)
 
 
@@ -105,8 +109,16 @@ class Samples(CoveringDataset):
         self._drawn: list[int] = []  # streams that the dataset is known to draw from
         self._is_probed = False
         self._is_plain = type(loader.dataset) is TensorDataset  # draws nothing
+        is_stacked = self._collates_plainly and default_collate_fn_map[torch.Tensor] is collate_tensor_fn
+        #: Of which a batch is taken at once.
+        self._tensors = self.dataset.tensors if self._is_plain and is_stacked else ()
+        if not all(map(_has_rows, self._tensors)):
+            self._tensors = ()
 
     def _serve(self, number: int, part: Pass) -> Serving:
+        if self._tensors and type(part.indices[0]) is int:
+            chosen = torch.tensor(part.indices)
+            return Serving(number, [tensor[chosen] for tensor in self._tensors])
         samples = self._read(part.indices) if self._is_plain else self._read_alike(part)
         return self._serving(number, part, samples)
 
@@ -154,6 +166,12 @@ class Samples(CoveringDataset):
                 )
             return samples
         return [self.dataset[index] for index in indices]
+
+
+def _has_rows(tensor: torch.Tensor) -> bool:
+    """Whether many of its rows at once are the same, in layout too, as one by one and then stacked."""
+    is_plain = type(tensor) is torch.Tensor and tensor.dtype in _NUMBERS and tensor.layout == torch.strided
+    return is_plain and not tensor.is_nested and tensor.is_contiguous()
 
 
 @cache
