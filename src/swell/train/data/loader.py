@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sized
+from collections.abc import Callable, Iterable, Iterator, Sized
 from dataclasses import replace
 from functools import partial
 from typing import Any, cast
@@ -218,11 +218,14 @@ class Feed:
             part = next(self._passes, None)
             yield 0 if part is None else self._round, part
 
-    def _loading(self) -> DataLoader[Any]:
+    def _loading(self) -> Iterable[Serving]:
         loader, place = self._loader, self._course.place
         common = loader, self._seed, self._current
+        dataset = Reader(*common, place.origin) if self._course.is_stream else Samples(*common)
+        if not loader.num_workers and not loader.pin_memory:
+            return map(dataset.__getitem__, self._tickets())
         return DataLoader(
-            Reader(*common, place.origin) if self._course.is_stream else Samples(*common),
+            dataset,
             batch_size=None,
             sampler=self._tickets(),  # it is iterated once
             num_workers=loader.num_workers,
