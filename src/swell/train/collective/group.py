@@ -6,8 +6,8 @@ import atexit
 import os
 import threading
 from collections.abc import Callable, Iterable
-from functools import partial
 from types import TracebackType
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -160,7 +160,8 @@ class Group:
     def sum_all(self, tensor: torch.Tensor) -> None:
         """Sum over the workers, in place. Raises GroupBroken."""
         if self.num_workers > 1:
-            self.run(partial(dist.all_reduce, tensor))
+            group: Any = dist.group.WORLD
+            self.run(lambda: group.allreduce(tensor).wait())
         else:
             self.check()
 
