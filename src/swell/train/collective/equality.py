@@ -28,5 +28,7 @@ def to_words(number: torch.Tensor) -> torch.Tensor:
 
 def is_same(sums: Sequence[float], num_workers: int) -> bool:
     """Whether all workers had the same number, by the sums over them."""
-    pieces, squares = sums[:NUM_PIECES], sums[NUM_PIECES:]
-    return [num_workers * square for square in squares] == [piece * piece for piece in pieces]
+    for piece, square in zip(sums[:NUM_PIECES], sums[NUM_PIECES:], strict=True):
+        if num_workers * square != piece * piece:
+            return False
+    return True

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from swell.train.collective.equality import is_same
+from swell.train.collective.equality import NUM_WORDS, is_same
 from swell.train.collective.group import Group
 from swell.train.collective.norms import BatchNormStatistics, StepBuffers
 from swell.train.collective.packing import NUM_VOTES, FlatBuffer, Packing
@@ -27,6 +27,7 @@ UNFROZEN = (
     "the script sets requires_grad of parameters between a batch and its run.step(loss); set it before "
     "`for batch in run.batches():`, at the beginning of an epoch"
 )
+_NOTHING = torch.zeros(NUM_WORDS)
 MIXED_WEIGHTS = (
     "run.step(loss, weight=...) was given a weight in some passes of a step and none in others; give one in "
     "all of them: 0 where a pass has nothing to learn from"
@@ -42,11 +43,10 @@ class StepVote:
     equality: torch.Tensor | None = None  #: `equality.to_words` of what must be the same; None: no comparison
 
     def write(self, said: torch.Tensor, share: Share) -> None:
-        """`said`: zeros, of shape (NUM_SAID,)."""
+        """`said`: of shape (NUM_SAID,)."""
         votes = (self.vote, self.stop, share.mark, share.habits)
-        said[:NUM_VOTES].copy_(torch.tensor([float(vote) for vote in votes]))
-        if self.equality is not None:
-            said[NUM_VOTES:].copy_(self.equality)
+        said[:NUM_VOTES].copy_(torch.tensor(votes, dtype=torch.float64))
+        said[NUM_VOTES:].copy_(_NOTHING if self.equality is None else self.equality)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,6 @@ class Gradients:
         self._statistics = BatchNormStatistics(model)
         self._buffers = StepBuffers(model)
         self._is_begun = False  # a pass of this step is packed
-        self._without_graph = torch.no_grad()  # one for all steps: a decorator makes one for each
         self.has_gradient_apart = False  #: there is one of a parameter that is summed apart
         self._remake()
 
@@ -89,7 +88,6 @@ class Gradients:
         self._buffers.begin()
         self._is_begun = False
 
-    @torch.no_grad()
     def add(self, part: Pass, loss: torch.Tensor) -> None:
         """Keep the gradients of a pass that was not the step's last, and take them off the model.
 
@@ -114,29 +112,28 @@ class Gradients:
         Raises:
             LoopError: no worker has a gradient, or some workers give weights or clip and others do not.
         """
-        with self._without_graph:
-            if self._packing.is_stale:
-                self._follow()
-            if group.num_workers == 1 and len(share.passes) == 1 and not share.shards:  # the mean is there
-                has_weight = bool(share.passes[0].factor)
-                self._check_gradient(has_weight, self._packing.has_gradient())
-                if not has_weight:  # a mean over nothing
-                    self._packing.drop()
-                    loss = torch.zeros_like(loss)
-                return StepTotals(loss, int(ballot.vote), ballot.stop, has_weight=has_weight)
-            self._pack(share.passes[-1], loss)
-            flat = self._sum(share, ballot, group)
-            has_gradient, divisor, said = self._packing.read(flat, share)
-            votes, stops, marks, habits = map(round, said[:NUM_VOTES])
-            check_agreement(marks, habits, share, group.num_workers)
-            self._check_gradient(divisor > 0.0, has_gradient)
-            return StepTotals(
-                loss=flat.loss.clone(),
-                num_votes=votes,
-                is_stop=stops > 0,
-                is_same=is_same(said[NUM_VOTES:], group.num_workers),
-                has_weight=divisor > 0.0,
-            )
+        if self._packing.is_stale:
+            self._follow()
+        if group.num_workers == 1 and len(share.passes) == 1 and not share.shards:  # the mean is there
+            has_weight = bool(share.passes[0].factor)
+            self._check_gradient(has_weight, self._packing.has_gradient())
+            if not has_weight:  # a mean over nothing
+                self._packing.drop()
+                loss = torch.zeros_like(loss)
+            return StepTotals(loss, int(ballot.vote), ballot.stop, has_weight=has_weight)
+        self._pack(share.passes[-1], loss)
+        flat = self._sum(share, ballot, group)
+        has_gradient, divisor, said = self._packing.read(flat, share)
+        votes, stops, marks, habits = map(round, said[:NUM_VOTES])
+        check_agreement(marks, habits, share, group.num_workers)
+        self._check_gradient(divisor > 0.0, has_gradient)
+        return StepTotals(
+            loss=flat.loss.clone(),
+            num_votes=votes,
+            is_stop=stops > 0,
+            is_same=is_same(said[NUM_VOTES:], group.num_workers),
+            has_weight=divisor > 0.0,
+        )
 
     def _check_gradient(self, has_weight: bool, has_gradient: bool) -> None:
         if has_weight and not has_gradient and not self.has_gradient_apart:

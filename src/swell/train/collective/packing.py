@@ -39,15 +39,16 @@ class FlatBuffer:
         sizes = [*(shape.numel() for shape in shapes), 1 + num_counts + NUM_SAID]
         self.numbers = torch.empty(sum(sizes), dtype=dtype, device=device)
         *parts, self.words = self.numbers.split(sizes)
-        self.parts = [part.view(shape) for part, shape in zip(parts, shapes, strict=True)]
-        self.gradients = self.numbers[: sum(sizes[:num_gradients])]
+        views = [part.view(shape) for part, shape in zip(parts, shapes, strict=True)]
+        self.gradients, self.statistics = views[:num_gradients], views[num_gradients:]
+        self.all_gradients = self.numbers[: sum(sizes[:num_gradients])]
         self.loss = self.words[0]
         #: `counts`: the pass's word, and the numbers of passes
         _, self.counts, self.said = self.words.split([1, num_counts, NUM_SAID])
 
 
 class Packing:
-    """Between a model and flat buffers: `write` or `add`, sum, `read`; all without autograd."""
+    """Between a model and flat buffers: `write` or `add`, sum, `read`; no graph goes through it."""
 
     def __init__(
         self, model: nn.Module, statistics: BatchNormStatistics, apart: Collection[int] = ()
@@ -59,16 +60,16 @@ class Packing:
         self._untrained = [parameter for parameter in parameters if not was_trained(parameter)]
         self._device = next(model.parameters()).device
         self._statistics = statistics
-        self._tensors: list[torch.Tensor] = [*self.parameters, *statistics.tensors]
-        self._shapes = [as_real(tensor.detach()).shape for tensor in self._tensors]
-        self._has_complex = any(tensor.is_complex() for tensor in self._tensors)
+        tensors = [*self.parameters, *statistics.tensors]
+        self._shapes = [as_real(tensor.detach()).shape for tensor in tensors]
+        self._has_complex = any(tensor.is_complex() for tensor in tensors)
         is_wide = any(parameter.dtype in (torch.float64, torch.complex128) for parameter in self.parameters)
         self.dtype = torch.float64 if is_wide else torch.float32  #: of a flat buffer
 
     @property
     def num_bytes(self) -> int:
         """Bytes of a flat buffer."""
-        num_words = 2 + len(self._tensors) + NUM_SAID
+        num_words = 2 + len(self._shapes) + NUM_SAID
         num_numbers = sum(shape.numel() for shape in self._shapes) + num_words
         return num_numbers * self.dtype.itemsize
 
@@ -85,16 +86,16 @@ class Packing:
 
     def write(self, flat: FlatBuffer, part: Pass, loss: torch.Tensor) -> None:
         """Put the model's gradients there, times the pass's factor; where there is none, zeros. No votes."""
-        for places, factor in self._factors(part):
-            self._write(flat, places, factor)
+        for targets, sources, factor in self._scaled(flat, part):
+            _copy_scaled(targets, sources if factor else [None] * len(targets), factor)
         self._count(flat, part, loss)
 
     def add(self, flat: FlatBuffer, part: Pass, loss: torch.Tensor) -> None:
         """Add the model's gradients, times the pass's factor."""
-        for places, factor in self._factors(part):
-            targets, sources, _ = self._present(flat, places)
-            if targets and factor:
-                torch._foreach_add_(targets, sources, alpha=factor)
+        for targets, sources, factor in self._scaled(flat, part):
+            present = [pair for pair in zip(targets, sources, strict=True) if pair[1] is not None]
+            if present and factor:
+                torch._foreach_add_(*map(list, zip(*present, strict=True)), alpha=factor)
         before = flat.words.clone()
         self._count(flat, part, loss)
         flat.words += before
@@ -112,34 +113,28 @@ class Packing:
             whether there is a gradient; the divisor, see `Share.divisor`; the sum of what workers have said.
         """
         _, word, *words = flat.words.tolist()  # the step's only wait for a GPU
-        counts, said = words[: len(self._tensors)], words[len(self._tensors) :]
-        divisor = share.divisor(word)
+        num, divisor = len(self.parameters), share.divisor(word)
+        had_gradient, moved, said = words[:num], words[num:-NUM_SAID], words[-NUM_SAID:]
         if divisor not in (0.0, 1.0):
-            flat.gradients.div_(divisor)
+            flat.all_gradients.div_(divisor)
             flat.loss.div_(divisor)
-        if not divisor:
-            counts[: len(self.parameters)] = [0.0] * len(self.parameters)
-        targets: list[torch.Tensor] = []
-        sources: list[torch.Tensor] = []
-        for tensor, part, count in zip(self._tensors, flat.parts, counts, strict=True):
-            if count == 0:
-                if isinstance(tensor, nn.Parameter):
-                    tensor.grad = None  # a borrowed sample may have left one
-                continue
-            if isinstance(tensor, nn.Parameter):
-                if tensor.dtype == part.dtype and tensor.is_contiguous():
-                    tensor.grad = part
-                    continue
-                if tensor.grad is None or tensor.grad.is_conj():  # which has no real numbers of its own
-                    tensor.grad = torch.empty_like(tensor)
-                tensor = tensor.grad
-            targets.append(tensor.data)  # a graph that the script still holds may go through a statistic
-            sources.append(part)
-        if self._has_complex:
-            targets = [as_real(target) for target in targets]
-        if targets:
-            torch._foreach_copy_(targets, sources)
-        return any(counts[: len(self.parameters)]), divisor, said
+        copies: list[tuple[torch.Tensor, torch.Tensor]] = []
+        for parameter, part, count in zip(self.parameters, flat.gradients, had_gradient, strict=True):
+            if not (divisor and count):
+                parameter.grad = None  # a borrowed sample may have left one
+            elif parameter.dtype == part.dtype and parameter.is_contiguous():
+                parameter.grad = part
+            else:
+                if parameter.grad is None or parameter.grad.is_conj():  # which has no real numbers of its own
+                    parameter.grad = torch.empty_like(parameter)
+                copies.append((parameter.grad.data, part))
+        for tensor, part, count in zip(self._statistics.tensors, flat.statistics, moved, strict=True):
+            if count:
+                copies.append((tensor.data, part))  # a graph that the script still holds may go through it
+        if copies:
+            targets = [as_real(target) for target, _ in copies]
+            torch._foreach_copy_(targets, [source for _, source in copies])
+        return bool(divisor) and any(had_gradient), divisor, said
 
     def has_gradient(self) -> bool:
         return any(parameter.grad is not None for parameter in self.parameters)
@@ -149,64 +144,49 @@ class Packing:
         for parameter in self.parameters:
             parameter.grad = None
 
-    def _factors(self, part: Pass) -> list[tuple[range, float]]:
-        """Places of the gradients and of the statistics, and what each is multiplied by."""
-        num_gradients, num_tensors = len(self.parameters), len(self._tensors)
-        if part.weight is None and not part.num_dropped:
-            return [(range(num_tensors), part.weight_share)]
-        return [(range(num_gradients), part.factor), (range(num_gradients, num_tensors), part.weight_share)]
-
-    def _write(self, flat: FlatBuffer, places: range, factor: float) -> None:
-        targets, sources, others = self._present(flat, places)
-        if factor == 0.0:  # not `* 0`: a mean over nothing is NaN
-            others, targets, sources = others + targets, [], []
-        if others:
-            torch._foreach_zero_(others)
-        _copy_scaled(targets, sources, factor)
-
-    def _present(
-        self, flat: FlatBuffer, places: range
-    ) -> tuple[list[torch.Tensor], list[torch.Tensor], list[torch.Tensor]]:
-        """Parts of the buffer and the gradients or statistics for them; parts for which there is none."""
-        targets, sources, others = [], [], []
-        for place in places:
-            tensor, part = self._tensors[place], flat.parts[place]
-            source = tensor.grad if isinstance(tensor, nn.Parameter) else tensor
-            if source is None:
-                others.append(part)
-                continue
-            if source.layout != torch.strided:
+    def _scaled(
+        self, flat: FlatBuffer, part: Pass
+    ) -> list[tuple[list[torch.Tensor], list[torch.Tensor | None], float]]:
+        """Parts of the buffer, the gradients or statistics for them, None without, and their factor."""
+        gradients = [None if each.grad is None else each.grad.data for each in self.parameters]
+        for gradient in gradients:
+            if gradient is not None and gradient.layout != torch.strided:
                 raise TypeError(
                     "a gradient is sparse; swell.train sums dense gradients only: "
                     "build the embedding with sparse=False"
                 )
-            targets.append(part)
-            sources.append(source)
+        statistics: list[torch.Tensor | None] = [*self._statistics.tensors]
         if self._has_complex:
-            sources = [as_real(source) for source in sources]
-        return targets, sources, others
+            gradients = [None if each is None else as_real(each) for each in gradients]
+            statistics = [None if each is None else as_real(each) for each in statistics]
+        scaled = [(flat.gradients, gradients, part.factor)]
+        return [*scaled, (flat.statistics, statistics, part.weight_share)] if statistics else scaled
 
     def _count(self, flat: FlatBuffer, part: Pass, loss: torch.Tensor) -> None:
-        had_gradient = [parameter.grad is not None for parameter in self.parameters]
-        counts = [float(count) for count in (*had_gradient, *self._statistics.moved())]
-        flat.counts.copy_(torch.tensor([part.word, *counts], dtype=self.dtype))
-        flat.said.zero_()
-        if part.factor == 0.0:
+        had_gradient, factor = [parameter.grad is not None for parameter in self.parameters], part.factor
+        counts = [part.word, *had_gradient, *self._statistics.moved()]
+        flat.counts.copy_(torch.tensor(counts, dtype=self.dtype))
+        if factor == 0.0:
             flat.loss.zero_()
             return
-        torch.mul(loss.to(flat.words.device, self.dtype), part.factor, out=flat.loss)
+        torch.mul(loss.to(flat.words.device, self.dtype), factor, out=flat.loss)
 
 
-def _copy_scaled(targets: list[torch.Tensor], sources: list[torch.Tensor], weight: float) -> None:
-    """Write the sources times `weight` to the targets.
+def _copy_scaled(targets: list[torch.Tensor], sources: list[torch.Tensor | None], weight: float) -> None:
+    """Write the sources times `weight` to the targets, and zeros where there is none.
 
     That is one pass over the memory on a CPU, and few kernels on a GPU.
     """
-    if targets and targets[0].device.type != "cpu":
-        torch._foreach_copy_(targets, sources)
-        torch._foreach_mul_(targets, weight)
+    pairs = list(zip(targets, sources, strict=True))
+    if others := [target for target, source in pairs if source is None]:
+        torch._foreach_zero_(others)
+    present = [(target, source) for target, source in pairs if source is not None]
+    if present and targets[0].device.type != "cpu":
+        written, read = map(list, zip(*present, strict=True))
+        torch._foreach_copy_(written, read)
+        torch._foreach_mul_(written, weight)
         return
-    for target, source in zip(targets, sources, strict=True):
+    for target, source in present:
         if source.dtype == target.dtype:
             torch.mul(source, weight, out=target)
         else:  # scaled in the wider type

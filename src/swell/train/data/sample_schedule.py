@@ -100,7 +100,7 @@ class Share:
         if self.is_weighted:
             return sum_of_words
         if self.passes[0].weight is None:
-            return 1.0 - sum_of_words / self.num_global
+            return 1.0 - sum_of_words / self.passes[0].num_global
         return float(sum_of_words > 0.0)
 
     def without(self, number: int, num_dropped: int) -> Share:

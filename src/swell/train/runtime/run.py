@@ -110,7 +110,7 @@ class Run:
     @property
     def is_leader(self) -> bool:
         """Rank 0: the one that prints, and writes the final model."""
-        return self.rank == 0
+        return self._host.rank == 0
 
     @property
     def global_batch(self) -> int:

@@ -67,7 +67,6 @@ _OF_MIRRORS = (
 Hyperparameter = tuple[int, str, Any]
 
 
-@torch.no_grad()
 def checksum(tensor: torch.Tensor) -> torch.Tensor:
     """Checksum of the elements: an int64 of shape () on the tensor's device.
 

@@ -116,6 +116,9 @@ class TrainState:
     ) -> None:
         """Apply the gradients of one optimizer's parameters, the same on all workers, and count nothing.
 
+        A scaler takes its factor off first, and leaves the update out where a gradient is inf or NaN. All
+        workers have the same gradients, so all find the same. Such a step counts: its samples are gone.
+
         Args:
             loss: None if the step has nothing to learn from: nothing is updated.
             clips: change the gradients, in this order, once no scaler's factor is on them.
@@ -124,32 +127,7 @@ class TrainState:
         if loss is None:
             for clip in clips:  # there is no gradient: the norms that the script got are 0
                 clip()
-        else:
-            self._update(optimizer, clips, num_samples)
-
-    def finish_batch(self, loss: torch.Tensor | None) -> None:
-        """Count the step, whose updates are applied. The course has moved on already."""
-        if self.scaler is not None and self._unscaled:
-            self.scaler.update()
-        self.forget_batch()
-        self._count_to(self.steps + 1 if self.course is None else self.course.own_steps)
-        if loss is not None:
-            self.losses.add(self.steps, loss)
-
-    def forget_batch(self) -> None:
-        """The batch under way counts, or what several optimizers have changed in it is undone."""
-        self.is_within_batch, self._unscaled = False, []
-
-    def _update(
-        self,
-        optimizer: torch.optim.Optimizer,
-        clips: Sequence[Callable[[], object]],
-        num_samples: int,
-    ) -> None:
-        """A scaler takes its factor off first, and leaves the update out where a gradient is inf or NaN.
-
-        All workers have the same gradients, so all find the same. Such a step counts: its samples are gone.
-        """
+            return
         if self.scaler is not None:
             if any(optimizer is unscaled for unscaled in self._unscaled):
                 self.scaler.update()  # as a loop for one process must, which steps it twice
@@ -175,6 +153,19 @@ class TrainState:
                 group["lr"] = rate
             if self.shard is not None:
                 self.shard.leave_step()
+
+    def finish_batch(self, loss: torch.Tensor | None) -> None:
+        """Count the step, whose updates are applied. The course has moved on already."""
+        if self.scaler is not None and self._unscaled:
+            self.scaler.update()
+        self.forget_batch()
+        self._count_to(self.steps + 1 if self.course is None else self.course.own_steps)
+        if loss is not None:
+            self.losses.add(self.steps, loss)
+
+    def forget_batch(self) -> None:
+        """The batch under way counts, or what several optimizers have changed in it is undone."""
+        self.is_within_batch, self._unscaled = False, []
 
     @property
     def rate_factor(self) -> float:
@@ -268,9 +259,11 @@ class TrainState:
 
     def leave_boundary(self) -> None:
         """The script gets a batch, or the epoch is over: what was restored before its first one holds."""
-        self.forget_loads()
+        if self._guard is not None:
+            self.forget_loads()
         self.variables.leave_boundary()
-        self._put_restored()
+        if self._restored is not None:
+            self._put_restored()
 
     def _put_restored(self) -> None:
         settings, self._restored = self._restored, None
