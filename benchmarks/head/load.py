@@ -19,7 +19,7 @@ from swell.executors.node.terms import HostTerms, TermHost
 from swell.executors.remote.host_address import parse_address
 from swell.executors.remote.join_tokens import JoinToken
 from swell.executors.remote.joining import CannotJoin, Join, JoinAccepted, introduction, join
-from swell.wire.lease_clocks import HostClock
+from swell.wire.lease_end import HostClock
 
 #: Hosts are looked at in turns, so that the load is even: each of them so often.
 TICK_EVERY_S, NUM_TURNS = 0.25, 25

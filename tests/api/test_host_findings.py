@@ -15,8 +15,7 @@ from swell.executors.local.processes.strays import HOST_MODULE
 from swell.executors.node.state import HostState
 from swell.executors.storage import write_mark
 from swell.model.finding import Level
-from swell.wire.lease_clocks import HostClock
-from swell.wire.lease_end import LEASE_FILE, ShownEnd
+from swell.wire.lease_end import LEASE_FILE, HostClock, ShownEnd
 
 
 def host_words(folder: Path, **more: object) -> list[str]:

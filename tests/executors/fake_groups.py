@@ -7,7 +7,7 @@ import os
 import shutil
 from pathlib import Path
 
-from swell.wire.group_files import GroupFiles
+from swell.wire.group_places import GroupFiles
 
 V1_FILES = {"cpu": {"cpu.shares": "1024", "cpu.cfs_period_us": "100000", "cpu.cfs_quota_us": "-1"}}
 V2_FILES = {

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from swell.executors.local.limits.allocation import available_cores, cpu_limit
-from swell.wire.group_files import GroupFiles
+from swell.wire.group_places import GroupFiles
 
 V1, V2 = "v1", "v2"
 #: As Slurm makes them: of the job, the step and the task.

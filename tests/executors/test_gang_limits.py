@@ -44,8 +44,7 @@ from swell.model.event import (
 from swell.model.share_mode import ShareMode
 from swell.model.target import Configuration, Target
 from swell.model.usage import GangUsage
-from swell.wire.group_files import GroupFiles
-from swell.wire.group_places import group_places
+from swell.wire.group_places import GroupFiles, group_places
 
 
 def with_share(command: LaunchGang, share: float, memory_bytes: int | None = None) -> LaunchGang:

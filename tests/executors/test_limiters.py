@@ -28,8 +28,7 @@ from swell.executors.local.limits.detection import (
 )
 from swell.executors.local.limits.limiter import CoreSharing, GangGroup, Limiter, LimitError
 from swell.model.share_mode import ShareMode
-from swell.wire.group_files import GroupFiles
-from swell.wire.group_places import group_places
+from swell.wire.group_places import GroupFiles, group_places
 
 BUSY = "while True: pass"
 #: Burns so many seconds of CPU, then waits for a line.

@@ -23,7 +23,7 @@ from swell.model.event import (
     WorkersLost,
 )
 from swell.wire import messages as m
-from swell.wire.lease_clocks import LONGEST_GAP_S, AwakeClock
+from swell.wire.lease_end import LONGEST_GAP_S, AwakeClock
 
 STUCK_S, BOUNDARY_S = 60.0, 20.0
 SETTINGS = GangSettings(stuck_s=STUCK_S, boundary_s=BOUNDARY_S, silence_s=1e9)

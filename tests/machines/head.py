@@ -27,7 +27,7 @@ from swell.executors.remote.certificate import CERTIFICATE_FILE, fingerprint_of
 from swell.executors.remote.join_tokens import TokenList
 from swell.executors.remote.listening_door import ListeningDoor
 from swell.store.folder import StateFolder
-from swell.wire.lease_clocks import granter_now_s
+from swell.wire.lease_end import granter_now_s
 
 TICK_S = 0.05
 

@@ -97,7 +97,7 @@ def test_a_loss_that_is_no_number_is_told_and_ends_a_job_that_asks_for_it(
     assert failed.steps == 5
     folder = swell.state / "jobs" / stops / "checkpoints"
     assert failed.message.splitlines()[-1].startswith(
-        "swell.train.runtime.not_finite.LossNotFinite: the loss is nan in step 6, whose update was not "
+        "swell.train.state.loss.LossNotFinite: the loss is nan in step 6, whose update was not "
         f"applied; the state after step 5 is saved in {folder}. Lower the learning rate"
     )
     assert [path.name[:17] for path in folder.iterdir()] == ["step-000000000005"]

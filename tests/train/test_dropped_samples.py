@@ -14,7 +14,7 @@ from torch import nn, optim
 from torch.utils.data import DataLoader, Dataset, IterableDataset, default_collate
 
 from swell import train
-from swell.train.data.dropped_samples import CountingCollate
+from swell.train.data.samples import CountingCollate
 
 
 @dataclass

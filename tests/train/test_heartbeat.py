@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from swell.train.link.heartbeat import LONGEST_GAP_S, Heartbeat
+from swell.train.link.agent_link import LONGEST_GAP_S, Heartbeat
 
 
 class Clock:

@@ -10,8 +10,7 @@ from tests.train.fake_agent import FakeAgent
 from tests.train.test_unmanaged_script import FOR_EVER, FOREIGN, await_training, start
 
 from swell.wire import environ, messages
-from swell.wire.lease_clocks import HostClock
-from swell.wire.lease_end import LEASE_FILE, ShownEnd
+from swell.wire.lease_end import LEASE_FILE, HostClock, ShownEnd
 
 TELLS_TIME = Path(__file__).parent / "scripts" / "tells_time.py"
 NOW = HostClock()

@@ -13,8 +13,8 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from swell import train
 from swell.train.collective.gradients import LoopError
-from swell.train.runtime.difference_causes import listed
 from swell.train.runtime.loop_exits import loop_exits
+from swell.train.runtime.step_comparison import listed
 
 Loop = Iterator[None]
 

@@ -9,9 +9,8 @@ import pytest
 import torch
 
 from swell.train.collective.group import Group
-from swell.train.collective.memory_errors import is_out_of_memory
+from swell.train.collective.memory_errors import is_out_of_memory, largest_pass, why_hopeless
 from swell.train.data.sample_schedule import SampleSchedule, Share
-from swell.train.runtime.memory import largest_pass, why_hopeless
 
 TOO_MUCH = 2**60
 

@@ -190,7 +190,7 @@ def test_all_workers_stop_in_the_same_step_once_the_state_is_safe(
         told = agent.wait(worker, messages.Failed).message.splitlines()[-1]
         assert [steps_in(path) for path in agent.checkpoint_dir.iterdir()] == [5], "safe before anybody fails"
         assert told.startswith(
-            "swell.train.runtime.not_finite.LossNotFinite: the loss is nan in step 6, whose update was"
+            "swell.train.state.loss.LossNotFinite: the loss is nan in step 6, whose update was"
         )
         assert f"the state after step 5 is saved in {agent.checkpoint_dir}. Lower the learning rate" in told
         assert agent.exit_status(worker) == 1

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 from tests.train.fake_agent import FakeAgent
 
-from swell.train.data.place import Place
-from swell.train.data.stream_position import StreamPosition
+from swell.train.data.place import Place, StreamPosition
 from swell.wire import messages
 
 SLOWLY = Path(__file__).parent / "scripts" / "slowly.py"

@@ -13,8 +13,8 @@ import pytest
 import torch
 from tests.train.fake_agent import TOKEN, FakeAgent, fork_script, until
 
+from swell.train.link.agent_line import ObserverLine
 from swell.train.link.lease import Lease
-from swell.train.link.observer_line import ObserverLine
 from swell.train.runtime.unmanaged_script import StepCounter, own_count
 from swell.wire import environ, messages
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from swell.wire.lease_clocks import HostClock, granter_now_s
+from swell.wire.lease_end import HostClock, granter_now_s
 
 
 @pytest.mark.parametrize("now_s", [HostClock().now_s, granter_now_s])

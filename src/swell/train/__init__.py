@@ -10,10 +10,10 @@ Importing it starts no thread and opens no socket.
 from swell.train.collective.gradients import LoopError
 from swell.train.data.epoch_order import LoaderError
 from swell.train.elastic import elastic
-from swell.train.runtime.not_finite import LossNotFinite
 from swell.train.runtime.run import Run
 from swell.train.state.checkpoint import NoCheckpointError, load_checkpoint
 from swell.train.state.drift import DriftError
+from swell.train.state.loss import LossNotFinite
 
 __all__ = [
     "DriftError",

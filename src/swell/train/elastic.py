@@ -12,23 +12,22 @@ from torch import nn
 from torch.utils.data import DataLoader
 
 from swell.train.collective.gradients import Gradients
-from swell.train.collective.sharded import ShardedGradients
+from swell.train.collective.sharded import ShardedGradients, compute_alike
 from swell.train.data.loader import Feed, check_loader, schedule_of
 from swell.train.data.place import UNBOUNDED
 from swell.train.data.random_streams import end_script
 from swell.train.data.sample_schedule import SampleSchedule
 from swell.train.data.stateful import Stateful
 from swell.train.link.agent_link import open_link
-from swell.train.runtime.determinism import compute_alike
 from swell.train.runtime.group_trial import GroupProfiling
 from swell.train.runtime.host import Host, Task, Torchrun
 from swell.train.runtime.loader_watch import LoaderWatch
 from swell.train.runtime.managed_run import AgentWorker
-from swell.train.runtime.model_check import check_model
 from swell.train.runtime.run import Run, started
 from swell.train.runtime.trial_run import NO_END, Profiling
 from swell.train.scaling import RULES
 from swell.train.state.gradient_noise import GradientNoise
+from swell.train.state.module_forms import check_model
 from swell.train.state.optimizer_set import OptimizerSet, SchedulerSet, join_modules
 from swell.train.state.train_state import TrainState
 from swell.wire import environ, messages

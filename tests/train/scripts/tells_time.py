@@ -5,7 +5,7 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from swell import train
-from swell.wire.lease_clocks import HostClock
+from swell.wire.lease_end import HostClock
 
 model = nn.Linear(3, 1)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)

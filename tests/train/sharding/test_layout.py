@@ -10,8 +10,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.core.fakes import profile
 
-from swell.train.sharding.intervals import Interval, Intervals, below, common, size, union, without
-from swell.train.sharding.layout import FailureDomains, Layout, covers, lay_out, plan_transfers
+from swell.train.sharding.layout import (
+    FailureDomains,
+    Interval,
+    Intervals,
+    Layout,
+    below,
+    common,
+    covers,
+    lay_out,
+    plan_transfers,
+    size,
+    union,
+    without,
+)
 
 sizes = st.lists(st.integers(1, 6), min_size=1, max_size=12)
 

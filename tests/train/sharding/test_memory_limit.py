@@ -14,8 +14,7 @@ from tests.train.fake_agent import FakeAgent
 
 from swell.train.state.checkpoint import load_checkpoint
 from swell.wire import messages
-from swell.wire.group_files import GroupFiles
-from swell.wire.group_places import UNIFIED, group_places
+from swell.wire.group_places import UNIFIED, GroupFiles, group_places
 
 WIDE = Path(__file__).parents[1] / "scripts" / "wide.py"
 STEPS = 9

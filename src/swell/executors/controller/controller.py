@@ -30,7 +30,7 @@ from swell.executors.gang.job_context import GangSettings
 from swell.executors.retransmission import ReceivedNumbers
 from swell.model.event import AnyEvent, JobWarned
 from swell.model.running import RunningWork
-from swell.wire.lease_clocks import AwakeClock
+from swell.wire.lease_end import AwakeClock
 
 #: A daemon that waits is told so again, lest it take the agent for dead.
 GATHERING_EVERY_S = 1.0

@@ -38,8 +38,7 @@ from swell.executors.remote.join_tokens import InvalidToken, JoinToken, read_tok
 from swell.executors.remote.joining import CannotJoin, JoinAccepted, introduction, join
 from swell.executors.storage import why_not_shared
 from swell.model.retry import retry_pause_s
-from swell.wire.lease_clocks import HostClock
-from swell.wire.lease_end import LEASE_FILE, ShownEnd
+from swell.wire.lease_end import LEASE_FILE, HostClock, ShownEnd
 from swell.wire.lines import NO_MESSAGE
 from swell.wire.messages import Hello
 

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from swell.train.collective.equality import NUM_WORDS, is_same
 from swell.train.collective.group import Group
 from swell.train.collective.norms import BatchNormStatistics, StepBuffers
-from swell.train.collective.packing import NUM_VOTES, FlatBuffer, Packing
+from swell.train.collective.packing import NUM_VOTES, NUM_WORDS, FlatBuffer, Packing, is_same
 from swell.train.data.sample_schedule import Pass, Share, StreamError
 
 

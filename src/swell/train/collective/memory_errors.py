@@ -1,10 +1,12 @@
-"""Which errors say that memory ran out."""
+"""When memory runs out: which errors say so, whether smaller passes may help, and what to do elsewhere."""
 
 from __future__ import annotations
 
 import errno
 
 import torch
+
+from swell.train.data.sample_schedule import Share
 
 #: What torch and its libraries say of it in errors that are no `OutOfMemoryError`.
 SIGNS = (
@@ -13,6 +15,9 @@ SIGNS = (
     "CUBLAS_STATUS_ALLOC_FAILED",
     "CUDNN_STATUS_ALLOC_FAILED",
 )
+#: What helps a job whose state is too large for a worker, by whether it is divided.
+DIVIDE = "divide the state among several workers (elastic() with shard=[...] or shard='optimizer')"
+MORE_WORKERS = "let the job have more workers at least (`--workers N:`)"
 
 
 def is_out_of_memory(error: BaseException) -> bool:
@@ -22,3 +27,37 @@ def is_out_of_memory(error: BaseException) -> bool:
     if isinstance(error, OSError):  # of `mmap`
         return error.errno == errno.ENOMEM
     return isinstance(error, RuntimeError) and any(sign in str(error) for sign in SIGNS)
+
+
+def largest_pass(share: Share) -> int:
+    """Samples that go through the model together at most; a borrowed one counts: it needs room too."""
+    return max(len(part.indices) for part in share.passes)
+
+
+def why_hopeless(share: Share, is_divided: bool, is_updating: bool) -> str | None:
+    """What to do about a step that does not fit, where it cannot be cut smaller; None where it can.
+
+    Args:
+        is_divided: the workers have parts of the state.
+        is_updating: no sample was on its way any more: the optimizer was at work.
+    """
+    num_samples = largest_pass(share)
+    more = MORE_WORKERS if is_divided else DIVIDE
+    if is_divided and is_updating:
+        return (
+            "what the optimizer keeps does not fit into the device's memory, with the model and its "
+            f"gradients; {more}, make the model smaller, compute in half precision, or use a larger device"
+        )
+    if num_samples == 1:
+        return (
+            "one sample does not fit into the device's memory, with the model and the optimizer's state; "
+            f"{more}, make the model or the samples smaller, compute in half precision, or use a larger "
+            "device"
+        )
+    if share.num_shards:
+        return (
+            f"a shard of {num_samples} samples does not fit into the device's memory, and with "
+            "deterministic=True a shard is never cut, for that would change the sums; raise elastic()'s "
+            f"shards={share.num_shards}, to {2 * share.num_shards} for instance, and submit the job again"
+        )
+    return None

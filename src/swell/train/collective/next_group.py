@@ -28,8 +28,13 @@ from torch.distributed import distributed_c10d
 
 from swell.train.collective.interfaces import LOOPBACK, choose_interface, own_address
 from swell.train.collective.peer_sockets import Ends, PeerSockets
-from swell.train.collective.process_groups import backend_of, make_group
-from swell.train.collective.stores import FORM_TIMEOUT_S, connect_store, serve_store
+from swell.train.collective.process_groups import (
+    FORM_TIMEOUT_S,
+    backend_of,
+    connect_store,
+    make_group,
+    serve_store,
+)
 from swell.train.link.agent_link import Link, Superseded
 from swell.wire import messages
 

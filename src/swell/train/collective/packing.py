@@ -1,4 +1,10 @@
-"""A model's gradients as one flat buffer: what can be summed in a single piece."""
+"""A model's gradients and what a worker says, as one flat buffer: what can be summed in a single piece.
+
+Whether a 64-bit number is the same on all workers is told by a sum, too, exact in float32. It is cut into
+pieces of 6 bits. Each worker gives each piece h and its square. For n workers
+`n * sum(h * h) == sum(h) ** 2` holds if and only if all h are equal (Cauchy-Schwarz). The sums are whole
+numbers up to 2**24, which float32 adds without rounding in any order.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +13,21 @@ from collections.abc import Collection, Iterable, Sequence
 import torch
 from torch import nn
 
-from swell.train.collective.equality import NUM_WORDS
 from swell.train.collective.norms import BatchNormStatistics
-from swell.train.collective.real_numbers import as_real
+from swell.train.collective.pieces import as_real
 from swell.train.data.sample_schedule import Pass, Share
 
+PIECE_BITS = 6
+NUM_PIECES = -(-64 // PIECE_BITS)
+#: Numbers that tell whether all workers are the same, see `to_words`.
+NUM_WORDS = 2 * NUM_PIECES
+#: With more workers their sums would be rounded.
+MAX_WORKERS = 2**24 // (2**PIECE_BITS - 1) ** 2
 #: What each worker says in addition to what it has computed: votes, stops, marks, habits.
 NUM_VOTES = 4
-_MARK = "_swell_has_trained"
-#: These, and what tells whether all workers are the same.
+#: These, and those words.
 NUM_SAID = NUM_VOTES + NUM_WORDS
+_MARK = "_swell_has_trained"
 
 
 class FlatBuffer:
@@ -24,7 +35,7 @@ class FlatBuffer:
 
     Words: the weighted loss; the sum of the passes' words, see `Pass.word`; for each gradient and each
     statistic the number of passes that had one; and what is `said`: votes, stops, marks and habits, and the
-    words of `equality`.
+    words that tell whether all are the same.
     """
 
     def __init__(
@@ -202,3 +213,18 @@ def mark_trained(parameters: Iterable[nn.Parameter]) -> None:
 
 def was_trained(parameter: nn.Parameter) -> bool:
     return hasattr(parameter, _MARK)
+
+
+def to_words(number: torch.Tensor) -> torch.Tensor:
+    """What a worker adds to the sum for its number, int64 of shape (): float64, shape (NUM_WORDS,)."""
+    shifts = PIECE_BITS * torch.arange(NUM_PIECES, device=number.device)
+    pieces = ((number >> shifts) & (2**PIECE_BITS - 1)).double()
+    return torch.cat([pieces, pieces * pieces])
+
+
+def is_same(sums: Sequence[float], num_workers: int) -> bool:
+    """Whether all workers had the same number, by the sums over them."""
+    for piece, square in zip(sums[:NUM_PIECES], sums[NUM_PIECES:], strict=True):
+        if num_workers * square != piece * piece:
+            return False
+    return True

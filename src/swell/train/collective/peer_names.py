@@ -69,7 +69,9 @@ def wait_for_no_names() -> None:
     """
     if not SILENT_ABOUT:
         return
-    from swell.train.collective.stores import serve_store  # imports torch, which those that fork do not want
+    from swell.train.collective.process_groups import (
+        serve_store,  # imports torch, which those that fork do not want
+    )
 
     os.environ[_SHORT_VARIABLE] = _SHORT
     serve_store(SILENT_ABOUT)

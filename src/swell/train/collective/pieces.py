@@ -1,10 +1,15 @@
-"""Tensors as pieces of bytes, in which they travel between workers."""
+"""Tensors as what they consist of: pieces of bytes, in which they travel, real numbers, and bits.
+
+What is summed, scaled and compared of complex tensors is real.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 import torch
+
+_INTEGERS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
 def bytes_of(tensor: torch.Tensor) -> torch.Tensor:
@@ -51,3 +56,19 @@ def piece_sizes(sizes: Sequence[int], device: torch.device) -> list[int]:
 
 def _piece_bytes(device: torch.device) -> int:
     return Pieces.PIECE_BYTES if device.type == "cpu" else Pieces.GPU_PIECE_BYTES
+
+
+def as_real(tensor: torch.Tensor) -> torch.Tensor:
+    """A complex tensor as a real one with a last dimension of 2, in the same memory; another one as it is.
+
+    One that is conjugated or negated lazily, as by `tensor.conj()`, is a copy.
+    """
+    if not tensor.is_complex():
+        return tensor.resolve_neg()
+    return torch.view_as_real(tensor.resolve_conj().resolve_neg())
+
+
+def bits_of(tensor: torch.Tensor) -> torch.Tensor:
+    """Return the bits of a tensor's real numbers as integers, in which a NaN equals itself."""
+    real = as_real(tensor)
+    return real.view(_INTEGERS[real.itemsize])

@@ -8,6 +8,7 @@ a rank that is given such nodes of all of them, in order, can finish it: the res
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from itertools import chain
 from typing import Generic, TypeVar
@@ -148,3 +149,16 @@ def sum_nodes(group: Group, num_leaves: int, own: list[torch.Tensor], total: tor
         await_all([dist.broadcast(part, worker, async_op=True) for worker, part in enumerate(results)])
 
     group.run(broadcast_all)
+
+
+def compute_alike(device: torch.device) -> None:
+    """Make this process compute as any worker does. It changes settings of the whole process.
+
+    On a CPU one thread, as a worker of Swell has: sums that are cut among threads depend on their number.
+    """
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # read when cuBLAS is first used
+    torch.use_deterministic_algorithms(True)
+    torch.backends.cudnn.deterministic = True
+    torch.backends.cudnn.benchmark = False
+    if device.type == "cpu":
+        torch.set_num_threads(1)

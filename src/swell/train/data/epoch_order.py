@@ -27,8 +27,7 @@ from torch.utils.data import (
     WeightedRandomSampler,
 )
 
-from swell.train.data.random_streams import Purpose, borrowed_streams
-from swell.train.data.seeds import mix
+from swell.train.data.random_streams import Purpose, borrowed_streams, mix
 
 #: Attributes by which samplers tell among how many workers they divide an epoch.
 _DIVISORS = ("num_replicas", "world_size")

@@ -13,9 +13,9 @@ from torch.utils.data import BatchSampler, DataLoader, IterableDataset, RandomSa
 
 from swell.train.data.epoch_order import EpochSampler, LoaderError
 from swell.train.data.place import Place
+from swell.train.data.random_streams import mix
 from swell.train.data.sample_schedule import Pass, SampleSchedule, Share, default_shards
 from swell.train.data.samples import Samples, Serving, Ticket, begin_process, traits_of
-from swell.train.data.seeds import mix
 from swell.train.data.stateful import Stateful
 from swell.train.data.stream_reader import Reader
 

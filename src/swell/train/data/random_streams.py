@@ -18,8 +18,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from swell.train.data.seeds import mix
-
 
 class Purpose(IntEnum):
     """What random numbers are for: no two purposes share a stream."""
@@ -146,3 +144,14 @@ def _is_same(one: Any, other: Any) -> bool:
     if isinstance(one, torch.Tensor):
         return torch.equal(one, other)
     return all(np.array_equal(*pair) for pair in zip(one, other, strict=True))
+
+
+def mix(*parts: int) -> int:
+    """One 63-bit seed of several numbers, with no simple relation between neighbours (SplitMix64's steps)."""
+    state = 0
+    for part in parts:
+        state = (state ^ (part & 0xFFFFFFFFFFFFFFFF)) + 0x9E3779B97F4A7C15 & 0xFFFFFFFFFFFFFFFF
+        state = (state ^ (state >> 30)) * 0xBF58476D1CE4E5B9 & 0xFFFFFFFFFFFFFFFF
+        state = (state ^ (state >> 27)) * 0x94D049BB133111EB & 0xFFFFFFFFFFFFFFFF
+        state ^= state >> 31
+    return state >> 1

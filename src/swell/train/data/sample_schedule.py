@@ -21,7 +21,7 @@ import torch
 
 from swell.train.data.epoch_order import EpochOrder, EpochSampler
 from swell.train.data.place import UNBOUNDED, Place, num_steps_in
-from swell.train.data.seeds import mix
+from swell.train.data.random_streams import mix
 
 
 @dataclass(frozen=True, slots=True)

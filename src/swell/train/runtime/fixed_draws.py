@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from swell.train.runtime.script_frames import is_feeding
+from swell.train.link.code_paths import is_feeding
 
 
 class FixedDraws(TorchDispatchMode):

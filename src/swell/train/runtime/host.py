@@ -1,4 +1,4 @@
-"""What a training script runs under, and what it needs to know of that."""
+"""What a training script runs under, and what it is told of that."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from swell.train.collective.process_groups import backend_of
 from swell.train.data.place import UNBOUNDED
 from swell.train.data.sample_schedule import SampleSchedule, Share, tighter
 from swell.train.link.agent_link import Link
-from swell.train.runtime.not_finite import LossNotFinite, say
-from swell.train.runtime.shown_counts import ShownCounts
+from swell.train.state.loss import LossNotFinite, say
 from swell.train.state.state_transfer import share_state
 from swell.train.state.train_state import TrainState
 from swell.wire import messages
@@ -172,3 +171,27 @@ class Torchrun(Host):
         super().finish(is_early)
         if self._has_formed_group:  # a script that has formed it ends it, too
             self._group.close()
+
+
+@dataclass
+class ShownCounts:
+    """The counts of a run as its script sees them: those of the first steps of a job, again and again."""
+
+    batch: int  #: samples of a step of the job
+    most: int  #: steps, after which the first one comes again: fewer than an epoch has, or the job
+    steps: int = 0
+    is_tried: bool = False  #: the step that the script has just made is one, although it has updated nothing
+
+    @property
+    def updates(self) -> int:
+        return self.steps
+
+    @property
+    def samples(self) -> int:
+        return self.steps * self.batch
+
+    def begin_step(self, is_again: bool) -> None:
+        """The script asks for a batch. `is_again`: of the first step, whatever has come before."""
+        self.is_tried = False
+        if is_again or self.steps >= self.most:
+            self.steps = 0

@@ -12,7 +12,7 @@ from types import FrameType
 
 from swell.script_facts import ScriptFinding
 from swell.train.link.code_paths import submitted
-from swell.train.runtime.difference_causes import listed
+from swell.train.runtime.step_comparison import listed
 
 #: Times that a script may ask for batches after the last step; a loop over epochs may do so.
 MOST_ASKED = 1000

@@ -36,19 +36,18 @@ from swell.train.collective.group import GroupBroken, check_no_group
 from swell.train.collective.next_group import FormFailed
 from swell.train.collective.peer_memory import allow_siblings
 from swell.train.data.loader import Feed
-from swell.train.data.place import Place
+from swell.train.data.place import Place, StreamPosition
 from swell.train.data.sample_schedule import Share, tighter
-from swell.train.data.stream_position import StreamPosition
 from swell.train.link.agent_link import Link, Superseded, exit_now
 from swell.train.link.pending_values import PendingValues
 from swell.train.runtime.host import Host, Task
 from swell.train.runtime.meter import Meter
-from swell.train.runtime.not_finite import LossNotFinite, not_finite
 from swell.train.runtime.script_end import close_script
 from swell.train.runtime.warmup import warm_up
 from swell.train.state.checkpoint import Checkpoints, SaveError, room_for_next
 from swell.train.state.codec import EncodeError
 from swell.train.state.drift import DriftError, DriftWatch
+from swell.train.state.loss import LossNotFinite, not_finite
 from swell.train.state.state_transfer import NO_STATE, MemberCard, hand_state, own_card
 from swell.wire import environ, messages
 from swell.wire.checkpoint_files import steps_in
@@ -168,7 +167,7 @@ class AgentWorker(Host):
             kept_steps = self._group.tell_all(kept_steps)
         except GroupBroken:  # a peer died just now: the run ends all the same
             self._group.close()
-        return not_finite(float(loss), state, self._checkpoints.folder, kept_steps)
+        return not_finite(float(loss), state.steps, self._checkpoints.folder, kept_steps)
 
     def _note_drift(self, drift: messages.Drifted) -> None:
         """Raises DriftError, on all workers, if the run is to end then."""

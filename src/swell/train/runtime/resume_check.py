@@ -23,15 +23,15 @@ from swell.train.collective.memory_errors import is_out_of_memory
 from swell.train.data.sample_schedule import Share
 from swell.train.data.stream_reader import NUM_BACK
 from swell.train.link.code_paths import place_of
-from swell.train.runtime.difference_causes import PAGE, listed
-from swell.train.runtime.host import Task
+from swell.train.runtime.host import ShownCounts, Task
 from swell.train.runtime.run import started
-from swell.train.runtime.shown_counts import ShownCounts
 from swell.train.runtime.step_comparison import (
+    PAGE,
     ShareOf,
     StepComparison,
     StepResult,
     Steps,
+    listed,
     sampled,
     tolerance_of,
 )

@@ -19,16 +19,14 @@ import torch
 
 from swell.train.collective.group import OwnGroupError, comes_of_own_group
 from swell.train.collective.interfaces import NoInterface
-from swell.train.collective.memory_errors import is_out_of_memory
+from swell.train.collective.memory_errors import is_out_of_memory, largest_pass, why_hopeless
 from swell.train.data.random_streams import begin_script
 from swell.train.link.agent_link import Link, LinkError, exit_now, open_link
-from swell.train.link.code_paths import snapshotted, submitted, why_missing
+from swell.train.link.code_paths import is_of_swell, is_own, snapshotted, submitted, why_missing
 from swell.train.runtime import unmanaged_script
 from swell.train.runtime.distributed_check import DistributedCheck
-from swell.train.runtime.memory import largest_pass, why_hopeless
 from swell.train.runtime.run import started
 from swell.train.runtime.script_end import close_script
-from swell.train.runtime.script_frames import is_of_swell, is_own
 from swell.train.runtime.snapshot_imports import use_snapshot
 from swell.train.runtime.trial_run import trials
 from swell.wire import environ, messages

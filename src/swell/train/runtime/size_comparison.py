@@ -30,18 +30,19 @@ from swell.train.collective.memory_errors import is_out_of_memory
 from swell.train.collective.norms import other_buffers
 from swell.train.data.random_streams import Purpose, drawn_from
 from swell.train.data.sample_schedule import Pass, SampleSchedule, Share, cut
-from swell.train.link.code_paths import place_of
-from swell.train.runtime.difference_causes import cause_of, finding, listed
+from swell.train.link.code_paths import place_of, place_of_error
 from swell.train.runtime.fixed_draws import FixedDraws
 from swell.train.runtime.host import Task
 from swell.train.runtime.loop_exits import loop_exits
-from swell.train.runtime.script_frames import place_of_error
 from swell.train.runtime.step_comparison import (
     Key,
     StepComparison,
     StepResult,
     Steps,
     buffers_of,
+    cause_of,
+    finding,
+    listed,
     sampled,
     tolerance_of,
 )

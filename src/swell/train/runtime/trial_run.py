@@ -18,10 +18,9 @@ from swell.train.collective.group import check_no_group
 from swell.train.data.place import UNBOUNDED
 from swell.train.data.sample_schedule import SampleSchedule, Share
 from swell.train.link.agent_link import Link, exit_now
-from swell.train.runtime.host import Host, Task
+from swell.train.runtime.host import Host, ShownCounts, Task
 from swell.train.runtime.meter import Meter
 from swell.train.runtime.resume_check import SCRIPT_STATE, ResumeCheck, not_tried
-from swell.train.runtime.shown_counts import ShownCounts
 from swell.train.runtime.size_comparison import MOST_SAMPLES, SizeComparison
 from swell.train.runtime.step_comparison import ShareOf
 from swell.train.state.optimizer_set import OptimizerSet

@@ -20,8 +20,8 @@ import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from swell.train.collective.interfaces import choose_interface, own_address
+from swell.train.link.agent_line import ObserverLine
 from swell.train.link.lease import Lease
-from swell.train.link.observer_line import ObserverLine
 from swell.train.link.pending_values import PendingValues
 from swell.train.runtime.distributed_check import DistributedCheck
 from swell.wire import environ, messages

@@ -14,8 +14,7 @@ import torch.distributed as dist
 from swell.train.collective.gradients import LoopError
 from swell.train.collective.group import Group, GroupBroken, await_all
 from swell.train.sharding.divided_block import DividedBlock
-from swell.train.sharding.intervals import Interval, Intervals, common, size, union
-from swell.train.sharding.layout import Layout
+from swell.train.sharding.layout import Interval, Intervals, Layout, common, size, union
 from swell.train.sharding.state_pieces import StatePieces
 
 GATHER, REDUCE = 0, 1

@@ -26,9 +26,20 @@ import torch.distributed as dist
 from swell.train.collective.group import Group, GroupBroken, await_all
 from swell.train.collective.pieces import Pieces
 from swell.train.sharding.block_exchange import BlockExchange
-from swell.train.sharding.intervals import Interval, Intervals, common, union, without
 from swell.train.sharding.large_buffers import trim_heap
-from swell.train.sharding.layout import FailureDomains, Layout, ShardCard, covers, lay_out, plan_transfers
+from swell.train.sharding.layout import (
+    FailureDomains,
+    Interval,
+    Intervals,
+    Layout,
+    ShardCard,
+    common,
+    covers,
+    lay_out,
+    plan_transfers,
+    union,
+    without,
+)
 from swell.train.sharding.shard_transfers import ShardTransfers
 from swell.train.sharding.state_pieces import ParameterPlaces, StatePieces
 from swell.train.sharding.state_shard import StateShard

@@ -16,8 +16,7 @@ import torch.distributed as dist
 from swell.train.collective.group import Group
 from swell.train.collective.peer_memory import NOWHERE, LentMemory, has_read, lend
 from swell.train.collective.pieces import Pieces
-from swell.train.sharding.intervals import Interval, size
-from swell.train.sharding.layout import FailureDomains, Transfer
+from swell.train.sharding.layout import FailureDomains, Interval, Transfer, size
 from swell.train.sharding.state_pieces import Empty, Forms, StatePieces, split
 
 #: Elements that travel at once between two workers.

@@ -18,8 +18,8 @@ from typing import Any, TypeGuard
 import msgspec
 import torch
 
-from swell.train.collective.real_numbers import bits_of
-from swell.train.sharding.intervals import Interval, Intervals, below, union
+from swell.train.collective.pieces import bits_of
+from swell.train.sharding.layout import Interval, Intervals, below, union
 
 
 class KeptForm(msgspec.Struct, frozen=True, array_like=True):

@@ -20,8 +20,7 @@ from swell.train.collective.group import Group
 from swell.train.sharding.away import AWAY, AwayState, AwayTensor, opened
 from swell.train.sharding.block_exchange import BlockExchange
 from swell.train.sharding.divided_block import DividedBlock
-from swell.train.sharding.intervals import Interval, common, size
-from swell.train.sharding.layout import Layout
+from swell.train.sharding.layout import Interval, Layout, common, size
 from swell.train.sharding.state_pieces import ParameterPlaces, StatePiece, StatePieces, checked, is_sliced
 
 #: Of a block's size, in its backward pass: parameters, gradient, and what is sent and comes of it.

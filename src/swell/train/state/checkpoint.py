@@ -31,7 +31,7 @@ from typing import IO, Any, cast
 import torch
 
 from swell.checkpoint_interval import FIRST_S, interval_s
-from swell.train.collective.real_numbers import as_real
+from swell.train.collective.pieces import as_real
 from swell.train.state import codec
 from swell.train.state.codec import EncodeError
 from swell.train.state.staging import Stage, StageError, forms_of

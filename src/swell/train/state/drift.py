@@ -24,9 +24,9 @@ from typing import Any
 import msgspec
 import torch
 
-from swell.train.collective.equality import MAX_WORKERS, to_words
 from swell.train.collective.group import Group
-from swell.train.collective.real_numbers import bits_of
+from swell.train.collective.packing import MAX_WORKERS, to_words
+from swell.train.collective.pieces import bits_of
 from swell.train.data.sample_schedule import SampleSchedule
 from swell.train.state import codec
 from swell.train.state.codec import EncodeError

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from swell.train.collective.real_numbers import as_real
+from swell.train.collective.pieces import as_real
 
 #: Two steps in a row of so many are measured, and each of the first so many with the one before.
 NOISE_INTERVAL = 16

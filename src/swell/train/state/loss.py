@@ -1,10 +1,15 @@
-"""What is known of a run's loss: its running mean, and since when it is no number."""
+"""What is known of a run's loss: its running mean, and since when it is no number.
+
+That is told, or it is the end of the run, where its owner asked for that.
+"""
 
 from __future__ import annotations
 
 import math
+import sys
 from collections import deque
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -16,6 +21,7 @@ MAX_UNREAD = 256
 #: Steps whose losses are kept until they are told. A gang's leader tells them twice a second; another worker
 #: keeps them for the case that it becomes leader because the leader has died.
 MAX_UNTOLD = 2048
+REMEDY = "lower the learning rate, clip gradients (clip_grad_norm_) or look for such values in the data"
 
 
 class LossLog:
@@ -101,3 +107,41 @@ class LossLog:
             return
         self._odd = self._since = None
         self._mean = loss if self._mean is None else self._mean + NEWEST_SHARE * (loss - self._mean)
+
+
+class LossNotFinite(ArithmeticError):
+    """The loss of a step is NaN or infinite. Its update was not applied: the state is that before it."""
+
+
+def not_finite(loss: float, steps: int, folder: Path, kept_steps: int | None) -> LossNotFinite:
+    """The error to raise, the same on every worker.
+
+    Args:
+        steps: of the state before it.
+        folder: of the checkpoints.
+        kept_steps: of the newest one; None if none could be written, or if that is not known.
+    """
+    if kept_steps is None:
+        kept = f"no state is known to be saved in {folder}"
+    elif kept_steps == steps:
+        kept = f"the state after step {kept_steps} is saved in {folder}"
+    else:
+        kept = (
+            f"the parameters were no numbers even before it, and the last good state is that of step "
+            f"{kept_steps} in {folder}"
+        )
+    return LossNotFinite(
+        f"the loss is {loss} in step {steps + 1}, whose update was not applied; {kept}. "
+        f"{REMEDY[0].upper()}{REMEDY[1:]}"
+    )
+
+
+def say(loss: float, since: int) -> None:
+    """Print to stderr that the loss is NaN or infinite, for a user of a run without an agent.
+
+    This is no Python warning: scripts silence those, and Python shows a repeated one only once.
+    """
+    sys.stderr.write(
+        f"swell: the loss is {loss} since step {since}, and training goes on: {REMEDY}; "
+        "a job may end before the update of such a step (`--stop-on-nan`)\n"
+    )

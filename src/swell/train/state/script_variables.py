@@ -36,6 +36,7 @@ from torch import nn
 
 from swell.script_facts import ScriptFinding
 from swell.train.data.stateful import GENERATORS
+from swell.train.link.code_paths import user_frames
 from swell.train.state.script_values import (
     NAMED,
     SCALARS,
@@ -61,7 +62,6 @@ from swell.train.state.waiting_functions import (
     WaitingFunction,
     labelled,
     last_place,
-    user_frames,
 )
 from swell.wire.library_paths import is_library
 

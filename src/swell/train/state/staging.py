@@ -12,8 +12,7 @@ from pathlib import Path
 import psutil
 import torch
 
-from swell.wire.group_files import MACHINE, GroupFiles, numbers
-from swell.wire.group_places import UNIFIED, group_places
+from swell.wire.group_places import MACHINE, UNIFIED, GroupFiles, group_places, numbers
 
 #: Memory that is left to the script and to other processes when buffers are allocated.
 SPARE_BYTES = 256 << 20

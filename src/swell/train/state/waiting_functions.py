@@ -12,8 +12,7 @@ from typing import Any
 
 import torch
 
-from swell.train.link.code_paths import place_of, submitted
-from swell.wire.library_paths import is_library
+from swell.train.link.code_paths import place_of, submitted, user_frames
 
 #: In place of the value of a local that has none.
 UNBOUND = object()
@@ -89,14 +88,6 @@ class WaitingFunction:
         if sys.version_info < (3, 13):
             for name in self._tensors:
                 shown.pop(name, None)
-
-
-def user_frames(frame: FrameType | None) -> Iterator[FrameType]:
-    """Yield the functions of the script that have called each other, the innermost first."""
-    while frame is not None:
-        if not is_library(frame.f_code.co_filename):
-            yield frame
-        frame = frame.f_back
 
 
 def labelled(frames: Iterable[FrameType]) -> Iterator[tuple[str, FrameType]]:

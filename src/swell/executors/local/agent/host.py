@@ -39,7 +39,7 @@ from swell.model.event import Outcome
 from swell.model.job import Elasticity, JobSpec
 from swell.model.node import DEFAULT_RACK, Node
 from swell.wire import environ
-from swell.wire.lease_clocks import AwakeClock
+from swell.wire.lease_end import AwakeClock
 from swell.wire.lines import NO_MESSAGE
 from swell.wire.messages import FromWorker, Hello, Reported, Welcome
 

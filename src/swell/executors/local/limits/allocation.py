@@ -11,8 +11,7 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from swell.wire.group_files import MACHINE, GroupFiles
-from swell.wire.group_places import UNIFIED, group_places
+from swell.wire.group_places import MACHINE, UNIFIED, GroupFiles, group_places
 
 #: The kernel's default. A gang that has used up its quota stands still until the next one begins.
 PERIOD_US = 100_000

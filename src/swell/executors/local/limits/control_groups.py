@@ -21,7 +21,7 @@ from swell.executors.local.limits.limiter import NO_MEMORY_LIMIT, CoreSharing, G
 from swell.executors.local.limits.process_usage import started_by
 from swell.executors.local.processes.listing import is_alive
 from swell.model.share_mode import ShareMode
-from swell.wire.group_files import GroupFiles, numbers
+from swell.wire.group_places import GroupFiles, numbers
 
 PREFIX = "swell-"
 #: The controllers.

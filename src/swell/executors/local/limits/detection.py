@@ -11,8 +11,7 @@ from swell.executors.local.limits.control_groups import CPU, CgroupV1, CgroupV2,
 from swell.executors.local.limits.limiter import CoreSharing, Limiter, LimitError
 from swell.executors.local.machine_offer import MachineOffer
 from swell.model.share_mode import ShareMode
-from swell.wire.group_files import GroupFiles
-from swell.wire.group_places import UNIFIED, GroupPlace, group_places
+from swell.wire.group_places import UNIFIED, GroupFiles, GroupPlace, group_places
 
 #: systemd marks the groups that it leaves to others; the second one is for older versions.
 DELEGATED = ("user.delegate", "trusted.delegate")
