@@ -283,10 +283,10 @@ def test_what_a_worker_has_found_of_its_script_is_a_standing_warning() -> None:
     made = running(2)
     made.events.clear()
     for worker in (0, 1):  # each finds the same
-        found = ScriptFinding(name="module-hooks", text="hooks are others", place="train.py:3", holds=False)
+        found = ScriptFinding(name="script-variable", text="it is another one", place="train.py:3", holds=False)
         made._apply(made.said(worker, m.ScriptFound(finding=found)))
     [warned] = [event for event in made.events if isinstance(event, JobWarned)]
-    assert (warned.about, warned.message) == ("module-hooks", "hooks are others (train.py:3)")
+    assert (warned.about, warned.message) == ("script-variable", "it is another one (train.py:3)")
 
 
 def test_replicas_that_differ_are_a_standing_warning() -> None:

@@ -12,7 +12,6 @@ from torch.nn.utils import parametrizations, prune
 from torch.utils.data import DataLoader, TensorDataset
 
 from swell import train
-from swell.script_facts import ScriptFinding
 from swell.train.collective.gradients import LoopError
 from swell.train.data.sample_schedule import SampleSchedule
 from swell.train.state.train_state import TrainState
@@ -50,8 +49,6 @@ class Script:
         self.net = Net()
         self.optimizer = torch.optim.SGD(self.net.parameters(), lr=0.1)
         self.run = train.elastic(self.net, self.optimizer, DataLoader(TensorDataset(X), 8), epochs=5)
-        self.told: list[ScriptFinding] = []
-        self.run._task.state.forms.tell = self.told.append
 
     def train(self, epoch: int = 2) -> Iterator[Script]:
         """Yields at the head of an epoch."""
@@ -241,38 +238,6 @@ def borrow(train: Iterator[Script]) -> None:
 def test_what_is_handed_on_or_put_back_is_no_error(change: Callable[[Iterator[Script]], None]) -> None:
     script = Script()
     change(script.train())
-    assert script.run.steps == 5 and not script.told
+    assert script.run.steps == 5
     prune.l1_unstructured(script.net.second, "weight", 0.5)
     script.run.finish()  # training is over
-
-
-def hook(module: nn.Module, given: object, result: torch.Tensor) -> torch.Tensor:
-    return 2 * result
-
-
-def register(train: Iterator[Script]) -> None:
-    for script in train:
-        script.net.act.register_forward_hook(hook)
-
-
-@pytest.mark.parametrize("epoch", [0, 2])
-def test_a_hook_that_stays_is_told_once(epoch: int) -> None:
-    script = Script()
-    register(script.train(epoch))
-    [found] = script.told
-    assert not found.holds and "hook of 'act'" in found.text and "before its loop" in found.text
-    assert found.place == f"{__file__}:{register.__code__.co_firstlineno + 2}"
-
-
-def test_hooks_of_before_the_loop_and_of_each_epoch_are_not_told() -> None:
-    script = Script()
-    script.net.act.register_forward_hook(hook)
-    for _ in script.run.epochs():
-        handle = script.net.norm.register_forward_hook(hook)
-        for (x,) in script.run.batches():
-            script.optimizer.zero_grad()
-            loss = script.net(x).mean()
-            loss.backward()
-            script.run.step(loss)
-        handle.remove()
-    assert not script.told

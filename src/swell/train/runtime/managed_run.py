@@ -99,7 +99,7 @@ class AgentWorker(Host):
             Path(welcome.checkpoint_dir), welcome.keep_checkpoints, welcome.checkpoint_interval_s
         )
         self._checkpoints.tell_damaged = self._tell_damaged
-        task.state.tell_with(lambda found: self._link.send(messages.ScriptFound(finding=found)))
+        task.state.variables.tell = lambda found: self._link.send(messages.ScriptFound(finding=found))
         self._place_to_save: Place | None = None  # of the state that is being saved
         allow_siblings()
         warm_up(task, welcome.num_workers)

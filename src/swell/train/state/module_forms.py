@@ -4,7 +4,7 @@ Modes of modules (`model.bn.eval()`), buffers that are registered later, which p
 groups of parameters that an optimizer gets later belong to the state: a worker that joins begins with the
 script's first lines, and has none of it. Plain attributes are variables of the script, see
 `script_variables`. Parameters, modules and functions that are new, gone or others cannot be handed on: they
-are an error, with its line. Hooks, which may matter or not, are told.
+are an error, with its line. Hooks are not looked at.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ import torch
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from swell.script_facts import ScriptFinding
 from swell.train.collective.gradients import LoopError
 from swell.train.collective.norms import StatisticsError
 from swell.train.collective.packing import mark_trained, was_trained
@@ -26,15 +25,10 @@ from swell.train.state.codec import is_shard
 from swell.train.state.waiting_functions import place_of_change
 
 _FUNCTIONS = (FunctionType, BuiltinFunctionType, MethodType)
-_HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks")
 #: Whose modules change with their number of children.
 _CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
 #: Calls that change a model, where no attribute is set.
 _CHANGES = frozenset({"add_module", "register_module", "register_parameter", "setattr", "add_param_group"})
-_REGISTRATIONS = frozenset(
-    {"register_forward_pre_hook", "register_forward_hook"}
-    | {"register_full_backward_pre_hook", "register_full_backward_hook", "register_backward_hook"}
-)
 NOT_OF_MODEL = (
     "add_param_group() got parameters that elastic() did not get with the model: their gradients would not "
     "be averaged, and a worker that joins would not have them. Make all modules before elastic(), and train "
@@ -58,14 +52,9 @@ class ModuleForms:
             adds = partial(self._add_group, number, optimizer.add_param_group)
             optimizer.add_param_group = adds  # type: ignore[method-assign]
         self._makes: dict[str, str] | None = None  # of modules, and of functions in them, as the loop began
-        self._hooks: Mapping[int, str] = {}  # by torch's number of each, as the loop began
-        self._hooks_before: Mapping[int, str] | None = None  # as the last epoch began
         self._num_looks = 0
         self._modes_left = ""  # when the last epoch ended; empty: one is under way
         self._has_left = False
-        #: Called with what may matter or not.
-        self.tell: Callable[[ScriptFinding], object] = lambda finding: None
-        self._told: dict[str, None] = {}
 
     # ------------------------------------------------------------------ what is handed on
     def tree(self) -> dict[str, Any]:
@@ -128,10 +117,10 @@ class ModuleForms:
             if module.training != (mode == "1"):
                 module.training = mode == "1"
 
-    # ------------------------------------------------------------------ what is told
+    # ------------------------------------------------------------------ what is refused
     def enter(self) -> None:
         """The script enters its loop: what it has done before, each worker does."""
-        self._makes, self._hooks = _makes_of(self._model), _hooks_of(self._model)
+        self._makes = _makes_of(self._model)
 
     def leave(self) -> None:
         """Training is over, and the script may do with the model what it will."""
@@ -141,23 +130,6 @@ class ModuleForms:
         """The script asks for the first batch of an epoch. Raises LoopError: see `look`."""
         self._modes_left = ""
         self.look(frame)
-        hooks, before = _hooks_of(self._model), self._hooks_before
-        self._hooks_before = hooks
-        if before is None:
-            return  # one that is registered in each epoch, and removed, is there now
-        lasting = {key: name for key, name in hooks.items() if key in before or name not in before.values()}
-        changed = [lasting[key] for key in lasting.keys() - self._hooks.keys()]
-        changed += [self._hooks[key] for key in self._hooks.keys() - hooks.keys()]
-        if self._told.keys() >= set(changed):
-            return
-        self._told |= dict.fromkeys(sorted(changed))
-        text = (
-            f"hooks of the model are others than when the loop began: {', '.join(self._told)}. A worker that "
-            "joins, and a job that goes on later, has those that the script registers before its loop: "
-            "register them there, and let them look at run.epoch or at an attribute of the model"
-        )
-        place = place_of_change(frame, (), _REGISTRATIONS)
-        self.tell(ScriptFinding(name="module-hooks", text=text, place=place, holds=False))
 
     def leave_epoch(self) -> None:
         """The script has had the last batch of an epoch: what it evaluates then ends with it."""
@@ -253,17 +225,6 @@ def _makes_of(model: nn.Module) -> dict[str, str]:
                 line = f" of line {value.__code__.co_firstlineno}" if isinstance(value, FunctionType) else ""
                 makes[f"{path}.{key}" if path else key] = f"function {value.__name__}{line}"
     return makes
-
-
-def _hooks_of(model: nn.Module) -> dict[int, str]:
-    """The script's hooks of modules, by torch's number of each."""
-    return {
-        key: f"{getattr(hook, '__qualname__', type(hook).__qualname__)} of {path!r}"
-        for path, module in model.named_modules()
-        for kind in _HOOKS
-        for key, hook in (getattr(module, kind, None) or {}).items()
-        if not str(getattr(hook, "__module__", "")).startswith(("torch.", "swell."))
-    }
 
 
 def check_model(model: nn.Module) -> None:

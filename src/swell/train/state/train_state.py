@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from swell.script_facts import ScriptFinding
 from swell.train.collective.gradients import LoopError
 from swell.train.data.sample_schedule import SampleSchedule
 from swell.train.data.stateful import Stateful
@@ -97,10 +96,6 @@ class TrainState:
         self.is_torn = False  #: part of another worker's state has come, or may have
         is_on_cpu = all(parameter.device.type == "cpu" for parameter in model.parameters())
         self.losses = LossLog(is_lazy=not is_on_cpu)  #: of all workers' samples
-
-    def tell_with(self, tell: Callable[[ScriptFinding], object]) -> None:
-        """Have what the script changes and others would not have be told by `tell`."""
-        self.forms.tell = self.variables.tell = tell
 
     @property
     def updates(self) -> int:
