@@ -26,7 +26,7 @@ from swell.train.runtime.divided_run import DividedWorker
 from swell.train.sharding import block_exchange
 from swell.train.sharding.block_exchange import BlockExchange
 from swell.train.sharding.divided_block import DividedBlock
-from swell.train.sharding.shard_group import ShardGroup, VoteOutcome
+from swell.train.sharding.shard_group import ShardGroup
 from swell.train.sharding.shard_transfers import ShardTransfers
 from swell.train.sharding.state_pieces import StatePiece
 from swell.train.state import state_transfer
@@ -51,7 +51,7 @@ def die(*_: object) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def faulty_vote(self: ShardGroup, wish: bool, compares: bool) -> VoteOutcome:
+def faulty_vote(self: ShardGroup, wish: bool, compares: bool) -> tuple[bool, bool]:
     is_now = self.is_faulty = next(votes) == AT_STEP  # type: ignore[attr-defined]
     if is_now and FAULT == "before the vote":
         die()

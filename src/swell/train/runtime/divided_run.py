@@ -74,8 +74,9 @@ class DividedWorker(AgentWorker):
         """
         shards, on_drift = self._shards, self._drift_watch.on_drift
         try:
-            outcome = shards.vote(super()._is_save_due(), self._task.state.updates % COMPARE_EVERY == 0)
-            is_healed = not outcome.are_mirrors_equal and on_drift == "heal"
+            compares = self._task.state.updates % COMPARE_EVERY == 0
+            is_save_wished, are_mirrors_equal = shards.vote(super()._is_save_due(), compares)
+            is_healed = not are_mirrors_equal and on_drift == "heal"
             if is_healed:
                 shards.renew_mirrors()
         except GroupBroken as broken:
@@ -84,8 +85,8 @@ class DividedWorker(AgentWorker):
             shards.is_voting = False
             return self._to_settle is not None
         shards.is_voting = False
-        self._is_save_agreed = outcome.is_save_wished
-        if not outcome.are_mirrors_equal:
+        self._is_save_agreed = is_save_wished
+        if not are_mirrors_equal:
             self._note_drift(self._drift_watch.of_mirrors(is_healed))
         return True
 

@@ -18,7 +18,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 import torch
 import torch.distributed as dist
@@ -63,13 +62,6 @@ def scratch_room(folder: Path, size: int, dtype: torch.dtype) -> torch.Tensor:
     return torch.empty(size, dtype=dtype, device="cpu")
 
 
-class VoteOutcome(NamedTuple):
-    """What all workers together have voted for."""
-
-    is_save_wished: bool
-    are_mirrors_equal: bool  #: or were not compared
-
-
 class StateLost(Exception):
     """The workers that are left do not have the whole state: the job goes on from its checkpoint."""
 
@@ -111,12 +103,15 @@ class ShardGroup:
         return ShardCard(owned, pieces.stretches, self.is_voting, self.is_spread)
 
     # ---------------------------------------------------------------- a step
-    def vote(self, wish: bool, compares: bool) -> VoteOutcome:
+    def vote(self, wish: bool, compares: bool) -> tuple[bool, bool]:
         """See that all have the gradients of the step.
 
         Args:
             wish: this worker wishes a checkpoint.
             compares: owners compare with mirrors what the optimizer keeps; the same at all.
+
+        Returns:
+            Whether a worker wishes a checkpoint, and whether mirrors are equal, or were not compared.
 
         Raises GroupBroken: it is not known whether the others have passed.
         """
@@ -129,7 +124,7 @@ class ShardGroup:
             said[1] = self._own_less_mirrored()
         self._group.sum_all(said)
         wishes, difference = said.tolist()
-        return VoteOutcome(wishes > 0, difference == 0)
+        return wishes > 0, difference == 0
 
     def _own_less_mirrored(self) -> torch.Tensor:
         """A checksum of this worker's part, less those of the mirrors that it has.

@@ -44,18 +44,12 @@ class TensorForm(msgspec.Struct, frozen=True, array_like=True):
     is_on_host: bool  #: an optimizer keeps its step count in host memory, wherever the model is
 
 
-class Header(msgspec.Struct):
-    """What a receiver must know of a whole state before its tensors come."""
+class _StateOffer(msgspec.Struct):
+    """What one that has the state tells the others before its tensors come."""
 
     skeleton: str
     forms: list[TensorForm]
-
-
-class _StateOffer(msgspec.Struct):
-    """What one that has the state tells the others before it moves."""
-
-    header: Header
-    lent: LentMemory  #: its tensors
+    lent: LentMemory  #: the tensors
 
 
 def own_card(updates: int) -> MemberCard:
@@ -83,9 +77,9 @@ def hand_state(
     own, tensors = make_offer(state) if group.rank in holders else (b"", [])
     told = group.gather_bytes(own)
     offers = {rank: msgspec.json.decode(told[rank], type=_StateOffer) for rank in holders}
-    header = offers[holders[0]].header
+    offer = offers[holders[0]]
     if group.rank in lacking:
-        tensors = make_room(header, state, group.device)
+        tensors = _make_room(offer, state, group.device)
     routes = _routes(lacking, cards, holders) if group.device.type == "cpu" else {}
     left = lacking
     if routes:
@@ -94,19 +88,23 @@ def hand_state(
         are_blind = group.gather(int(is_blind))  # until then no lender trains on
         left = [rank for rank in lacking if rank not in routes or are_blind[rank]]
     if group.rank in lacking and group.rank not in left:
-        state.load(header.skeleton, tensors)
+        state.load(offer.skeleton, tensors)
     if left:
         line = [holders[0], *sorted(left, key=lambda rank: cards[rank].place)]
-        _send(group, line, tensors, offers[holders[0]].lent)
+        _send(group, line, tensors, offer.lent)
     if group.rank in left:
-        state.load(header.skeleton, tensors)
+        state.load(offer.skeleton, tensors)
 
 
 def make_offer(state: TrainState) -> tuple[bytes, list[torch.Tensor]]:
-    """A `_StateOffer`, encoded, and the tensors that stay where it says. Raises `codec.EncodeError`."""
-    header, tensors = pack(state)
+    """A `_StateOffer`, encoded, of what all workers have the same of, and its tensors, which stay there.
+
+    Raises `codec.EncodeError`.
+    """
+    skeleton, tensors = state.encode(is_shared=True)
     tensors = [tensor.contiguous() for tensor in tensors]
-    return msgspec.json.encode(_StateOffer(header, lend(tensors))), tensors
+    offer = _StateOffer(skeleton, [_form_of(tensor) for tensor in tensors], lend(tensors))
+    return msgspec.json.encode(offer), tensors
 
 
 def share_state(group: Group, state: TrainState) -> None:
@@ -158,20 +156,14 @@ def _pass_on(group: Group, line: Sequence[int], pieces: Sequence[torch.Tensor]) 
 
 
 # ---------------------------------------------------------------- a state as it travels
-def pack(state: TrainState) -> tuple[Header, list[torch.Tensor]]:
-    """Header and tensors (not copied) of what all workers have the same of. Raises `codec.EncodeError`."""
-    skeleton, tensors = state.encode(is_shared=True)
-    return Header(skeleton, [_form_of(tensor) for tensor in tensors]), tensors
-
-
-def make_room(header: Header, state: TrainState, device: torch.device) -> list[torch.Tensor]:
+def _make_room(offer: _StateOffer, state: TrainState, device: torch.device) -> list[torch.Tensor]:
     """A contiguous tensor for each that will come: the model's own, if nothing is lost by half a state.
 
-    `state.load(header.skeleton, tensors)` takes them over once they are filled.
+    `state.load(offer.skeleton, tensors)` takes them over once they are filled.
     """
-    rooms = {} if state.is_valid else state.rooms(header.skeleton)
+    rooms = {} if state.is_valid else state.rooms(offer.skeleton)
     tensors = []
-    for slot, form in enumerate(header.forms):
+    for slot, form in enumerate(offer.forms):
         room = rooms.get(slot)
         is_lazy = room is not None and (room.is_conj() or room.is_neg())
         if room is None or is_lazy or not room.is_contiguous() or _form_of(room) != form:
