@@ -40,7 +40,7 @@ from swell.model.job import EndCondition, MetricTarget
 from swell.script_facts import ScriptFinding
 from swell.tally import Tally, tally_of
 from swell.wire import messages as m
-from swell.wire.metrics import Number
+from swell.wire.reports import Number
 
 
 def running(num_workers: int, **changes: Any) -> PuppetWorld:
@@ -283,7 +283,9 @@ def test_what_a_worker_has_found_of_its_script_is_a_standing_warning() -> None:
     made = running(2)
     made.events.clear()
     for worker in (0, 1):  # each finds the same
-        found = ScriptFinding(name="script-variable", text="it is another one", place="train.py:3", holds=False)
+        found = ScriptFinding(
+            name="script-variable", text="it is another one", place="train.py:3", holds=False
+        )
         made._apply(made.said(worker, m.ScriptFound(finding=found)))
     [warned] = [event for event in made.events if isinstance(event, JobWarned)]
     assert (warned.about, warned.message) == ("script-variable", "it is another one (train.py:3)")

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from swell.executors.local.zygote.output import INTERVAL_S, MAX_LINE_BYTES, ValueLines
-from swell.wire.metrics import Number
+from swell.wire.reports import Number
 
 LINES = st.one_of(
     st.builds(lambda value: json.dumps({"step": 1, "loss": value}), st.floats()),

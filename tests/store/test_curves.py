@@ -15,7 +15,7 @@ from tests.store.views import curve_report
 from swell.store import curves as curves_module
 from swell.store.errors import StateUnwritable
 from swell.store.journal import SqlJournal
-from swell.wire.metrics import MOST_METRICS
+from swell.wire.reports import MOST_METRICS
 
 
 @pytest.fixture

@@ -29,7 +29,7 @@ import psutil
 
 from swell.executors.local.zygote.client import TORCH_VARIABLES
 from swell.wire import environ, messages
-from swell.wire.metrics import Number
+from swell.wire.reports import Number
 
 TOKEN = "open sesame"
 DEVICE = os.environ.get("TEST_DEVICE", "cpu")

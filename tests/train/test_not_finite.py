@@ -20,7 +20,7 @@ from swell.train.state.loss import LossLog
 from swell.train.state.train_state import TrainState
 from swell.wire import messages
 from swell.wire.checkpoint_files import steps_in
-from swell.wire.metrics import spelled, value_of
+from swell.wire.reports import spelled, value_of
 
 DIVERGES = Path(__file__).parent / "scripts" / "diverges.py"
 

@@ -11,7 +11,7 @@ from tests.train.curve_runs import CURVE, EPOCHS, PACE_PER_S, assert_same_learni
 from tests.train.fake_agent import FakeAgent
 
 from swell.wire import messages
-from swell.wire.metrics import value_of
+from swell.wire.reports import value_of
 
 
 def test_grows_from_one_to_four(agent: FakeAgent, plain: Path, tmp_path: Path) -> None:

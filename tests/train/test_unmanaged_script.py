@@ -14,9 +14,9 @@ import torch
 from tests.train.fake_agent import TOKEN, FakeAgent, fork_script, until
 
 from swell.train.link.agent_line import ObserverLine
-from swell.train.link.lease import Lease
 from swell.train.runtime.unmanaged_script import StepCounter, own_count
 from swell.wire import environ, messages
+from swell.wire.lease_end import Lease
 
 FOREIGN = Path(__file__).parent / "scripts" / "foreign.py"
 PLAIN = Path(__file__).parent / "scripts" / "plain.py"

@@ -18,7 +18,7 @@ import msgspec
 from swell.model.event import AnyEvent, StepsReported
 from swell.store.database import Database
 from swell.tally import Tally
-from swell.wire.metrics import MOST_METRICS
+from swell.wire.reports import MOST_METRICS
 
 #: A curve with more points is compacted: the newest stay as they are, all before them become about so many.
 MOST_POINTS = 1000

@@ -1,18 +1,22 @@
 """Until when the workers of a machine that has joined may train: a file that they have in their memory.
 
-They see it though the process that keeps it stands still. Times are of the machine's `HostClock`: leases are
-counted by clocks that no time service sets, slows or speeds up.
+They see it though the process that keeps it stands still, and end with it though nothing else ends them.
+Times are of the machine's `HostClock`: leases are counted by clocks that no time service sets, slows or
+speeds up.
 """
 
 from __future__ import annotations
 
 import math
 import mmap
+import os
 import struct
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
+from swell.wire import environ
 from swell.wire.whole_files import write_whole
 
 #: In the state folder of the host. It stays where it is: workers have it in their memory.
@@ -22,6 +26,8 @@ _END = struct.Struct("d")
 LONGEST_READING_S = 1e-3
 #: The agent looks at its clock ten times a second; a longer gap is one in which it did not run.
 LONGEST_GAP_S = 1.0
+_WHY = b"the lease of this machine has ended, and the platform may run the job elsewhere: this worker ends\n"
+_STDERR = 2
 
 
 class ShownEnd:
@@ -112,3 +118,22 @@ class AwakeClock:
             self._lost_s += gap_s
         self._last_s = time_s
         return time_s - self._lost_s
+
+
+class Lease:
+    """What the environment says of it; on the platform's own machine there is none."""
+
+    def __init__(self) -> None:
+        path = os.environ.get(environ.LEASE)
+        self._watch = None if path is None else LeaseWatch(path)
+
+    def check(self) -> None:
+        """End this process, from any thread, if it may not train any longer. Cheap enough for each step.
+
+        Nothing is saved: the job may have gone on from the checkpoint that there is.
+        """
+        if self._watch is not None and self._watch.is_over:
+            os.set_blocking(_STDERR, False)  # what reads it may stand still as well
+            with suppress(OSError):
+                os.write(_STDERR, _WHY)
+            os._exit(environ.EXIT_STOPPED)

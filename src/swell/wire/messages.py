@@ -38,7 +38,7 @@ import msgspec
 
 from swell.script_facts import BetweenSteps, ScriptFinding
 from swell.tally import Reduction, Tally
-from swell.wire.metrics import Number
+from swell.wire.reports import Number
 
 #: Bytes of the all-reduces that each kind of device is calibrated with: up to 7.5 million parameters.
 CALIBRATED_BYTES = (1_000, 10_000, 100_000, 1_000_000, 10_000_000, 30_000_000)

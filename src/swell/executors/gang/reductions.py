@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 
 from swell.tally import Reduction
 from swell.wire.messages import WorkerValues
-from swell.wire.metrics import value_of
-from swell.wire.reports import MOST_STEPS
+from swell.wire.reports import MOST_STEPS, value_of
 
 #: A worker that has gone on for so many steps without a word has none to say: it tells within `GRACE_S`.
 STEPS_LATER = 2

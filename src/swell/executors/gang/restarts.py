@@ -23,8 +23,7 @@ from swell.model.event import Outcome, ScriptDistributed
 from swell.script_facts import WHOLE
 from swell.tally import tally_of
 from swell.wire import environ, messages
-from swell.wire.metrics import LOSS, Number, value_of
-from swell.wire.reports import MOST_STEPS
+from swell.wire.reports import LOSS, MOST_STEPS, Number, value_of
 
 #: Topic of a warning.
 SIZE = "size"

@@ -27,7 +27,7 @@ from swell.executors.gang.reductions import Reductions
 from swell.model.command import GangCommand
 from swell.model.event import AnyEvent, JobWarned, WorkersLost
 from swell.wire.messages import Alive, FromAgent, FromWorker
-from swell.wire.metrics import MetricNames
+from swell.wire.reports import MetricNames
 
 
 class GangRuntime(ABC):

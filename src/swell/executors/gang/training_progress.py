@@ -11,7 +11,7 @@ from swell.executors.gang.runtime import GangRuntime
 from swell.model.event import StepsReported
 from swell.tally import Tally, tally_of
 from swell.wire import messages
-from swell.wire.metrics import LOSS, Number, value_of
+from swell.wire.reports import LOSS, Number, value_of
 
 #: A controller makes fewer reports of a gang than two to the power of this.
 REPORT_BITS = 40

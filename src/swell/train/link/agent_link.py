@@ -19,8 +19,8 @@ from typing import NoReturn
 
 from swell.train.link.agent_line import AgentLine
 from swell.train.link.code_paths import line_of, own_frame
-from swell.train.link.lease import Lease
 from swell.wire import environ, messages
+from swell.wire.lease_end import Lease
 from swell.wire.messages import Awaited
 
 #: Also in a step that takes longer, and while this worker waits. Well within the margin after a lease.

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 
 from swell.tally import Reduction, Tally, tally_of
 from swell.wire.messages import WorkerValues
-from swell.wire.metrics import MetricNames, Number, spelled
+from swell.wire.reports import MetricNames, Number, spelled
 
 #: A value of one name is told at most so often.
 INTERVAL_S = 0.5

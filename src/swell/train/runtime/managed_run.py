@@ -51,7 +51,7 @@ from swell.train.state.loss import LossNotFinite, not_finite
 from swell.train.state.state_transfer import NO_STATE, MemberCard, hand_state, own_card
 from swell.wire import environ, messages
 from swell.wire.checkpoint_files import steps_in
-from swell.wire.metrics import LOSS, NOISE_SCALE, spelled
+from swell.wire.reports import LOSS, NOISE_SCALE, spelled
 
 Order = messages.Regroup | messages.Suspend
 

@@ -21,10 +21,10 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from swell.train.collective.interfaces import choose_interface, own_address
 from swell.train.link.agent_line import ObserverLine
-from swell.train.link.lease import Lease
 from swell.train.link.pending_values import PendingValues
 from swell.train.runtime.distributed_check import DistributedCheck
 from swell.wire import environ, messages
+from swell.wire.lease_end import Lease
 from swell.wire.reports import send_reports_to
 
 INTERVAL_S = 0.5

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from swell.wire.metrics import Number
+from swell.wire.reports import Number
 
 
 class Note(msgspec.Struct, frozen=True, kw_only=True, tag=True):

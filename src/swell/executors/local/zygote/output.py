@@ -18,7 +18,7 @@ from pathlib import Path
 
 from swell.executors.local.logs.writer import ANSWER_WITHIN_S, LogWriter
 from swell.executors.local.zygote.messages import Exited, Fork, ValuesPrinted
-from swell.wire.metrics import Number, spelled
+from swell.wire.reports import Number, spelled
 
 #: A longer line is no report.
 MAX_LINE_BYTES = 4096
