@@ -8,7 +8,7 @@ from typing import cast
 import pytest
 from torch.distributed import ProcessGroup
 
-from swell.train.collective.peer_sockets import PeerSockets
+from swell.train.collective.process_groups import PeerSockets
 
 LIMIT_S = 10.0
 

@@ -21,10 +21,10 @@ from swell.train.data.stateful import Stateful
 from swell.train.link.agent_link import open_link
 from swell.train.runtime.group_trial import GroupProfiling
 from swell.train.runtime.host import Host, Task, Torchrun
-from swell.train.runtime.loader_watch import LoaderWatch
 from swell.train.runtime.managed_run import AgentWorker
 from swell.train.runtime.run import Run, started
 from swell.train.runtime.trial_run import NO_END, Profiling
+from swell.train.runtime.watches import LoaderWatch
 from swell.train.scaling import RULES
 from swell.train.state.gradient_noise import GradientNoise
 from swell.train.state.module_forms import check_model

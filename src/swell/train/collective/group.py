@@ -15,8 +15,7 @@ from torch.distributed import distributed_c10d
 
 from swell.train.collective.memory_errors import is_out_of_memory
 from swell.train.collective.next_group import BROKEN_OFF, NextGroup, shut_down
-from swell.train.collective.peer_sockets import PeerSockets
-from swell.train.collective.process_groups import backend_of, forget_all, make_default
+from swell.train.collective.process_groups import PeerSockets, backend_of, forget_all, make_default
 from swell.train.link.agent_link import Heartbeat, Link, Order, Superseded
 from swell.wire import environ, messages
 

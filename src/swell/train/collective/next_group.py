@@ -27,9 +27,10 @@ from torch._C._distributed_c10d import PrefixStore, Store
 from torch.distributed import distributed_c10d
 
 from swell.train.collective.interfaces import LOOPBACK, choose_interface, own_address
-from swell.train.collective.peer_sockets import Ends, PeerSockets
 from swell.train.collective.process_groups import (
     FORM_TIMEOUT_S,
+    Ends,
+    PeerSockets,
     backend_of,
     connect_store,
     make_group,

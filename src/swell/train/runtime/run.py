@@ -21,9 +21,8 @@ from swell.train.data.sample_schedule import Pass, Share
 from swell.train.link.code_paths import Instruction, is_raised_at, where_calls_stand
 from swell.train.runtime.deferred_calls import DeferredCalls
 from swell.train.runtime.host import Host, Task
-from swell.train.runtime.loader_watch import OWN_BATCHES, LoaderWatch, is_unused
 from swell.train.runtime.loop_exits import MOST_ASKED, NO_END
-from swell.train.runtime.optimizer_watch import GIVE_ALL, OptimizerWatch
+from swell.train.runtime.watches import GIVE_ALL, OWN_BATCHES, LoaderWatch, OptimizerWatch, is_unused
 from swell.train.state.optimizer_set import OptimizerSet
 from swell.train.state.script_state import ScriptState
 from swell.wire.reports import checked_step, number

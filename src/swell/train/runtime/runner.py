@@ -24,11 +24,11 @@ from swell.train.data.random_streams import begin_script
 from swell.train.link.agent_link import Link, LinkError, exit_now, open_link
 from swell.train.link.code_paths import is_of_swell, is_own, snapshotted, submitted, why_missing
 from swell.train.runtime import unmanaged_script
-from swell.train.runtime.distributed_check import DistributedCheck
 from swell.train.runtime.run import started
 from swell.train.runtime.script_end import close_script
 from swell.train.runtime.snapshot_imports import use_snapshot
 from swell.train.runtime.trial_run import trials
+from swell.train.runtime.unmanaged_script import DistributedCheck
 from swell.wire import environ, messages
 from swell.wire.private_files import are_private
 

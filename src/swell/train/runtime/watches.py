@@ -1,0 +1,210 @@
+"""What a script uses in place of what it gave to `elastic` is refused: optimizers, a loader, and batches.
+
+Of optimizers that the script steps itself the gradients are not summed: torch calls a hook before each step
+of any optimizer. One that trains what a batch has made for itself, such as the perturbation of an adversarial
+example, is left alone. Those that it makes for the model after `elastic`, `run.step` would not step.
+
+With another DataLoader in place of the first one `run.batches()` goes on with that; or the loop leaves its
+batches unused, and draws its own. Without this `tests/scripts/refused/loader_replaced.py` goes wrong in
+silence.
+"""
+
+from __future__ import annotations
+
+import dis
+import gc
+import sys
+from collections.abc import Callable, Iterator
+from functools import cache, wraps
+from types import CodeType, FrameType
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import torch
+from torch.utils.data import DataLoader
+
+from swell.train.collective.gradients import LoopError
+from swell.train.link.code_paths import place_of, user_frames
+from swell.train.state.train_state import TrainState
+
+GIVE_ALL = (
+    "give elastic() all optimizers that the loop uses by name, elastic(model, {'first': ..., 'second': ...}, "
+    "loader), and say in run.step(loss, optimizer=...) which is to step"
+)
+_watches: list[OptimizerWatch] = []  # of runs under way
+OWN_BATCHES = (
+    "the loop over run.batches() does not use the batch that it gets, and draws random numbers in its "
+    "place: each worker would draw a whole batch of its own, so that a step had more samples on more "
+    "workers. Put what makes a batch (get_batch, or the like) into a torch Dataset that gives one sample, "
+    "with a DataLoader that has batch_size and, to draw with replacement, sampler=RandomSampler(dataset, "
+    "replacement=True, num_samples=...)"
+)
+
+
+class OptimizerWatch:
+    """Optimizers that step in the loop over batches and are not `elastic`'s."""
+
+    def __init__(self, state: TrainState) -> None:
+        self._state = state
+        #: Those that hold parameters of the model and were made after `elastic`, and where.
+        self._made: WeakKeyDictionary[torch.optim.Optimizer, str] = WeakKeyDictionary()
+        self.has_made = False  #: there may be such ones
+        _watches.append(self)
+        _watch_makers()
+        self._seen: WeakKeyDictionary[torch.optim.Optimizer, int] = WeakKeyDictionary()  # in which update
+
+    def check(self, optimizer: torch.optim.Optimizer, is_averaged: bool) -> None:
+        """Another optimizer than `elastic`'s is about to step.
+
+        Args:
+            is_averaged: the model's gradients are those of all workers.
+
+        Raises:
+            LoopError: it would use gradients of this worker alone.
+        """
+        trained = {id(parameter) for parameter in self._state.model.parameters()}
+        held = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
+        is_known = any(optimizer is thing for thing in self._state.objects.values())
+        if is_known and trained >= held:
+            if is_averaged:
+                return
+            raise LoopError(
+                f"{_named(optimizer)} is in elastic(state=...) and steps before the gradients are averaged; "
+                f"step it after run.step(loss), under `if run.has_stepped:`, or {GIVE_ALL}"
+            )
+        updates = self._state.updates
+        has_lasted = self._seen.setdefault(optimizer, updates) != updates
+        if is_known or has_lasted or trained & held:
+            raise LoopError(
+                f"{_named(optimizer)} steps in the loop over run.batches() with gradients of this worker "
+                f"alone; {GIVE_ALL}"
+            )
+
+    def close(self) -> None:
+        """The run is over: the script may train the model by itself."""
+        _watches.remove(self)
+
+    def note_made(self, optimizer: torch.optim.Optimizer) -> None:
+        trained = {id(parameter) for parameter in self._state.model.parameters()}
+        if any(id(parameter) in trained for group in optimizer.param_groups for parameter in group["params"]):
+            self._made[optimizer], self.has_made = place_of(sys._getframe(2)), True
+
+    def check_made(self) -> None:
+        """The script calls `run.step`, and has made an optimizer for the model since it called `elastic`.
+
+        Raises:
+            LoopError: it has it still, and did not give it to `run.state`.
+        """
+        gc.collect()  # it may have thrown it away
+        kept = self._state.objects.held()
+        for optimizer, place in list(self._made.items()):
+            if any(optimizer is thing for thing in kept):
+                del self._made[optimizer]
+                continue
+            raise LoopError(
+                f"{_named(optimizer)} was made after elastic(), at {place}, and run.step(loss) steps the one "
+                "that elastic() got; to begin with new moments call its state.clear(), to change a rate set "
+                "param_groups[0]['lr']; to go over to another optimizer make both before elastic() and "
+                f"{GIVE_ALL}"
+            )
+        self.has_made = False
+
+
+@cache
+def _watch_makers() -> None:
+    make: Callable[..., None] = torch.optim.Optimizer.__init__
+
+    @wraps(make)
+    def note(optimizer: torch.optim.Optimizer, *args: Any, **options: Any) -> None:
+        make(optimizer, *args, **options)
+        for watch in _watches:
+            watch.note_made(optimizer)
+
+    torch.optim.Optimizer.__init__ = note  # type: ignore[method-assign, assignment]
+
+
+def _named(optimizer: torch.optim.Optimizer) -> str:
+    return f"an optimizer ({type(optimizer).__qualname__})"
+
+
+class LoaderWatch:
+    """The variables in which a script has the loader of `elastic`."""
+
+    def __init__(self, loader: DataLoader[Any], frame: FrameType | None) -> None:
+        """
+        Args:
+            frame: the script's function that calls `elastic`.
+        """
+        self._loader = loader
+        self._variables = self._holding(frame)
+        self._has_looked = False
+
+    def look(self, frame: FrameType | None) -> None:
+        """The script asks for the first batch of an epoch. Raises LoopError: it means another loader."""
+        if not self._has_looked:
+            self._has_looked = True
+            self._variables |= self._holding(frame)
+        for function, name, now in _loaders(frame):
+            is_other = (function, name) in self._variables and now is not self._loader
+            if is_other and not self._is_alike(now):
+                raise LoopError(
+                    f"`{name}` holds another DataLoader than elastic() got, and run.batches() goes on with "
+                    "that one. Give elastic() one loader of all the data, with a sampler whose "
+                    "set_epoch(epoch), which is called, chooses what the epoch has; or give this one another "
+                    "name"
+                )
+
+    def _holding(self, frame: FrameType | None) -> set[tuple[str, str]]:
+        return {(function, name) for function, name, held in _loaders(frame) if held is self._loader}
+
+    def _is_alike(self, loader: DataLoader[Any]) -> bool:
+        """Whether it loads the same samples in batches of the same size."""
+        own = self._loader
+        return (
+            loader.dataset is own.dataset
+            and loader.batch_size == own.batch_size
+            and loader.drop_last == own.drop_last
+            and loader.collate_fn == own.collate_fn
+            and type(loader.sampler) is type(own.sampler)
+            and type(loader.batch_sampler) is type(own.batch_sampler)
+        )
+
+
+def _loaders(frame: FrameType | None) -> Iterator[tuple[str, str, DataLoader[Any]]]:
+    """Yield the loaders in variables of the script's functions and modules, with the names of both."""
+    for user in user_frames(frame):
+        for scope, space in (
+            (user.f_globals["__name__"], user.f_globals),
+            (user.f_code.co_name, user.f_locals),
+        ):
+            for name, value in [*space.items()]:
+                if isinstance(value, DataLoader):
+                    yield scope, name, value
+
+
+def is_unused(frame: FrameType | None, batch: Any) -> bool:
+    """Whether the code of a loop keeps its batch in variables that it never reads.
+
+    False where it keeps it in none that can be seen.
+    """
+    if frame is None:
+        return False
+    parts = [batch, *_parts(batch)]
+    names = {name for name, value in frame.f_locals.items() if any(value is part for part in parts)}
+    return bool(names) and names.isdisjoint(_read_by(frame.f_code))
+
+
+def _parts(batch: Any) -> list[Any]:
+    if isinstance(batch, dict):
+        return list(batch.values())
+    return list(batch) if isinstance(batch, list | tuple) else []
+
+
+def _read_by(code: CodeType) -> Iterator[str]:
+    """Names that a function reads, and the functions that are made in it."""
+    for step in dis.get_instructions(code):
+        if step.opname.startswith("LOAD_"):
+            yield from step.argval if isinstance(step.argval, tuple) else [str(step.argval)]
+    for part in code.co_consts:
+        if isinstance(part, CodeType):
+            yield from _read_by(part)
