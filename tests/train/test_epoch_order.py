@@ -39,7 +39,9 @@ def drawn(course: SampleSchedule, sizes: Iterable[int], num_steps: int) -> list[
     for _, size in zip(range(num_steps), sizes, strict=False):
         step = course.place.step
         shares = [course.share(step, rank, size) for rank in range(size)]
-        assert sum(part.weight_share for share in shares for part in share.passes) == pytest.approx(1)
+        assert sum(
+            part.num_local / part.num_global for share in shares for part in share.passes
+        ) == pytest.approx(1)
         steps.append([index for share in shares for index in counted(share)])
         course.finish_step(shares[0])
     return steps

@@ -65,9 +65,10 @@ class Gradients:
     A step is `begin`, then for each pass but the last `add`, and for the last `reduce`; or `abandon`.
     """
 
-    def __init__(self, model: nn.Module, apart: Collection[int] = ()) -> None:
-        """`apart`: see `Packing`."""
-        self._model, self._apart = model, apart
+    _apart: Collection[int] = ()  # see `Packing`
+
+    def __init__(self, model: nn.Module) -> None:
+        self._model = model
         self._statistics = BatchNormStatistics(model)
         self._buffers = StepBuffers(model)
         self._is_begun = False  # a pass of this step is packed

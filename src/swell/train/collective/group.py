@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import threading
+import traceback
 from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Any
@@ -46,12 +47,9 @@ def check_no_group() -> None:
 
 def comes_of_own_group(frames: TracebackType | None) -> bool:
     """Whether an error comes out of the script's call of init_process_group."""
-    while frames is not None:
-        code = frames.tb_frame.f_code
-        if code.co_name == dist.init_process_group.__name__ and code.co_filename == distributed_c10d.__file__:
-            return True
-        frames = frames.tb_next
-    return False
+    own = dist.init_process_group.__name__, distributed_c10d.__file__
+    codes = (frame.f_code for frame, _ in traceback.walk_tb(frames))
+    return any((code.co_name, code.co_filename) == own for code in codes)
 
 
 class Group:

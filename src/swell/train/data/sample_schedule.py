@@ -41,11 +41,6 @@ class Pass:
     num_dropped: int = 0  #: samples of `num_local` that the script's collate_fn has left out
 
     @property
-    def weight_share(self) -> float:
-        """Its weight in the mean over the step's samples."""
-        return self.num_local / self.num_global
-
-    @property
     def factor(self) -> float:
         """The number that its loss and gradients are multiplied by before they are summed."""
         if self.weight is None:

@@ -71,7 +71,7 @@ class DeferredCalls:
         """Later clip by the norm of the sum; returns this pass's own, which becomes that of the sum then."""
         norm = self._own_norm(parameters, *args[1:2], **_only(options, "norm_type"))
         clip = self._state.clipping(clip)
-        self.clips.append(lambda: _correct(norm, clip(parameters, *args, **options)))
+        self.clips.append(lambda: norm.copy_(clip(parameters, *args, **options)))
         return norm
 
     def clip_later(self, clip: Call, parameters: list[torch.Tensor], *args: Any, **options: Any) -> None:
@@ -86,7 +86,7 @@ class DeferredCalls:
         norm = self._own_norm(holders, *args[:1], **_only(options, "norm_type"))
         if len(holders) == len(_gradients_of(parameters)):
             holders = [*parameters]  # another worker may have gradients of more of them
-        self.clips.append(lambda: _correct(norm, total(_gradients_of(holders), *args, **options)))
+        self.clips.append(lambda: norm.copy_(total(_gradients_of(holders), *args, **options)))
         return norm
 
     def clip_with_norm(
@@ -142,10 +142,6 @@ def _only(options: dict[str, Any], name: str) -> dict[str, Any]:
 
 def _gradients_of(parameters: Iterable[torch.Tensor]) -> list[torch.Tensor]:
     return [parameter.grad for parameter in parameters if parameter.grad is not None]
-
-
-def _correct(norm: torch.Tensor, true_norm: torch.Tensor) -> None:
-    norm.copy_(true_norm)
 
 
 def _owner(

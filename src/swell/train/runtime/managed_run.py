@@ -413,11 +413,6 @@ class AgentWorker(Host):
     def _tell_damaged(self, message: str, sound_steps: int) -> None:
         self._link.send(messages.CheckpointDamaged(message=message, sound_steps=sound_steps))
 
-    def _note_place(self) -> None:
-        course = self._task.course
-        if self._whereabouts is not None:
-            self._whereabouts.note(course.place)
-
     def _tell(self, with_losses: bool = True) -> None:
         """Tell what the script has reported. Before the first step of a generation it waits for that step.
 
@@ -458,8 +453,9 @@ class AgentWorker(Host):
 
     def _say_progress(self, pause_s: float | None) -> None:
         self._reported_s = time.monotonic()
-        self._note_place()
         course, (noise_scale, curve) = self._task.course, self._take_noise()
+        if self._whereabouts is not None:
+            self._whereabouts.note(course.place)
         loss = self._task.state.losses.value
         self._link.send(
             messages.Progress(
