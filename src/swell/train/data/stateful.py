@@ -31,8 +31,8 @@ class GeneratorState:
         if isinstance(generator, torch.Generator):
             return {"state": generator.get_state()}
         if isinstance(generator, np.random.RandomState):
-            return {"state": _plain(generator.get_state(legacy=False))}
-        return {"state": _plain(generator.bit_generator.state)}
+            return {"state": generator.get_state(legacy=False)}
+        return {"state": generator.bit_generator.state}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         generator, saved = self._generator, state["state"]
@@ -41,9 +41,9 @@ class GeneratorState:
         elif isinstance(generator, torch.Generator):
             generator.set_state(saved.cpu())
         elif isinstance(generator, np.random.RandomState):
-            generator.set_state(_arrays(saved))
+            generator.set_state(saved)
         else:
-            generator.bit_generator.state = _arrays(saved)
+            generator.bit_generator.state = saved
 
 
 GENERATORS = (random.Random, np.random.Generator, np.random.RandomState, torch.Generator)
@@ -52,18 +52,3 @@ GENERATORS = (random.Random, np.random.Generator, np.random.RandomState, torch.G
 def as_stateful(thing: Any) -> Stateful:
     """The object itself, or a generator of random numbers as one that can be saved."""
     return GeneratorState(thing) if isinstance(thing, GENERATORS) else cast(Stateful, thing)
-
-
-def _plain(value: Any) -> Any:
-    """What NumPy tells of a generator, in values that can be saved: an array is a list of numbers."""
-    if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, np.ndarray):
-        return value.tolist()
-    return value.item() if isinstance(value, np.generic) else value
-
-
-def _arrays(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _arrays(item) for key, item in value.items()}
-    return np.asarray(value, dtype=np.uint64) if isinstance(value, list) else value

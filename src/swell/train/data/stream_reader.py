@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import numpy as np
 import torch
 from torch.utils.data import DataLoader
 from torch.utils.data._utils import worker as loader_worker
@@ -38,7 +37,7 @@ class Reader(CoveringDataset):
         super().__init__(loader, seed, current)
         self._origin = origin
         self._num_kept_steps = (loader.prefetch_factor or 0) * loader.num_workers + NUM_BACK + 1
-        self._dice = StreamRandomState()
+        self._states: tuple[Any, ...] | None = None  # of the process's generators, as the stream left them
         self._epoch = -1
         self._samples: Iterator[Any] = iter(())
         self._is_over = False
@@ -64,11 +63,23 @@ class Reader(CoveringDataset):
         end, is_elsewhere = start + num_wanted, epoch != self._epoch or start < self._low
         if not is_elsewhere and (self._is_over or self._low + len(self._kept) >= end):
             return  # they were read for another pass of the step
-        with self._dice.thrown(), alone():
+        with self._own_draws(), alone():
             if is_elsewhere:
                 self._begin(epoch, start)
             while not self._is_over and self._low + len(self._kept) < end:
                 self._pull(start, num_wanted)
+
+    @contextmanager
+    def _own_draws(self) -> Iterator[None]:
+        """What the stream draws from the generators of the process is apart from what others draw."""
+        others = stream_states()
+        if self._states is not None:
+            set_stream_states(self._states)
+        try:
+            yield
+        finally:
+            self._states = stream_states()
+            set_stream_states(others)
 
     def _begin(self, epoch: int, start: int) -> None:
         self._epoch, self._is_over = epoch, False
@@ -78,7 +89,7 @@ class Reader(CoveringDataset):
         if origin is not None and origin["epoch"] == epoch and origin["start"] <= start:
             self._low = origin["start"]
             self._samples = resumed(self.dataset, origin["stream"])
-            self._dice.restore(origin["dice"])
+            set_stream_states(origin["dice"])
             return
         self._low = 0
         if hasattr(self.dataset, "set_epoch"):
@@ -108,7 +119,7 @@ class Reader(CoveringDataset):
             "epoch": self._epoch,
             "start": place,
             "stream": state,
-            "dice": self._dice.now(),
+            "dice": stream_states(),
         }
         for old in [each for each in self._origins if each <= self._low]:
             del self._origins[old]
@@ -145,32 +156,3 @@ def alone() -> Iterator[None]:
         yield
     finally:
         loader_worker._worker_info = info
-
-
-class StreamRandomState:
-    """Random numbers that the stream draws from the generators of the process, apart from those of others."""
-
-    def __init__(self) -> None:
-        self._states: tuple[Any, ...] | None = None
-
-    @contextmanager
-    def thrown(self) -> Iterator[None]:
-        """The generators are the stream's."""
-        others = stream_states()
-        if self._states is not None:
-            set_stream_states(self._states)
-        try:
-            yield
-        finally:
-            self._states = stream_states()
-            set_stream_states(others)
-
-    def now(self) -> dict[str, Any]:
-        """Within `thrown`: plain values and tensors."""
-        of_torch, of_python, (name, keys, *rest) = stream_states()
-        return {"torch": of_torch, "python": of_python, "numpy": (name, keys.tolist(), *rest)}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Within `thrown`."""
-        name, keys, *rest = state["numpy"]
-        set_stream_states((state["torch"], state["python"], (name, np.array(keys, dtype=np.uint32), *rest)))
