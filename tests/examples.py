@@ -5,10 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from functools import lru_cache, wraps
-from typing import ParamSpec, TypeVar
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
+
+from swell_papers.variants import variant_policy
+
+if TYPE_CHECKING:
+    from _pytest.mark import ParameterSet
 
 Arguments = ParamSpec("Arguments")
 T = TypeVar("T")
@@ -24,6 +30,17 @@ def share_of_examples(share: float) -> int:
 def fewer_if_quick(number: int) -> int:
     """For a law with a number of its own, whatever the profile's is: a tenth of it in `make test-quick`."""
     return math.ceil(number / 10) if settings.get_current_profile_name() == "quick" else number
+
+
+def policies(names: Iterable[str]) -> list[str | ParameterSet]:
+    """Parameters of a slow law; policies that only evaluations compare with are tried in `make test-soak`."""
+    return [
+        name if _is_of_product(name) else pytest.param(name, marks=pytest.mark.soak) for name in sorted(names)
+    ]
+
+
+def _is_of_product(name: str) -> bool:
+    return type(variant_policy(name)).__module__.startswith("swell.")
 
 
 @lru_cache(maxsize=None, typed=True)

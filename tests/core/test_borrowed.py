@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.core.driven_world import ALL_FAULTS, DrivenWorld
 from tests.core.fakes import core_of, node, profile, spec, strict
 from tests.core.head import Head
-from tests.examples import Shown, share_of_examples
+from tests.examples import Shown, policies, share_of_examples
 
 from swell.core.loss_rates import LossRates
 from swell.model.cluster import Cluster
@@ -40,7 +40,7 @@ def assert_on_owned(head: Head) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("policy", PROMISING)
+@pytest.mark.parametrize("policy", policies(PROMISING))
 @SHOWN.wholly
 @settings(max_examples=share_of_examples(0.115), deadline=None)
 @given(
@@ -78,7 +78,7 @@ def test_no_promise_ever_stands_on_a_borrowed_node(policy: str, seed: int, fates
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("policy", ["bftrainer", "bftrainer_corrected", "bftrainer_equal_share"])
+@pytest.mark.parametrize("policy", policies(["bftrainer", "bftrainer_corrected", "bftrainer_equal_share"]))
 @SHOWN_OF_TWO.wholly
 @settings(max_examples=share_of_examples(0.115), deadline=None)
 @given(

@@ -10,7 +10,7 @@ from tests.core.bench import Bench
 from tests.core.driven_world import DrivenWorld
 from tests.core.fakes import core_of, node, profile, spec
 from tests.core.head import Head
-from tests.examples import share_of_examples
+from tests.examples import policies, share_of_examples
 
 from swell.model.command import LaunchGang
 from swell.model.event import JobProfiled
@@ -29,7 +29,7 @@ JOBS = [
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("policy", sorted(POLICIES))
+@pytest.mark.parametrize("policy", policies(POLICIES))
 @settings(max_examples=share_of_examples(0.04), deadline=None)
 @given(
     least=st.lists(st.sampled_from([2, 4, 1]), min_size=4, max_size=4),

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.core.driven_world import ALL_FAULTS, DrivenWorld
 from tests.core.fakes import core_of, node, spec, strict
 from tests.core.head import Head
-from tests.examples import fewer_if_quick, share_of_examples
+from tests.examples import fewer_if_quick, policies, share_of_examples
 
 from swell.model.event import DrainRequested, Opened, ResizeFailed
 from swell.model.job import Elasticity, Phase
@@ -119,7 +119,7 @@ def test_killed_at_every_turn_the_end_is_the_same(is_folded: bool) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("policy", sorted(POLICIES))
+@pytest.mark.parametrize("policy", policies(POLICIES))
 @settings(max_examples=share_of_examples(0.03), deadline=None)
 @given(SEEDS)
 def test_every_job_ends_under_the_real_policies(policy: str, seed: int) -> None:

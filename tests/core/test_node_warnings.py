@@ -10,7 +10,7 @@ from tests.core.bench import Bench, only
 from tests.core.driven_world import ALL_FAULTS, DrivenWorld
 from tests.core.fakes import core_of, node, spec
 from tests.core.head import Head
-from tests.examples import Shown, share_of_examples
+from tests.examples import Shown, policies, share_of_examples
 
 from swell.core.setbacks import MAX_SETBACKS
 from swell.core.usable_nodes import together
@@ -51,7 +51,7 @@ def pass_time(head: Head, duration_s: float) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("policy", ["elasticflow", "tiresias", "bftrainer"])
+@pytest.mark.parametrize("policy", policies(["elasticflow", "tiresias", "bftrainer"]))
 @SHOWN.wholly
 @settings(max_examples=share_of_examples(0.08), deadline=None)
 @given(

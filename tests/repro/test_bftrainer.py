@@ -180,7 +180,7 @@ def test_utilization_is_one_on_nodes_that_stay_where_changes_are_free(data: Path
     assert measured(data, 0, steady) is free, "the same is run once"
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 @pytest.mark.skipif(not (PUBLIC / DIVERSE).exists(), reason="the public inputs are not here")
 def test_on_the_public_log_images_are_those_of_the_open_replayer_and_more() -> None:
     """No target is missed: equal shares make as many, the optimiser more, and no node is kept."""

@@ -7,7 +7,7 @@ import math
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.examples import pick, share_of_examples
+from tests.examples import pick, policies, share_of_examples
 
 from swell.model.job import Phase
 from swell.model.quota import Quota
@@ -102,7 +102,7 @@ def run(policy: str, trace: tuple[TraceJob, ...], met: Conditions) -> SimOutcome
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("policy", LINES)
+@pytest.mark.parametrize("policy", policies(LINES))
 @settings(max_examples=share_of_examples(0.1))
 @given(st.data())
 def test_each_job_ends_or_is_refused_with_a_reason(policy: str, data: st.DataObject) -> None:
@@ -123,7 +123,7 @@ def test_each_job_ends_or_is_refused_with_a_reason(policy: str, data: st.DataObj
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("policy", LINES)
+@pytest.mark.parametrize("policy", policies(LINES))
 @settings(max_examples=share_of_examples(0.05))
 @given(st.data())
 def test_no_job_has_fewer_devices_than_its_state_needs(policy: str, data: st.DataObject) -> None:
