@@ -22,6 +22,10 @@ from swell.wire import environ, messages
 
 #: For gloo to let go of a group at the end of the process.
 LEAVE_WITHIN_S = 1.0
+#: As `dist.all_reduce` has them, which makes more calls than the sum itself.
+_SUM = dist.AllreduceOptions()
+if hasattr(_SUM, "asyncOp"):  # since torch 2.7
+    _SUM.asyncOp = False
 
 
 class GroupBroken(Exception):
@@ -157,7 +161,7 @@ class Group:
         """Sum over the workers, in place. Raises GroupBroken."""
         if self.num_workers > 1:
             group: Any = dist.group.WORLD
-            self.run(lambda: group.allreduce(tensor).wait())
+            self.run(lambda: await_all([group.allreduce([tensor], _SUM)]))
         else:
             self.check()
 
