@@ -124,13 +124,9 @@ def is_of_swell(error: BaseException) -> bool:
     return linecache.getline(frame.f_code.co_filename, line).lstrip().startswith("raise ")
 
 
-def where_calls_stand(frame: FrameType | None) -> list[Instruction]:
+def where_calls_stand(frame: FrameType) -> list[Instruction]:
     """Return where a function stands, and all that have called it, the innermost first."""
-    found = []
-    while frame is not None:
-        found.append((frame.f_code, frame.f_lasti))
-        frame = frame.f_back
-    return found
+    return [(each.f_code, each.f_lasti) for each, _ in traceback.walk_stack(frame)]
 
 
 def is_raised_at(calls: Sequence[Instruction], error: BaseException) -> bool:

@@ -13,6 +13,7 @@ import os
 import signal
 import sys
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from functools import wraps
 from types import FrameType
@@ -301,11 +302,5 @@ def _is_of_script(frame: FrameType | None) -> bool:
 
 
 def _is_driven_by_library() -> bool:
-    return any(name.partition(".")[0] in LAUNCHER_AWARE for name in _calling_modules())
-
-
-def _calling_modules() -> Iterator[str]:
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        yield str(frame.f_globals.get("__name__", ""))
-        frame = frame.f_back
+    calls = (str(frame.f_globals.get("__name__", "")) for frame, _ in traceback.walk_stack(sys._getframe(1)))
+    return any(module.partition(".")[0] in LAUNCHER_AWARE for module in calls)
