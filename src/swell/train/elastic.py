@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
 import torch
 from torch import nn
@@ -19,6 +19,7 @@ from swell.train.data.random_streams import end_script
 from swell.train.data.sample_schedule import SampleSchedule
 from swell.train.data.stateful import Stateful
 from swell.train.link.agent_link import open_link
+from swell.train.runtime.divided_run import DividedWorker
 from swell.train.runtime.group_trial import GroupProfiling
 from swell.train.runtime.host import Host, Task, Torchrun
 from swell.train.runtime.managed_run import AgentWorker
@@ -26,16 +27,15 @@ from swell.train.runtime.run import Run, started
 from swell.train.runtime.trial_run import NO_END, Profiling
 from swell.train.runtime.watches import LoaderWatch
 from swell.train.scaling import RULES
+from swell.train.sharding.divided_gradients import DividedGradients
+from swell.train.sharding.shard_choice import ShardChoice, check_choice, make_shard
+from swell.train.sharding.state_shard import StateShard
 from swell.train.state.gradient_noise import GradientNoise
 from swell.train.state.module_forms import check_model
 from swell.train.state.optimizer_set import OptimizerSet, SchedulerSet, join_modules
 from swell.train.state.train_state import TrainState
 from swell.wire import environ, messages
 from swell.wire.reports import send_reports_to
-
-if TYPE_CHECKING:
-    from swell.train.sharding.shard_choice import ShardChoice
-    from swell.train.sharding.state_shard import StateShard
 
 #: By what learning rates are multiplied in a step of another batch than the job's own.
 RateRule = Literal["none", "linear", "square_root"]
@@ -200,8 +200,6 @@ def _course(
 
 def _gradients(model: nn.Module, host: Host, deterministic: bool, shard: StateShard | None) -> Gradients:
     if shard is not None and shard.blocks:
-        from swell.train.sharding.divided_gradients import DividedGradients
-
         return DividedGradients(model, shard)
     if not deterministic:
         return Gradients(model)
@@ -228,11 +226,7 @@ def _own_steps(steps: int | None, epochs: int | None, course: SampleSchedule) ->
 def _find_host(model: nn.Module, seed: int, max_local_batch: int | None, is_divided: bool) -> Host:
     """Who started this process, as the environment tells."""
     if environ.AGENT in os.environ:
-        link, worker = open_link(), AgentWorker
-        if is_divided:  # imported here, as is all that has to do with it: most jobs need none of it
-            from swell.train.runtime.divided_run import DividedWorker
-
-            worker = DividedWorker
+        link, worker = open_link(), DividedWorker if is_divided else AgentWorker
         kinds: dict[str, type[AgentWorker | Profiling]] = {"profile": Profiling, "group": GroupProfiling}
         return kinds.get(link.welcome.mode, worker)(link, max_local_batch)
     device = str(next(model.parameters()).device)
@@ -247,8 +241,6 @@ def _make_shard(
     """This worker's, if it may have others. Raises ValueError for what cannot be divided so."""
     if shard is None or isinstance(optimizer, OptimizerSet):
         return None
-    from swell.train.sharding.shard_choice import check_choice, make_shard
-
     check_choice(shard, model, optimizer)
     return make_shard(shard, model, optimizer) if host.has_agent else None
 

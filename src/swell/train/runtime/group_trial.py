@@ -6,7 +6,7 @@ import statistics
 import time
 from collections.abc import Callable, Generator
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import torch
 
@@ -16,10 +16,9 @@ from swell.train.link.agent_link import Link, Superseded, exit_now, open_link
 from swell.train.runtime.host import Task
 from swell.train.runtime.step_comparison import ShareOf
 from swell.train.runtime.trial_run import NUM_WARM_UPS, Profiling
+from swell.train.sharding.layout import FailureDomains
+from swell.train.sharding.shard_group import ShardGroup
 from swell.wire import environ, messages
-
-if TYPE_CHECKING:
-    from swell.train.sharding.shard_group import ShardGroup
 
 T = TypeVar("T")
 #: Sums that are timed.
@@ -46,9 +45,6 @@ class GroupProfiling(Profiling):
     def _divide(self, task: Task) -> None:
         """Take this worker's part of a state that is divided. Raises GroupBroken."""
         if task.state.shard is not None:
-            from swell.train.sharding.layout import FailureDomains
-            from swell.train.sharding.shard_group import ShardGroup
-
             self._shards = ShardGroup(self._group, task.state.shard, task.is_mirrored)
             cards = [self._shards.card(has_state=rank == 0) for rank in range(self._group.num_workers)]
             self._shards.settle(cards, [FailureDomains()] * len(cards))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import nn
@@ -12,6 +12,7 @@ from torch import nn
 from swell.train.collective.gradients import LoopError
 from swell.train.data.sample_schedule import SampleSchedule
 from swell.train.data.stateful import Stateful
+from swell.train.sharding.state_shard import StateShard
 from swell.train.state import codec
 from swell.train.state.gradient_noise import GradientNoise
 from swell.train.state.loss import LossLog
@@ -22,9 +23,6 @@ from swell.train.state.script_state import ScriptState
 from swell.train.state.script_values import copied
 from swell.train.state.script_variables import ScriptVariables
 from swell.train.state.step_undo import StepUndo
-
-if TYPE_CHECKING:  # most jobs need none of it
-    from swell.train.sharding.state_shard import StateShard
 
 #: Hyperparameters of all groups, and the modes of all modules; empty: these stay as they are.
 Settings = tuple[list[dict[str, Any]], str]
