@@ -171,11 +171,9 @@ class Packing:
             gradients = [None if each is None else as_real(each) for each in gradients]
             statistics = [None if each is None else as_real(each) for each in statistics]
         scaled = [(flat.gradients, gradients, part.factor)]
-        return (
-            [*scaled, (flat.statistics, statistics, part.num_local / part.num_global)]
-            if statistics
-            else scaled
-        )
+        if statistics:
+            scaled.append((flat.statistics, statistics, part.num_local / part.num_global))
+        return scaled
 
     def _count(self, flat: FlatBuffer, part: Pass, loss: torch.Tensor) -> None:
         had_gradient, factor = [parameter.grad is not None for parameter in self.parameters], part.factor
