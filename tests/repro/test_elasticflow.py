@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
+import swell_papers
 from swell.model.errors import InvalidInput
 from swell.policies.registry import POLICIES
-from swell_papers.elasticflow import LOG_CASES, PAPER, PRODUCTION, TEXTS
+from swell_papers.elasticflow import LOG_CASES, PAPER, PRODUCTION
 from swell_papers.log_experiment import LogCase
 from swell_papers.variants import VARIANTS
 
@@ -26,8 +28,10 @@ def test_policies_exist_and_stand_once_in_a_case(case: LogCase) -> None:
 
 
 def test_every_remark_is_a_sentence_on_a_figure() -> None:
-    assert set(TEXTS.remarks) <= {one.name for one in PAPER.experiments}
-    assert all(text.endswith((".", ")")) for texts in TEXTS.remarks.values() for text in texts)
+    page = Path(swell_papers.__file__).parent / "pages/elasticflow.md"
+    sections = re.findall("^## (.+)$", page.read_text(), re.MULTILINE)
+    assert sections == [one.name for one in PAPER.experiments if one.remarks]
+    assert all(text.endswith((".", ")")) for one in PAPER.experiments for text in one.remarks)
 
 
 def test_all_that_is_missing_is_named_at_once(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from swell_papers.program_version import version_at
+from swell_papers.experiment import version_at
 
 
 def git(folder: Path, *words: str) -> str:

@@ -15,9 +15,7 @@ from swell_papers.bftrainer_pools import FIGURE_1, FIGURE_6
 from swell_papers.bftrainer_runs import HEURISTIC, OPTIMISER, PoolRun, Setting, measured
 from swell_papers.experiment import Claim, Context, Key, Measure, Paper, Picture, Results, Study, Way
 from swell_papers.findings import Cell, Part, chart, table
-from swell_papers.page_texts import page_texts
 
-TEXTS = page_texts("bftrainer")
 CONDITIONS = (
     "eight days of Summit's idle nodes, from 72,743 s of the log on; one trainer each 36 s; equation 16 as "
     "printed, solved exactly; in the platform's simulator, where a change costs time; 1,024 nodes, where no "
@@ -69,7 +67,6 @@ def study(
         ],
         claims=claims,
         tell=tell,
-        remarks=TEXTS.remarks.get(name, ()),
         needs=ALL_INPUTS,
     )
 
@@ -376,15 +373,11 @@ REPLAYER = study(
     ],
 )
 
-PAPER = Paper(
-    name="bftrainer",
-    title="BFTrainer",
-    inputs="they are a week of Summit's idle nodes with throughputs and lists of trainers, as "
+PAPER = Paper.with_page(
+    "bftrainer",
+    "BFTrainer",
+    "they are a week of Summit's idle nodes with throughputs and lists of trainers, as "
     "bftrainer/summit-idle-intervals-8d.csv.gz, imagenet-throughput.csv and *-jobs-*.csv",
-    introduction=TEXTS.introduction,
-    experiments=(
-        *(FIGURE_1, FIGURE_6, REPLAYER, FIGURE_7, FIGURE_8, FIGURE_9, FIGURE_10),
-        *(FIGURE_11, FIGURE_12, FIGURE_13, FIGURE_14, run_times(3, SAMPLES), run_times(4, EFFICIENCY)),
-        *(FIGURE_15, FIGURE_16),
-    ),
+    *(FIGURE_1, FIGURE_6, REPLAYER, FIGURE_7, FIGURE_8, FIGURE_9, FIGURE_10, FIGURE_11, FIGURE_12),
+    *(FIGURE_13, FIGURE_14, run_times(3, SAMPLES), run_times(4, EFFICIENCY), FIGURE_15, FIGURE_16),
 )

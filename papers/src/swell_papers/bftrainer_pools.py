@@ -11,7 +11,6 @@ import numpy as np
 from swell.sim.pool import HOUR_S, Pool
 from swell_papers.bftrainer_inputs import POOL, UNTIL_S, read_log
 from swell_papers.experiment import Claim, Measure, Picture, Study
-from swell_papers.page_texts import page_texts
 
 DAY_S = 24.0 * HOUR_S
 SUMMIT_NODES = 4_608
@@ -19,7 +18,6 @@ WHOLE, NUM_DAYS = "all", 7
 #: Of Figure 1.
 MINUTES = (1, 2, 5, 10, 20, 30, 60, 120, 360)
 TRUTH = "eight days of Summit's idle nodes, all nodes of the log"
-REMARKS = page_texts("bftrainer").remarks
 
 
 def part(data: Path, from_s: float, length_s: float) -> Pool:
@@ -60,7 +58,6 @@ FIGURE_1 = Study[tuple[float, float, float]](
         Claim(text="ten minutes or less, % of fragments", figure=58.0, of=lambda found: found["10",][0]),
         Claim(text="ten minutes or less, % of node-time", figure=10.0, of=lambda found: found["10",][1]),
     ],
-    remarks=REMARKS["fig1"],
     needs=(POOL,),
 )
 #: What Table 1 prints of Summit (INC/h, DEC/h, eq-Nodes, Ratio), and each of a pool.
@@ -87,6 +84,5 @@ FIGURE_6 = Study[Pool](
         Claim(text=one.name, figure=printed, of=lambda found, of=one.of: found.mean(of, WHOLE))  # type: ignore[misc]
         for printed, one in TABLE_1.items()
     ],
-    remarks=REMARKS["fig6"],
     needs=(POOL,),
 )

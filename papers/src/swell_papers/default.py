@@ -29,7 +29,6 @@ from swell_papers.mixed_queue import (
     pollux_profiles,
     run_queue,
 )
-from swell_papers.page_texts import page_texts
 from swell_papers.saxena_experiment import JCT, SaxenaCase, SaxenaLine, SaxenaRun, run_once
 from swell_papers.saxena_workload import MINUTE_S, Pattern
 from swell_papers.variants import simulated_under
@@ -339,10 +338,9 @@ HU_JOBS = comparison(
     about=f"Hu et al., {HU_NODES} nodes: ",
 )
 
-PAPER = Paper(
-    name="default",
-    title="One policy for one queue",
-    inputs="they are Pollux's workloads and profiles, as pollux/workloads/workload-N.csv and pollux/profiles",
-    introduction=page_texts("default").introduction,
-    experiments=(POLLUX, MIXED, SAXENA_QUEUE, HU_JOBS),
+PAPER = Paper.with_page(
+    "default",
+    "One policy for one queue",
+    "they are Pollux's workloads and profiles, as pollux/workloads/workload-N.csv and pollux/profiles",
+    *(POLLUX, MIXED, SAXENA_QUEUE, HU_JOBS),
 )

@@ -21,10 +21,8 @@ from swell_papers.log_experiment import (
     LogRun,
     log_study,
 )
-from swell_papers.page_texts import page_texts
 from swell_papers.platform_records import of_records, overheads
 
-TEXTS = page_texts("elasticflow")
 A100, T4 = "elasticflow/throughputs_A100", "elasticflow/throughputs_T4"
 POLLUX = "pollux/profiles"
 #: As the paper lists them in section 6.1.
@@ -195,18 +193,11 @@ FIGURE_12 = of_records(
         "pause, 16->8": "1.73 to 4.22",
         "pause, 8->8": "0.69 to 3.21",
     },
-    remarks=TEXTS.remarks["12"],
 )
 
 
 def _figure(name: str, title: str, **more: Any) -> Study[LogRun]:
-    return log_study(
-        name=name,
-        title=f"Figure {title}",
-        cases=LOG_CASES[name],
-        remarks=TEXTS.remarks.get(name, ()),
-        **more,
-    )
+    return log_study(name=name, title=f"Figure {title}", cases=LOG_CASES[name], **more)
 
 
 FIGURES = (
@@ -272,12 +263,11 @@ FIGURES = (
     ),
     FIGURE_12,
 )
-PAPER = Paper(
-    name="elasticflow",
-    title="ElasticFlow",
-    inputs="they are traces and throughput tables of ElasticFlow's public artifact, as "
+PAPER = Paper.with_page(
+    "elasticflow",
+    "ElasticFlow",
+    "they are traces and throughput tables of ElasticFlow's public artifact, as "
     "elasticflow/traces/*.csv[.gz] and elasticflow/throughputs_{A100,T4}/MODEL.csv, and Pollux's "
     "measurements, as pollux/profiles/MODEL/",
-    introduction=TEXTS.introduction,
-    experiments=FIGURES,
+    *FIGURES,
 )

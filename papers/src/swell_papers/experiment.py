@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 import numpy as np
 from scipy.stats import t
 
+from swell import __version__
 from swell.api.client import Client
 from swell.model.errors import InvalidInput
 from swell_papers.findings import (
@@ -24,7 +28,6 @@ from swell_papers.findings import (
     findings,
     table,
 )
-from swell_papers.program_version import program_version
 
 #: Is given a label and a number; what it gives is called with how many of them are done.
 Watch = Callable[[str, int], AbstractContextManager[Callable[[int], None]]]
@@ -338,6 +341,17 @@ class Paper:
     introduction: str  #: of its page, Markdown
     experiments: tuple[Study[Any], ...]
 
+    @classmethod
+    def with_page(cls, name: str, title: str, inputs: str, *experiments: Study[Any]) -> Paper:
+        """Add what its page says beside the figures: `pages/NAME.md` has an introduction, and remarks on
+        studies, in paragraphs below the name of each."""
+        text = (Path(__file__).parent / "pages" / f"{name}.md").read_text(encoding="utf-8")
+        introduction, *sections = text.split("\n## ")
+        parts = (section.strip().split("\n\n") for section in sections)
+        remarks = {study: tuple(" ".join(one.split("\n")) for one in told) for study, *told in parts}
+        told = tuple(replace(study, remarks=remarks.get(study.name, ())) for study in experiments)
+        return cls(name=name, title=title, inputs=inputs, introduction=introduction.strip(), experiments=told)
+
     def chosen(self, names: Iterable[str]) -> tuple[Study[Any], ...]:
         """Those of these names in the paper's order; all for none. Raises InvalidInput for an unknown one."""
         wanted, known = set(names), {experiment.name: experiment for experiment in self.experiments}
@@ -358,3 +372,30 @@ class Paper:
             raise InvalidInput(
                 f"{data} lacks {', '.join(missing)}: {self.inputs}; give their folder with --data"
             )
+
+
+#: Characters of a commit.
+SHOWN = 10
+
+
+@cache
+def program_version() -> str:
+    """`swell 0.1.0, commit 1a2b3c4d5e`, and whether it has uncommitted changes; only in a clone."""
+    commit = version_at(Path(__file__).parent)
+    return f"swell {__version__}" + (f", {commit}" if commit else "")
+
+
+def version_at(folder: Path) -> str:
+    """The commit of a folder's files; empty if Git does not know them."""
+    if not _git(folder, "ls-files", "--error-unmatch", "."):
+        return ""
+    commit = _git(folder, "rev-parse", f"--short={SHOWN}", "HEAD")
+    is_changed = bool(_git(folder, "status", "--porcelain", "--untracked-files=no", ":/src", ":/papers"))
+    return f"commit {commit}" + (" with uncommitted changes" if is_changed else "") if commit else ""
+
+
+def _git(folder: Path, *words: str) -> str:
+    """What it prints; empty if it fails, or is not there."""
+    if (git := shutil.which("git")) is None:
+        return ""
+    return subprocess.run([git, "-C", str(folder), *words], capture_output=True, text=True).stdout.strip()

@@ -16,7 +16,6 @@ from swell_papers.experiment import Claim, Context, Key, Measure, Paper, Results
 from swell_papers.findings import Part, chart, table
 from swell_papers.flowcon_measures import REPORT_S, SharedRun
 from swell_papers.live_run import LiveRun, PlannedJob, Player, played
-from swell_papers.page_texts import page_texts
 
 #: Slots, more than any schedule has jobs; they share one core.
 DEVICES = "cpu:16"
@@ -310,45 +309,40 @@ def _swept(figure: int, swept: Sequence[Contender], printed: Mapping[int, float]
 
 OF_THREE = flowcon(5.0, 20.0)
 OF_TEN = flowcon(10.0, 20.0)
-PAPER = Paper(
-    name="flowcon",
-    title="FlowCon",
-    inputs="",
-    introduction=page_texts("flowcon").introduction,
-    experiments=(
-        _study(
-            "fixed",
-            "Figure 7: three jobs at 0, 40 and 80 s",
-            fixed,
-            (OF_THREE, FIT),
-            {one.label: (*COSTS, (LATE, ">=", 25.0)) for one in (OF_THREE, FIT)},
-        ),
-        _study(
-            "cpu",
-            "Figures 7 and 8: weights and hard limits",
-            fixed,
-            (OF_THREE, flowcon(5.0, 20.0, limits="quota")),
-        ),
-        # Table 2, and of figure 3 what section 5.3 tells.
-        _swept(3, [flowcon(5.0, at_s) for at_s in INTERVALS_S], {1: 31.9}),
-        _swept(
-            4, [flowcon(10.0, at_s) for at_s in INTERVALS_S], {0: 26.2, 1: 32.4, 2: 14.3, 3: 15.3, 4: 3.1}
-        ),
-        _swept(5, [flowcon(alpha, 20.0) for alpha in ALPHAS], {0: 32.1, 1: 31.0, 2: 21.4, 3: 19.0, 4: 19.8}),
-        _swept(6, [flowcon(alpha, 30.0) for alpha in ALPHAS]),
-        _study(
-            "random5",
-            "Figures 1 and 9: 5 jobs at random moments, four settings",
-            partial(drawn, 5),
-            [*(flowcon(alpha, at_s) for alpha in (3.0, 5.0) for at_s in (30.0, 60.0)), FIT],
-        ),
-        _study(
-            "random10",
-            "Figures 12 to 14: 10 jobs at random moments",
-            partial(drawn, 10),
-            (OF_TEN, FIT),
-            {OF_TEN.label: COSTS, FIT.label: (*COSTS, (USABLE[1], "<=", 0.97), (WORST, "<=", 1.3))},
-        ),
-        _study("random15", "Figure 17: 15 jobs at random moments", partial(drawn, 15), (OF_TEN, FIT)),
+PAPER = Paper.with_page(
+    "flowcon",
+    "FlowCon",
+    "",
+    _study(
+        "fixed",
+        "Figure 7: three jobs at 0, 40 and 80 s",
+        fixed,
+        (OF_THREE, FIT),
+        {one.label: (*COSTS, (LATE, ">=", 25.0)) for one in (OF_THREE, FIT)},
     ),
+    _study(
+        "cpu",
+        "Figures 7 and 8: weights and hard limits",
+        fixed,
+        (OF_THREE, flowcon(5.0, 20.0, limits="quota")),
+    ),
+    # Table 2, and of figure 3 what section 5.3 tells.
+    _swept(3, [flowcon(5.0, at_s) for at_s in INTERVALS_S], {1: 31.9}),
+    _swept(4, [flowcon(10.0, at_s) for at_s in INTERVALS_S], {0: 26.2, 1: 32.4, 2: 14.3, 3: 15.3, 4: 3.1}),
+    _swept(5, [flowcon(alpha, 20.0) for alpha in ALPHAS], {0: 32.1, 1: 31.0, 2: 21.4, 3: 19.0, 4: 19.8}),
+    _swept(6, [flowcon(alpha, 30.0) for alpha in ALPHAS]),
+    _study(
+        "random5",
+        "Figures 1 and 9: 5 jobs at random moments, four settings",
+        partial(drawn, 5),
+        [*(flowcon(alpha, at_s) for alpha in (3.0, 5.0) for at_s in (30.0, 60.0)), FIT],
+    ),
+    _study(
+        "random10",
+        "Figures 12 to 14: 10 jobs at random moments",
+        partial(drawn, 10),
+        (OF_TEN, FIT),
+        {OF_TEN.label: COSTS, FIT.label: (*COSTS, (USABLE[1], "<=", 0.97), (WORST, "<=", 1.3))},
+    ),
+    _study("random15", "Figure 17: 15 jobs at random moments", partial(drawn, 15), (OF_TEN, FIT)),
 )

@@ -26,12 +26,10 @@ from swell.sim.simulate import simulate
 from swell.throughput.belief import FittedBelief
 from swell_papers.experiment import Claim, Context, Key, Measure, Picture, Results, Study
 from swell_papers.hu_workload import MINUTE_S, Disturbed, workload
-from swell_papers.page_texts import page_texts
 from swell_papers.variants import variant_policy
 
 #: Seeds of the jobs: so many, from the one that is asked for.
 NUM_SEEDS = 5
-REMARKS = page_texts("hu").remarks
 #: The policy that the paper compares with.
 GREEDY = "hu_greedy"
 #: Figure 11: when the other allocator has done so many jobs.
@@ -220,7 +218,6 @@ def allocator_study(
             for allocator in allocators
         ],
         truth=truth,
-        remarks=REMARKS[name],
         num_seeds=NUM_SEEDS,
     )
 
@@ -267,5 +264,4 @@ def decision_times(name: str, title: str, case: HuCase, allocator: Allocator) ->
             for told, (of, printed) in STATISTICS.items()
         ],
         truth=f"simulated, {case.nodes} nodes; times are of this machine, and not reproducible",
-        remarks=REMARKS[name],
     )

@@ -126,7 +126,6 @@ def log_study(
     ratios: Mapping[str, float] | None = None,
     baselines: Sequence[str] = (),
     interval_min: float | None = None,
-    remarks: tuple[str, ...] = (),
     case_label: str = "case",
     pictures: Sequence[Picture] = (),
     over_time: Literal["", "efficiency", "devices"] = "",
@@ -173,7 +172,6 @@ def log_study(
         claims=tuple(_claims(cases, to_reach or {}, ratios or {}, baselines, interval_min)),
         tell=tell,
         truth=truth,
-        remarks=remarks,
         needs=tuple(dict.fromkeys(file for case in cases for file in (case.trace, case.profiles))),
     )
 

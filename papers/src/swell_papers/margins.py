@@ -23,7 +23,6 @@ from swell.throughput.estimate_margins import (
     EstimateMargins,
 )
 from swell_papers.experiment import Claim, Context, Key, Measure, Paper, Picture, Results, Study
-from swell_papers.page_texts import page_texts
 from swell_papers.promise_inputs import DAY_S, PHILLY, PromiseInput, inputs_of, made_up, of_log
 
 NUM_JOBS = 300
@@ -213,31 +212,28 @@ def _truth(context: Context, found: Found) -> Iterator[str]:
     yield from (f"{on.name}: {on.title}" for on in LOGS)
 
 
-PAPER = Paper(
-    name="margins",
-    title="Promises where estimates are wrong",
-    inputs="they are traces and throughput tables of ElasticFlow's public artifact, as "
+PAPER = Paper.with_page(
+    "margins",
+    "Promises where estimates are wrong",
+    "they are traces and throughput tables of ElasticFlow's public artifact, as "
     "elasticflow/traces/*.csv[.gz] and elasticflow/throughputs_A100/MODEL.csv, and Philly's log, as "
     "philly/philly.csv.gz",
-    introduction=page_texts("margins").introduction,
-    experiments=(
-        Study(
-            name="margins",
-            title="Learnt margins and fixed ones",
-            cases=cases,
-            keys=("truth", "margin"),
-            measures=(
-                Column("jobs", lambda one: one.num_jobs, 0),
-                Column("met", lambda one: one.met_share, 4),
-                Column("promised", lambda one: one.promised, 0),
-                Column("broken", lambda one: one.broken, 0),
-            ),
-            caption="all logs together",
-            pictures=(
-                Picture(measures=("met",), x="margin", lines="truth", kind="lines", y_label="deadlines met"),
-            ),
-            claims=[claim for truth in TRUTHS for claim in claims_of(truth)],
-            truth=_truth,
+    Study(
+        name="margins",
+        title="Learnt margins and fixed ones",
+        cases=cases,
+        keys=("truth", "margin"),
+        measures=(
+            Column("jobs", lambda one: one.num_jobs, 0),
+            Column("met", lambda one: one.met_share, 4),
+            Column("promised", lambda one: one.promised, 0),
+            Column("broken", lambda one: one.broken, 0),
         ),
+        caption="all logs together",
+        pictures=(
+            Picture(measures=("met",), x="margin", lines="truth", kind="lines", y_label="deadlines met"),
+        ),
+        claims=[claim for truth in TRUTHS for claim in claims_of(truth)],
+        truth=_truth,
     ),
 )

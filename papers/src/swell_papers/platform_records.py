@@ -33,7 +33,6 @@ def of_records(
     caption: str,
     measured: Callable[[Client], Measured],
     printed: Mapping[str, str],
-    remarks: tuple[str, ...] = (),
 ) -> Study[None]:
     """A study of what a platform has measured, and of what the paper says of the same."""
 
@@ -47,7 +46,7 @@ def of_records(
         told = np.quantile(values, list(QUANTILES.values())).tolist() if values else [None] * len(QUANTILES)
         return (what, printed.get(what), len(values), *told)
 
-    return Study(name=name, title=title, truth=_truth, tell=tell, remarks=remarks)
+    return Study(name=name, title=title, truth=_truth, tell=tell)
 
 
 def _truth(context: Context, found: Results[None]) -> Iterator[str]:

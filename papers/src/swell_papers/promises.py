@@ -15,7 +15,6 @@ from swell.sim.metrics import metrics_of
 from swell.sim.simulate import simulate
 from swell_papers.experiment import Claim, Context, Key, Measure, Paper, Picture, Results, Study
 from swell_papers.findings import Heading, Part, table
-from swell_papers.page_texts import page_texts
 from swell_papers.promise_inputs import INPUTS, PromiseInput, inputs_of
 from swell_papers.variants import variant_core
 
@@ -170,25 +169,22 @@ MEASURES = (
     Column("met without a promise", lambda one: one.met_unpromised, 1),
     Column("CPU, s", lambda one: one.cpu_s, 1),
 )
-PAPER = Paper(
-    name="promises",
-    title="Deadlines met, by policy",
-    inputs="they are traces and throughput tables of ElasticFlow's public artifact, as "
+PAPER = Paper.with_page(
+    "promises",
+    "Deadlines met, by policy",
+    "they are traces and throughput tables of ElasticFlow's public artifact, as "
     "elasticflow/traces/*.csv[.gz] and elasticflow/throughputs_{A100,T4}/MODEL.csv, and Philly's log, as "
     "philly/philly.csv.gz",
-    introduction=page_texts("promises").introduction,
-    experiments=(
-        Study(
-            name="promises",
-            title="Deadlines met on every input",
-            cases=cases,
-            keys=("policy",),
-            measures=MEASURES,
-            caption="means over the inputs",
-            pictures=(Picture(measures=("met",), x="policy", y_label="deadline satisfaction"),),
-            tell=_by_input,
-            claims=[claim for on in INPUTS for claim in claims_of(on.name)],
-            truth=_truth,
-        ),
+    Study(
+        name="promises",
+        title="Deadlines met on every input",
+        cases=cases,
+        keys=("policy",),
+        measures=MEASURES,
+        caption="means over the inputs",
+        pictures=(Picture(measures=("met",), x="policy", y_label="deadline satisfaction"),),
+        tell=_by_input,
+        claims=[claim for on in INPUTS for claim in claims_of(on.name)],
+        truth=_truth,
     ),
 )

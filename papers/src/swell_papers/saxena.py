@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from swell.sim.profiles.saxena import TABLE_II, fitted
 from swell_papers.experiment import Claim, Paper, Results
-from swell_papers.page_texts import page_texts
 from swell_papers.saxena_accuracy import accuracy_study
 from swell_papers.saxena_experiment import (
     COMPLETED,
@@ -23,7 +22,6 @@ from swell_papers.saxena_experiment import (
 )
 from swell_papers.saxena_workload import HALF_AN_HOUR, Pattern
 
-TEXTS = page_texts("saxena")
 ELASTIC, RANDOM, MAX, MIN = "elastic", "Random-BS", "Max-BS", "Min-BS"
 POLICIES = {
     ELASTIC: "saxena",
@@ -191,22 +189,18 @@ LARGEST_AND_SMALLEST = (
     ("low rate: completion in minutes, Min-BS", 27.39, _of(MIN_CASES[1], JCT, MIN)),
 )
 STUDIES = (
-    accuracy_study(
-        name="fig2", title="Figure 2: accuracy while the batch changes", remarks=TEXTS.remarks["fig2"]
-    ),
+    accuracy_study(name="fig2", title="Figure 2: accuracy while the batch changes"),
     saxena_study(
         name="fig5",
         title="Figure 5: effect of job categories, 40 devices, high arrival rate",
         cases=CATEGORY_CASES,
         claims=_over_random(CATEGORY_CASES, 1.82, 1.644, 1.90, 1.0),
-        remarks=TEXTS.remarks["fig5"],
     ),
     saxena_study(
         name="rates",
         title="Figure 5 at the arrival rate that section IV-A prints, 40 devices",
         cases=RATE_CASES,
         claims=_over_random(RATE_CASES, 1.82, 1.644, 1.90, 1.0),
-        remarks=TEXTS.remarks["rates"],
     ),
     saxena_study(
         name="fig6",
@@ -229,7 +223,6 @@ STUDIES = (
         title="Figure 7: dropping and queueing, all categories, 40 devices, 720 minutes",
         cases=CASES_40,
         claims=_gains(CASES_40, 1.5, 39.57 / 10.09, 320.32 / 27.75),
-        remarks=TEXTS.remarks["fig7"],
     ),
     saxena_study(
         name="fig8",
@@ -239,7 +232,6 @@ STUDIES = (
             Claim(text=f"category 1, {text}", figure=figure, of=of)
             for text, figure, of in LARGEST_AND_SMALLEST
         ),
-        remarks=TEXTS.remarks["fig8"],
     ),
     saxena_study(
         name="fig9",
@@ -252,7 +244,6 @@ STUDIES = (
         title="Table III: 40 devices",
         cases=CASES_40_BOTH,
         claims=_cells(CASES_40_BOTH),
-        remarks=TEXTS.remarks["table3"],
     ),
     saxena_study(
         name="table4",
@@ -261,10 +252,4 @@ STUDIES = (
         claims=(*_cells(CASES_400), *TARGETS),
     ),
 )
-PAPER = Paper(
-    name="saxena",
-    title="Saxena et al.",
-    inputs="it needs none",
-    introduction=TEXTS.introduction,
-    experiments=STUDIES,
-)
+PAPER = Paper.with_page("saxena", "Saxena et al.", "it needs none", *STUDIES)

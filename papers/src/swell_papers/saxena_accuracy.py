@@ -78,7 +78,6 @@ def accuracy_study(
     title: str,
     num_epochs: int = 30,
     num_seeds: int = 5,
-    remarks: tuple[str, ...] = (),
 ) -> Study[AccuracyResult]:
     """A study of what a model has learnt under each pattern of batches and each rule of the learning rate.
 
@@ -126,7 +125,6 @@ def accuracy_study(
             for pattern in ("rising", "falling", "random")
         ],
         truth=truth,
-        remarks=remarks,
         num_seeds=num_seeds,
     )
 

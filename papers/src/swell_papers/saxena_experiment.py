@@ -117,7 +117,6 @@ def saxena_study(
     title: str,
     cases: Sequence[SaxenaCase],
     claims: Iterable[Claim[SaxenaRun]] = (),
-    remarks: tuple[str, ...] = (),
 ) -> Study[SaxenaRun]:
     """Cases, and what the paper says of their lines."""
 
@@ -143,7 +142,6 @@ def saxena_study(
         pictures=(Picture(measures=(COMPLETED.name,), x="line", panels="case", y_label="jobs completed"),),
         claims=tuple(claims),
         truth=truth,
-        remarks=remarks,
     )
 
 

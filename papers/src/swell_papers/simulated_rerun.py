@@ -30,7 +30,6 @@ from swell.throughput.belief import FittedBelief
 from swell_papers.experiment import Claim, Context, Key, Measure, Paper, Results, Study
 from swell_papers.findings import Cell, Table, table
 from swell_papers.live_run import LiveJob, LiveRun
-from swell_papers.page_texts import page_texts
 
 #: A gang says so often how far it is, as in the live world.
 REPORT_S = 1.0
@@ -244,8 +243,7 @@ def rerun_paper(
         ],
         tell=lambda context, found: [twin_table(f"{name}-jobs", found)],
     )
-    introduction = page_texts(name).introduction
-    return Paper(name=name, title=title, inputs="", introduction=introduction, experiments=(study,))
+    return Paper.with_page(name, title, "", study)
 
 
 def _most(measure: Measure[Rerun], found: Results[Rerun]) -> float:
