@@ -18,8 +18,8 @@ from swell.settings import make_settings
 from swell.sim.change_cost import MeasuredCost
 from swell.sim.gangs import GangTimings
 from swell.sim.recorder import EventLog
+from swell_papers.fidelity import EXIT_S, measured_jobs, rerun
 from swell_papers.live_run import LiveJob, LiveRun, PlannedJob
-from swell_papers.simulated_rerun import EXIT_S, measured_jobs, rerun
 
 BEGUN_S = 1_800_000_000.0
 #: A step of 64 samples takes a second; one of 16 has a part that the batch does not change.

@@ -12,7 +12,7 @@ import pytest
 
 from swell.model.errors import InvalidInput
 from swell.sim.pool import HOUR_S, IdleInterval, Pool
-from swell_papers import bftrainer_pools, findings_store
+from swell_papers import bftrainer_inputs, findings_store
 from swell_papers.bftrainer import PAPER, REPLAYER
 from swell_papers.bftrainer_inputs import (
     DIVERSE,
@@ -85,7 +85,7 @@ def _write(file: Path, heading: list[str], rows: list[list[object]]) -> None:
 def test_every_figure_and_table_comes_out(
     experiment: Study[Any], data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bftrainer_pools, "NUM_DAYS", 1)
+    monkeypatch.setattr(bftrainer_inputs, "NUM_DAYS", 1)
     findings: Findings = experiment.run(Context(data=data, shorter=10.0))
     assert findings.tables and findings.truth
     assert not findings.missed, "of a shorter run no target is judged"

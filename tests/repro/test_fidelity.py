@@ -12,10 +12,9 @@ from tests.repro.live_runs import COST, as_simulated, run_of, submitted
 from swell.cli import main
 from swell.model.node import Node
 from swell_papers.experiment import Context
-from swell_papers.fidelity import OPEN_BATCH, PAPER, WORKLOAD, compare, workload_of
+from swell_papers.fidelity import OPEN_BATCH, PAPER, WORKLOAD, compare, measured_cost, workload_of
 from swell_papers.findings import Findings
 from swell_papers.live_run import LiveRun
-from swell_papers.simulated_rerun import measured_cost
 
 NODE = Node(name="node0", kind="paced@64", devices=tuple(f"node0/{place}" for place in range(4)))
 

@@ -8,12 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from swell_papers import hu_experiment
+from swell_papers import hu
 from swell_papers.experiment import Context
 from swell_papers.findings import Findings
 from swell_papers.findings_store import write_page
-from swell_papers.hu import PAPER
-from swell_papers.hu_experiment import GREEDY, Allocator, AllocatorRun, HuCase
+from swell_papers.hu import GREEDY, PAPER, Allocator, AllocatorRun, HuCase
 
 CONTEXT = Context(data=Path())
 FIGURE_9, FIGURE_11, FIGURE_16 = PAPER.chosen(["fig9", "fig11", "fig16"])
@@ -39,7 +38,7 @@ def half_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
         wait_min = 10.0 + seed
         return run_of(wait_min, 100.0) if allocator.policy == GREEDY else run_of(0.6 * wait_min, 50.0)
 
-    monkeypatch.setattr(hu_experiment, "measured", of)
+    monkeypatch.setattr(hu, "measured", of)
 
 
 def rows_of(findings: Findings, table: int = 0) -> list[dict[str, object]]:
@@ -79,7 +78,7 @@ def test_a_page_of_all_figures_is_written(tmp_path: Path) -> None:
 
 
 def test_decisions_are_timed_beside_the_papers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hu_experiment, "measured", lambda *_: run_of(1.0, 1.0))
+    monkeypatch.setattr(hu, "measured", lambda *_: run_of(1.0, 1.0))
     findings = FIGURE_16.run(CONTEXT)
     decision, turn = rows_of(findings)
     assert decision["median"] == 2.0 and turn["number"] == 2

@@ -16,9 +16,8 @@ from swell.api.client import Client
 from swell.cli import main
 from swell.model.errors import InvalidInput
 from swell.model.node import Node
-from swell_papers import lent_nodes
+from swell_papers import reclaim
 from swell_papers.experiment import Context
-from swell_papers.lent_nodes import LentInterval, LentNodes, namespace_words, owner_of
 from swell_papers.live_run import LiveRun, NodeChange, PlannedJob
 from swell_papers.reclaim import (
     INTERVALS,
@@ -26,9 +25,13 @@ from swell_papers.reclaim import (
     POLICY,
     SETTINGS,
     WORKLOAD,
+    LentInterval,
+    LentNodes,
     compare,
+    namespace_words,
     node_changes,
     notice_s,
+    owner_of,
 )
 
 JOIN_S, NOTICE_S = 4.0, 6.5
@@ -86,7 +89,7 @@ def test_a_node_is_killed_with_all_its_processes_when_its_interval_ends(
         pytest.skip(str(error))
     mark = f"100{time.monotonic_ns()}"
     script = f"sleep {mark} & exec sleep {mark}"
-    monkeypatch.setattr(lent_nodes, "ensure_first_token", lambda folder: ("127.0.0.1:1", "token"))
+    monkeypatch.setattr(reclaim, "ensure_first_token", lambda folder: ("127.0.0.1:1", "token"))
     client = cast(Client, SimpleNamespace(folder=tmp_path))
     with LentNodes(client, "paced:1@64", tmp_path, [*words, "sh", "-c", script]) as lent:
         changes: list[NodeChange] = []

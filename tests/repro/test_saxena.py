@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from swell_papers.experiment import Claim, Context, Study
-from swell_papers.saxena import PRINTED
-from swell_papers.saxena_experiment import (
+from swell_papers.saxena import (
     DROP,
     JCT,
     MEASURES,
+    PRINTED,
     SJS,
     SaxenaCase,
     SaxenaLine,

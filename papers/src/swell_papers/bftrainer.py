@@ -10,8 +10,7 @@ import numpy as np
 
 from swell.arrays import BoolArray, FloatArray
 from swell.sim.pool import HOUR_S
-from swell_papers.bftrainer_inputs import ALL_INPUTS, DIVERSE, FIRST, MODELS
-from swell_papers.bftrainer_pools import FIGURE_1, FIGURE_6
+from swell_papers.bftrainer_inputs import ALL_INPUTS, DIVERSE, FIGURE_1, FIGURE_6, FIRST, MODELS
 from swell_papers.bftrainer_runs import HEURISTIC, OPTIMISER, PoolRun, Setting, measured
 from swell_papers.experiment import Claim, Context, Key, Measure, Paper, Picture, Results, Study, Way
 from swell_papers.findings import Cell, Part, chart, table

@@ -16,7 +16,7 @@ from swell.sim.traces.rules import FillRules
 from swell.sim.traces.workload import Workload
 from swell_papers import mixed_queue
 from swell_papers.experiment import Claim, Context, Key, Measure, Paper, Picture, Results, Study
-from swell_papers.hu_experiment import Allocator, AllocatorRun, HuCase, measured
+from swell_papers.hu import Allocator, AllocatorRun, HuCase, measured
 from swell_papers.mixed_queue import (
     DEFAULT,
     JUDGED,
@@ -29,7 +29,7 @@ from swell_papers.mixed_queue import (
     pollux_profiles,
     run_queue,
 )
-from swell_papers.saxena_experiment import JCT, SaxenaCase, SaxenaLine, SaxenaRun, run_once
+from swell_papers.saxena import JCT, SaxenaCase, SaxenaLine, SaxenaRun, run_once
 from swell_papers.saxena_workload import MINUTE_S, Pattern
 from swell_papers.variants import simulated_under
 

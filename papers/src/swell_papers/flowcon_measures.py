@@ -17,8 +17,8 @@ from swell.sim.gangs import GangTimings
 from swell.sim.job import SimJob
 from swell.sim.loss_curves import JobLoss, MeasuredCurve
 from swell.sim.true_speed import TrueSpeed
+from swell_papers.fidelity import Rerun, completion_s, rerun
 from swell_papers.live_run import LiveJob, LiveRun
-from swell_papers.simulated_rerun import Rerun, completion_s, rerun
 
 #: Jobs report so often: a shorter interval of a policy has nothing new to see.
 REPORT_S = 0.5
