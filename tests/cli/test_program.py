@@ -223,6 +223,10 @@ def test_a_strict_job_is_waited_for_unless_told_not_to(
         ((*JOB, "--workers", "16:32"), ("raise global_batch",)),
         ((*JOB, "--class", "strict"), ("need a deadline",)),
         ((*JOB, "--name", "a/b"), ("name:", "letters")),
+        (
+            ("--script", "{script}", "--global-batch", 8, "--epochs", -3),
+            ("--epochs: -3 is not between 0.000001 and 1,000,000,000,000; choose a number that is",),
+        ),
         (("absent.yaml",), ("absent.yaml cannot be read",)),
     ],
 )
@@ -425,6 +429,17 @@ def test_cancel(here: Run, control: FakeControl) -> None:
     assert here("cancel", "vae").stdout == "vae-22bb: will be cancelled\n"
     assert control.job("vae-22bb").phase is Phase.CANCELLED
     assert "nothing to cancel" in here("cancel", "broken").stdout
+
+
+@pytest.mark.usefixtures("jobs")
+def test_who_may_not_cancel_is_told_so_of_an_ended_job_too(
+    here: Run, control: FakeControl, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(control, "cancel", asked.append)
+    here("cancel", "broken")
+    (broken,) = (view for view in control.jobs() if view.name == "broken")
+    assert asked == [broken.id], "the platform, which knows who the caller is, is asked"
 
 
 def test_a_job_is_held_and_resumed(here: Run, control: FakeControl) -> None:

@@ -19,6 +19,7 @@ from tests.cli.conftest import FAKES, Run, run_swell
 from tests.cli.test_program import fails
 
 from swell.cli import main
+from swell.cli.up import choose
 from swell.executors.local.agent.options import AgentOptions
 from swell.executors.local.launch import start_agent
 from swell.platform_options import PlatformOptions
@@ -156,6 +157,17 @@ def test_up_remembers_how_it_was_started(state: Path, up: Run) -> None:
 def test_a_module_that_is_nowhere_is_not_left_to_the_first_job_to_find(state: Path, up: Run) -> None:
     fails(up("--preload", "nowhere.at_all"), 2, "--preload", "'nowhere.at_all'")
     assert not state.exists()
+
+
+def test_devices_that_an_engine_has_by_default_are_neither_told_nor_kept_for_another(tmp_path: Path) -> None:
+    folder = StateFolder(tmp_path / "state")
+    folder.create()
+    folder.write_options(PlatformOptions(devices="none", engine="ray"))
+    assert choose(folder, {}, {})[1] == ["--engine ray"]
+    options, remembered = choose(folder, {"engine": "local"}, {})
+    assert (options.devices, remembered) == ("auto", [])
+    folder.write_options(PlatformOptions(devices="none"))
+    assert choose(folder, {}, {})[1] == ["--devices none"]
 
 
 def started(state: Path, up: Run, *options: str) -> str:

@@ -105,9 +105,15 @@ def bounded(field: str, value: Count, least: float, most: float) -> Count:
     if not least <= value <= most:  # false for NaN too
         raise InvalidField(
             field,
-            f"{shown(value)} is not between {_figure(least)} and {_figure(most)}; choose a number that is",
+            f"{_as_written(value)} is not between {_figure(least)} and {_figure(most)}; "
+            "choose a number that is",
         )
     return value
+
+
+def _as_written(value: float) -> str:
+    """A number as its user wrote it: -3, although epochs may have a fraction."""
+    return f"{value:g}" if isinstance(value, float) else shown(value)
 
 
 def _figure(value: float) -> str:

@@ -90,11 +90,9 @@ def cancel(jobs: JobNames, state: State = None) -> None:
     """Cancel jobs. Their checkpoints and logs stay."""
     with swell.connect(state) as client:
         for view in client.find_jobs(jobs):
-            if view.phase.is_end:
-                print(f"{view.id}: already {view.phase}, nothing to cancel")
-            else:
-                client.cancel(view.id)
-                print(f"{view.id}: will be cancelled")
+            client.cancel(view.id)  # changes no job that has ended, and refuses who may not cancel
+            done = f"already {view.phase}, nothing to cancel" if view.phase.is_end else "will be cancelled"
+            print(f"{view.id}: {done}")
 
 
 def prioritize(

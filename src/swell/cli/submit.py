@@ -98,13 +98,22 @@ def submit(
         return
     file = None if sbatch is not None else _job_file(words or [], given)
     with swell.connect(state) as client:
-        if file is not None:
-            ids = client.submit_file(file, key=key, **given)
-        else:
-            ids = [client.submit(**(given if sbatch is None else sbatch.fields), key=key)]
+        try:
+            if file is not None:
+                ids = client.submit_file(file, key=key, **given)
+            else:
+                ids = [client.submit(**(given if sbatch is None else sbatch.fields), key=key)]
+        except InvalidJob as error:
+            raise _about_option(error, given) from error
         if sbatch is not None and not json:
             tell_translation(sbatch)
         tell_verdicts(client, ids, no_wait, json)
+
+
+def _about_option(error: InvalidJob, given: Mapping[str, Any]) -> InvalidJob:
+    """The same, which names the option where it is about a field that an option gave."""
+    field, _, rule = str(error).partition(": ")
+    return InvalidJob(f"{option_name(field)}: {rule}") if field in given else error
 
 
 def _job_file(words: list[str], given: dict[str, Any]) -> str | None:

@@ -131,7 +131,8 @@ def choose(
         raise InvalidOption(str(error)) from error
     of_this = _of_engine(kind, of_engine)
     of_last = last.engine_options if kind.name == last.engine else {}
-    if last.devices == DEFAULTS.devices:
+    before = engine_type(last.engine) if last.engine in ENGINES else kind
+    if last.devices == before.devices:  # which nobody said
         given.setdefault("devices", kind.devices)
     options = msgspec.structs.replace(
         last,
