@@ -33,7 +33,7 @@ from swell.sim.outcome import JobOutcome
 from swell.sim.simulate import Scenario, simulate
 from swell_papers.findings import Cell, Table, TableColumn, markdown, write_csv
 from swell_papers.margins import LOGS
-from swell_papers.promise_inputs import DAY_S, PromiseInput, inputs_of
+from swell_papers.promises import DAY_S, PromiseInput, inputs_of
 
 OURS, PER_RACK = "elasticflow", 8
 INPUTS = {log.name: log for log in LOGS}

@@ -31,7 +31,7 @@ def workloads() -> dict[str, tuple[nn.Module, Loss]]:
     return {
         "cnn": (cnn.build_model(), lambda model: nn.functional.cross_entropy(model(images), labels)),
         "vae": (vae.Vae(128), lambda model: model(images)),
-        "gru": (gru.LetterGru(96), lambda model: next_letter_loss(model, x, y)),
+        "gru": (gru.LetterReader(96), lambda model: next_letter_loss(model, x, y)),
         "transformer": (
             transformer.LetterTransformer(64, 2),
             lambda model: next_letter_loss(model, x, y),

@@ -216,20 +216,17 @@ def test_forward_time_follows_from_the_reclaims_that_were_seen() -> None:
 @given(
     num_devices=st.integers(0, 40),
     held=st.lists(st.integers(0, 8), min_size=1, max_size=6),
-    spread=st.integers(0, 1),
 )
-def test_shares_are_equal_but_for_the_remainder(num_devices: int, held: list[int], spread: int) -> None:
+def test_shares_are_equal_but_for_the_remainder(num_devices: int, held: list[int]) -> None:
     """Whatever is held: the heuristic knows no cost."""
     jobs = [
         best_effort(f"j{number}", LINEAR, 1e9, held=size, submitted=-10.0 + number)
         for number, size in enumerate(held)
     ]
-    counts = given_to(BFTrainerEqualShare(spread_remainder=spread), snapshot(jobs, num_devices, sizes=SIZES))
+    counts = given_to(BFTrainerEqualShare(), snapshot(jobs, num_devices, sizes=SIZES))
     share, rest = divmod(num_devices, len(held))
     assert sum(counts) == min(num_devices, 8 * len(held))
     if share >= 8:
         assert counts == [8] * len(held)
-    elif spread:
-        assert counts == [share + (number < rest) for number in range(len(held))]
     elif share + rest <= 8:
         assert counts == [share + rest, *[share] * (len(held) - 1)]

@@ -133,8 +133,8 @@ def test_a_change_costs_the_time_that_the_list_says() -> None:
     assert made == pytest.approx([(100.0 - UP_S) * 1e6, (100.0 - UP_S) * 2e6, (100.0 - DOWN_S) * 1e6])
     assert found.images() == pytest.approx(made.sum())
     assert found.images(100.0, 200.0) == pytest.approx(made[1])
-    assert found.simulated.images == pytest.approx(found.images(), rel=0.03), "but for the last second"
-    assert found.simulated.kept_device_s == 0.0
+    assert found.told_images == pytest.approx(found.images(), rel=0.03), "but for the last second"
+    assert found.kept_device_s == 0.0
 
 
 def test_what_changes_lose_is_counted_at_the_speed_before_them_and_starts_are_free() -> None:

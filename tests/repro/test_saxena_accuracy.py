@@ -47,7 +47,7 @@ def found_of(final: Final, monkeypatch: pytest.MonkeyPatch, context: Context = C
         return AccuracyResult(final(batches, rule, seed), len(batches))
 
     monkeypatch.setattr(saxena_accuracy, "trained", pretended)
-    return accuracy_study(name="fig2", title="t", num_epochs=8, num_seeds=3).run(context)
+    return accuracy_study(num_epochs=8, num_seeds=3).run(context)
 
 
 def test_a_rule_under_which_the_accuracy_falls_is_told(

@@ -11,7 +11,7 @@ from swell.sim.traces.entry import Trace
 from swell.sim.traces.read import read
 from swell_papers.experiment import Study
 from swell_papers.log_experiment import EFFICIENCY, MAKESPAN, SPEED_UP, LogCase, LogLine, LogRun, log_study
-from swell_papers.promise_inputs import PromiseInput
+from swell_papers.promises import PromiseInput
 
 TRACE = "tiny/traces/three.csv"
 PROFILES = "tiny/tables"

@@ -27,8 +27,7 @@ Ours = Callable[[Found], float]
 Tell = Callable[[Context, Found], Iterator[Part]]
 
 
-class RunMeasure(Measure[PoolRun]):
-    """A figure of a run on idle nodes."""
+RunMeasure = Measure[PoolRun]
 
 
 def study(
@@ -93,7 +92,7 @@ U = RunMeasure("U, %", PoolRun.utilization_percent, 1)
 UNOCCUPIED = RunMeasure("unoccupied, % of the nodes' time", lambda run: run.unoccupied_percent, 1)
 BY_CHANGES = RunMeasure("lost by changes of the policy, million images", lambda run: run.lost(False) / 1e6, 0)
 WITH_NODES = RunMeasure("lost by nodes that left, million images", lambda run: run.lost(True) / 1e6, 0)
-IMAGES = RunMeasure("images, billion", lambda run: run.simulated.images / 1e9)
+IMAGES = RunMeasure("images, billion", lambda run: run.told_images / 1e9)
 
 # Section 5.1: a thousand equal trainers
 
@@ -350,8 +349,8 @@ FIGURE_16 = study(
 
 # Not in the paper: an open replayer of the log
 
-DONE = RunMeasure("trainers done", lambda run: run.simulated.num_ended, 0)
-KEPT = RunMeasure("node-seconds kept after a reclaim", lambda run: run.simulated.kept_device_s, 0)
+DONE = RunMeasure("trainers done", lambda run: sum(one.jct_s is not None for one in run.jobs), 0)
+KEPT = RunMeasure("node-seconds kept after a reclaim", lambda run: run.kept_device_s, 0)
 EACH_SECOND, EACH_HALF_HOUR = "each second", "each half hour"
 REPLAYED = ALL_MODELS._replace(nodes=FIRST, span_s=48.58 * HOUR_S)
 REPLAYER = study(

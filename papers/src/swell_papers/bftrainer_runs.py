@@ -47,43 +47,6 @@ def up_and_down(growth_s: float, shrink_s: float) -> ChangeCost:
     return cost
 
 
-@dataclass(frozen=True)
-class SimulatedImages:
-    """What came of it."""
-
-    images: float
-    num_ended: int
-    kept_device_s: float  #: on nodes that had been reclaimed
-    jobs: Sequence[JobOutcome]  #: by submission, with what their gangs did
-
-
-def simulated(
-    pool: Pool,
-    trainers: Iterable[Trainer],
-    policy: str,
-    parameters: Mapping[str, float | str],
-    checkpoint_interval_s: float,
-) -> SimulatedImages:
-    """Run until the last node has left. A gang that is lost whole goes back to its checkpoint."""
-    core = variant_core(policy, {}, parameters)
-    scenario = Scenario(
-        nodes=(),
-        jobs=[_job(trainer) for trainer in trainers if trainer.submit_s < pool.last_s],
-        cost=constant(0.0),
-        timings=GangTimings(checkpoint_interval_s=checkpoint_interval_s, report_s=math.inf),
-        pool=replace(pool, kind=KIND),
-    )
-    outcome = simulate(core, scenario, with_offers=False, log=SegmentLog())
-    jobs = tuple(outcome.jobs)
-    ended = [one for one in jobs if one.phase is Phase.SUCCEEDED]
-    return SimulatedImages(
-        images=BATCH * (sum(one.num_steps for one in ended) + sum(view.steps for view in core.views())),
-        num_ended=len(ended),
-        kept_device_s=outcome.kept_device_s,
-        jobs=jobs,
-    )
-
-
 def _job(trainer: Trainer) -> SimJob:
     """The head believes in the trainer's costs and speeds, as if a trial run had measured them."""
     curve = ThroughputCurve(trainer.model, BATCH, trainer.sizes, trainer.rates / BATCH)
@@ -146,7 +109,9 @@ class PoolRun:
     trainers: Mapping[str, Trainer]  #: by id
     pool: Pool
     until_s: float
-    simulated: SimulatedImages
+    jobs: Sequence[JobOutcome]  #: by submission, with what their gangs did
+    told_images: float  #: by steps, as the platform counts them
+    kept_device_s: float  #: on nodes that had been reclaimed
     steady: Callable[[Setting], PoolRun]  #: makes another run, of nodes that stay
 
     def images_by(self, at_s: FloatArray) -> FloatArray:
@@ -163,7 +128,7 @@ class PoolRun:
         begins_s, ends_s, rates = np.array(
             [
                 (one.trains_from_s, one.until_s, BATCH * one.rate_per_s)
-                for job in self.simulated.jobs
+                for job in self.jobs
                 for one in job.segments
                 if one.trains_from_s < one.until_s
             ]
@@ -176,7 +141,7 @@ class PoolRun:
     def losses(self) -> FloatArray:
         """(3, L) of all trainers. As equation 16 counts it: at the speed before; starts are free."""
         leaving = {(f"{one.node}.0", one.end_s) for one in self.pool.intervals}
-        lost = [row for job in self.simulated.jobs for row in self._losses_of(job, leaving)]
+        lost = [row for job in self.jobs for row in self._losses_of(job, leaving)]
         return np.array([row for row in lost if row[0] < self.until_s]).reshape(-1, 3).T
 
     def _losses_of(self, job: JobOutcome, leaving: set[tuple[str, float]]) -> Iterator[Loss]:
@@ -205,7 +170,7 @@ class PoolRun:
     @cached_property
     def decided_s(self) -> FloatArray:
         """When nodes came or went, or trainers ended."""
-        ends_s = [job.end_s for job in self.simulated.jobs if job.end_s is not None]
+        ends_s = [job.end_s for job in self.jobs if job.end_s is not None]
         at_s = np.unique(np.append(self.moments_s, ends_s))
         return at_s[at_s < self.until_s]
 
@@ -238,7 +203,7 @@ class PoolRun:
     @property
     def unoccupied_percent(self) -> float:
         """Share of the nodes' time in which they had no trainer."""
-        pieces = (one for job in self.simulated.jobs for one in job.segments if one.from_s < self.until_s)
+        pieces = (one for job in self.jobs for one in job.segments if one.from_s < self.until_s)
         used_s = sum(len(one.devices) * (min(one.until_s, self.until_s) - one.from_s) for one in pieces)
         return 100.0 * (1.0 - used_s / self.pool.node_s(0.0, self.until_s))
 
@@ -246,7 +211,7 @@ class PoolRun:
         """Mean time from the first step to the end, of the trainers of this model, or of all, that ended."""
         times_s = [
             one.end_s - one.start_s
-            for one in self.simulated.jobs
+            for one in self.jobs
             if one.jct_s is not None and one.end_s is not None and one.start_s is not None
             if model in ("", one.model)
         ]
@@ -264,17 +229,32 @@ def measured(data: Path, seed: int, setting: Setting) -> PoolRun:
 def run_on(
     pool: Pool, trainers: Sequence[Trainer], setting: Setting, steady: Callable[[Setting], PoolRun]
 ) -> PoolRun:
-    """Run a setting on these nodes, with these trainers."""
-    coming, how = as_late_as_can_be(trainers, pool, setting.max_trainers), setting.parameters
-    done = simulated(pool, coming, setting.policy, how, setting.checkpoint_s)
-    ends_s = sorted(one.end_s for one in done.jobs if one.jct_s is not None and one.end_s is not None)
+    """Run a setting on these nodes, with these trainers, until the last node has left.
+
+    A gang that is lost whole goes back to its checkpoint.
+    """
+    core = variant_core(setting.policy, {}, setting.parameters)
+    coming = as_late_as_can_be(trainers, pool, setting.max_trainers)
+    scenario = Scenario(
+        nodes=(),
+        jobs=[_job(trainer) for trainer in coming if trainer.submit_s < pool.last_s],
+        cost=constant(0.0),
+        timings=GangTimings(checkpoint_interval_s=setting.checkpoint_s, report_s=math.inf),
+        pool=replace(pool, kind=KIND),
+    )
+    outcome = simulate(core, scenario, with_offers=False, log=SegmentLog())
+    jobs = tuple(outcome.jobs)
+    ended = [one for one in jobs if one.phase is Phase.SUCCEEDED]
+    ends_s = sorted(one.end_s for one in ended if one.end_s is not None)
     too_few = max(0, len(trainers) - setting.max_trainers)
     return PoolRun(
         setting=setting,
         trainers={trainer.job: trainer for trainer in trainers},
         pool=pool,
         until_s=ends_s[too_few] if len(ends_s) > too_few else pool.last_s,
-        simulated=done,
+        jobs=jobs,
+        told_images=BATCH * (sum(one.num_steps for one in ended) + sum(view.steps for view in core.views())),
+        kept_device_s=outcome.kept_device_s,
         steady=steady,
     )
 

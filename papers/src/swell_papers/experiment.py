@@ -78,7 +78,6 @@ class Context:
         runs: folder in which the records of what was played are kept.
         played: folder of such records, which are told of again instead.
         shorter: what is played is so many times shorter than its experiment says.
-        most_seeds: of experiments that take means over many, at most so many; None: as they say.
         only: inputs or truths whose names begin so; empty: all.
         image: of containers, in which it is played.
     """
@@ -94,15 +93,14 @@ class Context:
     played: Path | None = None
     shorter: float = 1.0
     image: str = ""
-    most_seeds: int | None = None
     only: tuple[str, ...] = ()
 
     def is_run(self, policy: str) -> bool:
         return self.policies is None or policy in self.policies
 
     def seeds(self, number: int) -> range:
-        """Return so many seeds, or as many as may be."""
-        return range(self.seed, self.seed + min(number, self.most_seeds or number))
+        """So many seeds, from the one that is asked for."""
+        return range(self.seed, self.seed + number)
 
     def chosen(self, known: Mapping[str, T], what: str) -> list[T]:
         """Those whose name begins as `only` says. Raises InvalidInput for words with which no name begins."""
@@ -242,7 +240,7 @@ class Study(Generic[T]):
     tell: Callable[[Context, Results[T]], Iterable[Part]] = lambda context, found: ()
     remarks: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
-    num_seeds: int = 0  #: of which means are taken, unless the context says fewer
+    num_seeds: int = 0  #: of which means are taken
 
     def run(self, context: Context) -> Findings:
         """Run all cases. Raises InvalidInput if an input is wrong."""

@@ -23,7 +23,7 @@ from swell.throughput.estimate_margins import (
     EstimateMargins,
 )
 from swell_papers.experiment import Claim, Context, Key, Measure, Paper, Picture, Results, Study
-from swell_papers.promise_inputs import DAY_S, PHILLY, PromiseInput, inputs_of, made_up, of_log
+from swell_papers.promises import DAY_S, PHILLY, PromiseInput, inputs_of, made_up, of_log
 
 NUM_JOBS = 300
 #: A bar on deadlines met: so much less is as much.

@@ -130,9 +130,6 @@ def saxena_study(
             for seed in context.seeds(case.num_seeds)
         }
 
-    def truth(context: Context, found: Results[SaxenaRun]) -> Iterator[str]:
-        return _truth(cases, context)
-
     return Study(
         name=name,
         title=title,
@@ -142,7 +139,7 @@ def saxena_study(
         caption="means of the runs",
         pictures=(Picture(measures=(COMPLETED.name,), x="line", panels="case", y_label="jobs completed"),),
         claims=tuple(claims),
-        truth=truth,
+        truth=lambda context, found: _truth(cases, context),
     )
 
 
@@ -335,7 +332,7 @@ LARGEST_AND_SMALLEST = (
     ("low rate: completion in minutes, Min-BS", 27.39, _of(MIN_CASES[1], JCT, MIN)),
 )
 STUDIES = (
-    accuracy_study(name="fig2", title="Figure 2: accuracy while the batch changes"),
+    accuracy_study(),
     saxena_study(
         name="fig5",
         title="Figure 5: effect of job categories, 40 devices, high arrival rate",

@@ -97,12 +97,7 @@ def final(result: AccuracyResult) -> float:
     return 100.0 * result.accuracy
 
 
-def accuracy_study(
-    name: str,
-    title: str,
-    num_epochs: int = 30,
-    num_seeds: int = 5,
-) -> Study[AccuracyResult]:
+def accuracy_study(num_epochs: int = 30, num_seeds: int = 5) -> Study[AccuracyResult]:
     """A study of what a model has learnt under each pattern of batches and each rule of the learning rate.
 
     Args:
@@ -128,8 +123,8 @@ def accuracy_study(
         yield f"random: {_told(patterns(num_epochs, context.seed)['random'])}"
 
     return Study(
-        name=name,
-        title=title,
+        name="fig2",
+        title="Figure 2: accuracy while the batch changes",
         cases=cases,
         keys=("batch", "learning rate"),
         measures=(

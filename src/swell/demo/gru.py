@@ -7,6 +7,7 @@ Written for one device. What makes it elastic are the lines with `train` and `ru
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
@@ -18,13 +19,13 @@ from swell.demo.text import SYMBOLS, held_out_loss, next_letter_loss, sequences
 LENGTH = 32
 
 
-class LetterGru(nn.Module):
-    """Embedding, one GRU layer and a linear head of S logits."""
+class LetterReader(nn.Module):
+    """Embedding, one recurrent layer and a linear head of S logits."""
 
-    def __init__(self, width: int) -> None:
+    def __init__(self, width: int, layer: Callable[..., nn.Module] = nn.GRU) -> None:
         super().__init__()
         self.embedding = nn.Embedding(len(SYMBOLS), 32)
-        self.gru = nn.GRU(32, width, batch_first=True)
+        self.gru = layer(32, width, batch_first=True)
         self.head = nn.Linear(width, len(SYMBOLS))
 
     def forward(self, letters: Tensor) -> Tensor:
@@ -46,7 +47,7 @@ def main() -> None:
 
     torch.manual_seed(args.seed)
     training, letters, answers = sequences(args.sequences, LENGTH)
-    model = LetterGru(args.width)
+    model = LetterReader(args.width)
     optimizer = torch.optim.Adam(model.parameters(), lr=args.lr)
     loader = DataLoader(training, batch_size=args.batch, shuffle=True)
     run = train.elastic(model, optimizer, loader, epochs=args.epochs, seed=args.seed)

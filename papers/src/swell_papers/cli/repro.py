@@ -15,6 +15,7 @@ from swell.cli.output import note, print_table, warn
 from swell.model.errors import InvalidInput
 
 if TYPE_CHECKING:
+    from swell.api.client import Client
     from swell_papers.experiment import Context
     from swell_papers.findings import Findings
 
@@ -46,7 +47,7 @@ EVALUATIONS: Mapping[str, tuple[str, str]] = {
         "this machine, which must be idle otherwise.",
     ),
     "default": (
-        "figures data seed seeds",
+        "figures data seed",
         "The policy unified beside each paper's on its measure, and on a mixed queue: pollux, mixed, "
         "saxena and hu.",
     ),
@@ -93,7 +94,6 @@ def repro(
     policy: Annotated[str | None, _names("Run only these; others show printed figures only.")] = None,
     only: Annotated[str | None, _names("Only inputs, or truths, whose names begin so.")] = None,
     seed: Annotated[int, _number("Random seed.", 0)] = 0,
-    seeds: Annotated[int | None, _number("At most so many seeds of each part. Default: all.", 1)] = None,
     state: Annotated[Path | None, _folder("State of a running platform, which is told of.")] = None,
     repetitions: Annotated[int, _number("Runs of each schedule under each policy.", 1)] = 5,
     live: Annotated[Path | None, _folder("Tell again of what was played, from an earlier --out.")] = None,
@@ -120,14 +120,20 @@ def repro(
             raise InvalidInput(f"{paper} takes no {option}; it takes {takes}, out, docs")
     if live is not None and (image or shorter != 1.0):
         raise InvalidInput("--live tells again of runs, and plays none: leave out --image and --shorter")
+    from swell.cli.demo import brief_platform
+    from swell.cli.output import progress_bar
+    from swell_papers.experiment import Context
+    from swell_papers.variants import variant_names
+
     out = out or Path("out/repro") / paper
-    given = _context(
+    given = Context(
         data=data,
-        policy=policy,
-        only=only,
-        state=state,
+        policies=frozenset(variant_names(policy)) if policy else None,
+        only=tuple(name.strip() for name in (only or "").split(",") if name.strip()),
         seed=seed,
-        most_seeds=seeds,
+        records=_records(state),
+        watch=progress_bar,
+        platform=partial(brief_platform, prefix="swell-papers-", say=warn),
         repetitions=repetitions,
         played=live,
         shorter=shorter,
@@ -135,6 +141,12 @@ def repro(
         runs=out,
     )
     evaluate(paper, given, figures or (), out, docs)
+
+
+def _records(state: Path | None) -> Client | None:
+    from swell.api.client import connect
+
+    return None if state is None else connect(state)
 
 
 def evaluate(module: str, context: Context, figures: Iterable[str], out: Path, docs: Path | None) -> None:
@@ -183,25 +195,3 @@ def show(findings: Findings) -> None:
     print()
     for text in findings.missed:
         warn(f"{findings.name} misses a target: {text}")
-
-
-def _context(policy: str | None, only: str | None, state: Path | None, **given: Any) -> Context:
-    """Raises InvalidInput."""
-    from swell.cli.demo import brief_platform
-    from swell.cli.output import progress_bar
-    from swell_papers.experiment import Context
-    from swell_papers.variants import variant_names
-
-    records = None
-    if state is not None:
-        from swell.api.client import connect
-
-        records = connect(state)
-    return Context(
-        policies=frozenset(variant_names(policy)) if policy else None,
-        only=tuple(name.strip() for name in (only or "").split(",") if name.strip()),
-        records=records,
-        watch=progress_bar,
-        platform=partial(brief_platform, prefix="swell-papers-", say=warn),
-        **given,
-    )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import numpy as np
 
 from swell.arrays import IntArray
@@ -11,13 +9,9 @@ from swell.model.options import Domain, Sizes
 from swell.model.plan import Allocation
 from swell.model.snapshot import Snapshot
 from swell.policies.bftrainer import MaxTrainers, first_come
-from swell.policies.policy import Policy, switch
+from swell.policies.policy import Policy
 from swell.policies.unpromised import chosen_without_promises
 from swell_papers.policies.hu_greedy import size_within
-
-SpreadRemainder = Annotated[
-    int, switch("Remainder of the division: 0 for the first job, 1 for one job after another.")
-]
 
 
 class BFTrainerEqualShare(Policy):
@@ -29,8 +23,7 @@ class BFTrainerEqualShare(Policy):
     References: Liu et al., "BFTrainer", 2021, section 5.1: "a baseline scheme that distributes nodes equally
         to Trainers".
     Deviates: the paper does not say who gets the remainder. With all of it for the first job, also where
-        there are fewer nodes than jobs, the figures of an open replayer of its log come out;
-        `spread_remainder` gives each job one instead.
+        there are fewer nodes than jobs, the figures of an open replayer of its log come out.
     """
 
     name = "bftrainer_equal_share"
@@ -38,7 +31,6 @@ class BFTrainerEqualShare(Policy):
     weighs_changes = True
 
     max_trainers: MaxTrainers = 1_000
-    spread_remainder: SpreadRemainder = 0
 
     def decide(self, snapshot: Snapshot) -> Allocation:
         options, order = snapshot.options, snapshot.arrival_order
@@ -48,9 +40,7 @@ class BFTrainerEqualShare(Policy):
         for row in trainers.tolist():
             left -= _give(snapshot, workers, row, min(share, left))
         for row in trainers.tolist():
-            smallest = options.devices[options.starts[row]]
-            one = int(snapshot.devices_per_worker[row] if workers[row] > 0 else smallest)
-            left -= _give(snapshot, workers, row, min(one, left) if self.spread_remainder else left)
+            left -= _give(snapshot, workers, row, left)
         return chosen_without_promises(
             snapshot,
             options.at(workers),
