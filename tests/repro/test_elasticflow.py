@@ -38,11 +38,11 @@ def test_all_that_is_missing_is_named_at_once(tmp_path: Path) -> None:
     experiments = PAPER.chosen(["8a", "6b"])
     assert [experiment.name for experiment in experiments] == ["6b", "8a"]
     with pytest.raises(InvalidInput) as raised:
-        PAPER.check(experiments, tmp_path)
+        PAPER.check_files((name for one in experiments for name in one.needs), tmp_path)
     text = str(raised.value)
     for name in ("195job.csv", "elasticVpollux_e.csv", "throughputs_A100", "throughputs_T4", "--data"):
         assert name in text
-    PAPER.check(PAPER.chosen(["12"]), tmp_path)
+    assert PAPER.chosen(["12"])[0].needs == ()
 
 
 def test_an_unknown_figure_is_refused_with_those_there_are() -> None:

@@ -16,7 +16,7 @@ import numpy as np
 
 from swell.arrays import FloatArray
 from swell.model.job import EndCondition, JobSpec, Phase
-from swell.sim.change_cost import ChangeCost, Cost, GangChange, constant
+from swell.sim.change_cost import constant
 from swell.sim.gangs import GangTimings
 from swell.sim.job import SimJob
 from swell.sim.outcome import JobOutcome
@@ -34,17 +34,6 @@ KIND = "summit"
 OPTIMISER, HEURISTIC = "bftrainer", "bftrainer_equal_share"
 #: Forward-looking time of most figures, in seconds (section 5.1.2).
 FORWARD_S = 120.0
-
-
-def up_and_down(growth_s: float, shrink_s: float) -> ChangeCost:
-    """One amount for starts and growths, another for shrinks and for survivors that go on by themselves."""
-
-    def cost(change: GangChange) -> Cost:
-        if change.before == 0:
-            return Cost(growth_s, 0.0)
-        return Cost(0.0, growth_s if change.after > change.before else shrink_s)
-
-    return cost
 
 
 def _job(trainer: Trainer) -> SimJob:
@@ -69,7 +58,7 @@ def _job(trainer: Trainer) -> SimJob:
         speed=TrueSpeed(curve.sizes, curve.rate_per_s),
         num_steps=num_steps,
         model=trainer.model,
-        cost=up_and_down(trainer.up_cost_s, trainer.down_cost_s),
+        cost=constant(trainer.up_cost_s, trainer.down_cost_s),
     )
 
 

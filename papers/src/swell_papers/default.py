@@ -16,7 +16,7 @@ from swell.sim.traces.rules import FillRules
 from swell.sim.traces.workload import Workload
 from swell_papers import mixed_queue
 from swell_papers.experiment import Claim, Context, Key, Measure, Paper, Picture, Results, Study
-from swell_papers.hu import Allocator, AllocatorRun, HuCase, measured
+from swell_papers.hu import Allocator, HuCase, measured
 from swell_papers.mixed_queue import (
     DEFAULT,
     JUDGED,
@@ -29,7 +29,7 @@ from swell_papers.mixed_queue import (
     pollux_profiles,
     run_queue,
 )
-from swell_papers.saxena import JCT, SaxenaCase, SaxenaLine, SaxenaRun, run_once
+from swell_papers.saxena import JCT, SaxenaCase, SaxenaLine, run_once
 from swell_papers.saxena_workload import MINUTE_S, Pattern
 from swell_papers.variants import simulated_under
 
@@ -73,7 +73,7 @@ def comparison(
     keys: tuple[str, ...],
     cases: Mapping[Key, CaseT],
     lines: Sequence[str],
-    run: Callable[[Context, CaseT, str, int], T],
+    run: Callable[[CaseT, str, int], T],
     measures: Sequence[Measure[T]],
     judged: Sequence[str],
     paper: str,
@@ -85,7 +85,7 @@ def comparison(
     Args:
         keys: what the words of the cases are.
         lines: labels of policies.
-        run: takes the context, the case, a label, and the seed.
+        run: takes the case, a label, and the seed.
         judged: names of measures that are claimed of; less of each is better.
         paper: label of the paper's own policy; `named` that of ours with the paper's objective.
         about: of a case's words: how its claims begin.
@@ -93,7 +93,7 @@ def comparison(
 
     def runs(context: Context) -> dict[Key, Callable[[], T]]:
         return {
-            (*words, line, seed): partial(run, context, case, line, seed)
+            (*words, line, seed): partial(run, case, line, seed)
             for words, case in cases.items()
             for line in lines
             for seed in context.seeds(NUM_SEEDS)
@@ -220,14 +220,10 @@ def _mixed_claims(load: float) -> Iterator[Claim[QueueCounts]]:
         yield Claim(
             text=f"{told}: promises broken" if is_late else f"{told}: {measure.name}; the best other policy",
             figure=0.0 if is_late else partial(_best_other, measure, load),
-            of=partial(_ours, measure, load),
+            of=measure.at(load, UNIFIED),
             way=">=" if is_most else "<=",
             is_target=True,
         )
-
-
-def _ours(measure: Measure[QueueCounts], load: float, found: Results[QueueCounts]) -> float:
-    return found.mean(measure.of, load, UNIFIED)
 
 
 MIXED = Study(
@@ -270,10 +266,6 @@ SAXENA_LINES = {
 }
 
 
-def _saxena(context: Context, case: SaxenaCase, label: str, seed: int) -> SaxenaRun:
-    return run_once(case, SAXENA_LINES[label], seed)
-
-
 SAXENA_QUEUE = comparison(
     name="saxena",
     title="Saxena et al.: a queue on 40 devices",
@@ -291,7 +283,7 @@ SAXENA_QUEUE = comparison(
         for load in (0.75, 1.0, 3.0)
     },
     lines=list(SAXENA_LINES),
-    run=_saxena,
+    run=lambda case, label, seed: run_once(case, SAXENA_LINES[label], seed),
     measures=(
         Measure("jobs", lambda run: run.metrics.jobs, 0),
         Measure("completed", lambda run: run.metrics.completed, 0),
@@ -314,10 +306,6 @@ HU_LINES = {
 HU_NODES = 110
 
 
-def _hu(context: Context, case: HuCase, label: str, seed: int) -> AllocatorRun:
-    return measured(HU_LINES[label], case, seed)
-
-
 HU_JOBS = comparison(
     name="hu",
     title=f"Hu et al.: {HU_NODES} nodes",
@@ -326,7 +314,7 @@ HU_JOBS = comparison(
     keys=(),
     cases={(): HuCase(nodes=HU_NODES)},
     lines=list(HU_LINES),
-    run=_hu,
+    run=lambda case, label, seed: measured(HU_LINES[label], case, seed),
     measures=(
         Measure("mean queueing, min", lambda run: run.queue_min, 2, has_interval=True),
         Measure("mean total time, min", lambda run: run.total_min, 2, has_interval=True),

@@ -25,17 +25,11 @@ from swell_papers.findings import (
     Part,
     Table,
     chart,
-    findings,
     table,
 )
 
 #: Is given a label and a number; what it gives is called with how many of them are done.
 Watch = Callable[[str, int], AbstractContextManager[Callable[[int], None]]]
-
-
-def unwatched(label: str, total: int) -> AbstractContextManager[Callable[[int], None]]:
-    """A `Watch` that shows nothing."""
-    return nullcontext(lambda done: None)
 
 
 #: A platform with these options of `swell up`, which ends with its context.
@@ -86,7 +80,7 @@ class Context:
     seed: int = 0
     policies: frozenset[str] | None = None
     records: Client | None = None
-    watch: Watch = unwatched
+    watch: Watch = lambda label, total: nullcontext(lambda done: None)
     platform: Up | None = None
     repetitions: int = 5
     runs: Path | None = None
@@ -128,6 +122,10 @@ class Measure(Generic[T]):
     of: Callable[[T], float | None]
     digits: int = 3
     has_interval: bool = False  #: half of the 95 % interval over seeds stands beside it
+
+    def at(self, *key: str | float | None) -> Callable[[Results[T]], float]:
+        """Its mean of a case, as a claim has it."""
+        return lambda found: found.mean(self.of, *key)
 
 
 class Results(dict[Key, T]):
@@ -251,10 +249,18 @@ class Study(Generic[T]):
                 advance(len(runs))
         found = Results(runs, len(self.keys) or max(map(len, runs), default=0))
         parts: list[Part] = [self._table(found)] if self.measures else []
-        parts += told_claims(self.name, self.claims, found, is_judged=context.shorter == 1.0)
+        parts += self._claims(found, is_judged=context.shorter == 1.0)
         parts += (self._chart(picture, found) for picture in self.pictures)
         parts += (*self.tell(context, found), *self.remarks)
-        return findings(self.name, self.title, self._truth(context, found), parts)
+        return Findings(
+            name=self.name,
+            title=self.title,
+            truth=tuple(self._truth(context, found)),
+            tables=tuple(part for part in parts if isinstance(part, Table)),
+            charts=tuple(part for part in parts if isinstance(part, Chart)),
+            notes=tuple(part for part in parts if isinstance(part, str) and not isinstance(part, Missed)),
+            missed=tuple(str(part) for part in parts if isinstance(part, Missed)),
+        )
 
     def _truth(self, context: Context, found: Results[T]) -> Iterator[str]:
         first, *others = (self.truth,) if isinstance(self.truth, str) else self.truth(context, found)
@@ -275,6 +281,22 @@ class Study(Generic[T]):
             for row, one in zip(told, column, strict=True):
                 row += (one or (None, None))[: 1 + measure.has_interval]
         return table(self.name, self.caption or self.title, heading, told)
+
+    def _claims(self, found: Results[T], is_judged: bool) -> Iterator[Part]:
+        """A table of the claims whose cases were run, and the judged targets that were missed."""
+        told = [(claim, *one) for claim in self.claims if (one := claim.judged(found)) is not None]
+        if told:
+            caption = "what is printed or to be reached, and what comes out here"
+            heading = ("claim", ("figure", 3), ("ours", 3), "wanted", "comes out")
+            rows = (
+                (claim.text, figure, ours, claim.told_way, "yes" if comes_out else "no")
+                for claim, figure, ours, comes_out in told
+            )
+            yield table(f"{self.name}-claims", caption, heading, rows)
+        for claim, figure, ours, comes_out in told:
+            if is_judged and claim.is_target and not comes_out:
+                way = claim.way if claim.way != "~" else ""
+                yield Missed(f"{claim.text}: {ours:,.3f}; to reach: {way} {figure:,.3f}")
 
     def _chart(self, picture: Picture, found: Results[T]) -> Chart:
         measures = {one.name: one.of for one in self.measures if one.name in picture.measures}
@@ -301,32 +323,6 @@ class Study(Generic[T]):
         x = (picture.x, tuple(map(str, places[picture.x])))
         y_label = picture.y_label or ", ".join(measures)
         return chart(f"{self.name}{picture.name}", self.title, picture.kind, x, y_label, panels=panels)
-
-
-def told_claims(
-    name: str, claims: Iterable[Claim[T]], found: Results[T], is_judged: bool = True
-) -> Iterator[Part]:
-    """A table of the claims whose cases were run, and the targets that were missed.
-
-    Args:
-        is_judged: whether targets can be missed; those of a shortened run are not.
-    """
-    judged = [(claim, *one) for claim in claims if (one := claim.judged(found)) is not None]
-    if judged:
-        heading = ("claim", ("figure", 3), ("ours", 3), "wanted", "comes out")
-        yield table(
-            f"{name}-claims",
-            "what is printed or to be reached, and what comes out here",
-            heading,
-            (
-                (claim.text, figure, ours, claim.told_way, "yes" if comes_out else "no")
-                for claim, figure, ours, comes_out in judged
-            ),
-        )
-    for claim, figure, ours, comes_out in judged:
-        if is_judged and claim.is_target and not comes_out:
-            way = claim.way if claim.way != "~" else ""
-            yield Missed(f"{claim.text}: {ours:,.3f}; to reach: {way} {figure:,.3f}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -359,10 +355,6 @@ class Paper:
                 "or name none for all"
             )
         return tuple(found for name, found in known.items() if not wanted or name in wanted)
-
-    def check(self, experiments: Iterable[Study[Any]], data: Path) -> None:
-        """Raises InvalidInput, naming all that is missing below the data folder."""
-        self.check_files((name for experiment in experiments for name in experiment.needs), data)
 
     def check_files(self, names: Iterable[str], data: Path) -> None:
         """Raises InvalidInput, naming all of them that are missing below the data folder."""

@@ -103,20 +103,6 @@ class Findings(msgspec.Struct, frozen=True, kw_only=True):
 Part = Table | Chart | str
 
 
-def findings(name: str, title: str, truth: Iterable[str], parts: Iterable[Part]) -> Findings:
-    """Sort what an experiment tells by its kind."""
-    told = list(parts)
-    return Findings(
-        name=name,
-        title=title,
-        truth=tuple(truth),
-        tables=tuple(part for part in told if isinstance(part, Table)),
-        charts=tuple(part for part in told if isinstance(part, Chart)),
-        notes=tuple(part for part in told if isinstance(part, str) and not isinstance(part, Missed)),
-        missed=tuple(str(part) for part in told if isinstance(part, Missed)),
-    )
-
-
 # Tables as text for people, CSV for programs, Markdown for pages.
 
 

@@ -73,13 +73,15 @@ def _page(paper: Paper, all_findings: Sequence[Findings]) -> Iterator[str]:
     """One screen of what came out, then a line for each experiment."""
     yield f"# {paper.title}"
     yield f"<!-- Written by `swell repro {paper.name}`; change the program, not this page. -->"
-    claims = [(findings, one) for findings in all_findings for one in findings.tables if _is_claims(one)]
+    tables = [(findings, one) for findings in all_findings for one in findings.tables]
+    claims = [(findings, one) for findings, one in tables if one.name.endswith("-claims")]
     told = table("claims", "", *_all_claims(claims))
     alone = all_findings if len(all_findings) == 1 else ()
     for one in (*(one for findings in alone for one in findings.tables), *(() if alone else (told,))):
         if one.rows and len(one.rows) * len(one.columns) <= MAX_CELLS:
             yield markdown(one)
-    yield from (_picture(paper, findings) for findings in [one for one in all_findings if one.charts][:1])
+    for chart in [chart for findings in all_findings for chart in findings.charts][:1]:
+        yield f"![{chart.title}](../images/{paper.name}/{chart.name}.png)"
     yield paper.introduction.strip()
     if missed := [text for findings in all_findings for text in findings.missed]:
         yield "## Where it falls short"
@@ -88,10 +90,6 @@ def _page(paper: Paper, all_findings: Sequence[Findings]) -> Iterator[str]:
     yield "\n".join(_line(paper, findings) for findings in all_findings)
     yield from ("\n".join(f"* {text}" for text in findings.truth[:MAX_TRUTH]) for findings in alone)
     yield "The last column of each CSV says under which conditions its figures were found."
-
-
-def _is_claims(one: Table) -> bool:
-    return one.name.endswith("-claims")
 
 
 def _all_claims(claims: Sequence[tuple[Findings, Table]]) -> tuple[Heading, list[tuple[Cell, ...]]]:
@@ -104,11 +102,6 @@ def _all_claims(claims: Sequence[tuple[Findings, Table]]) -> tuple[Heading, list
         for findings, one in claims
     ]
     return ("experiment", "claims", "come out", "targets missed"), counts
-
-
-def _picture(paper: Paper, findings: Findings) -> str:
-    chart = findings.charts[0]
-    return f"![{chart.title}](../images/{paper.name}/{chart.name}.png)"
 
 
 def _line(paper: Paper, findings: Findings) -> str:

@@ -200,7 +200,7 @@ def _study(
             Claim(
                 text=f"{measure.name}: {label}",
                 figure=figure,
-                of=partial(_mean, measure, label),
+                of=measure.at(label),
                 way=way,
                 is_target=way != "~",
             )
@@ -209,10 +209,6 @@ def _study(
         ],
         tell=lambda context, found: _told(name, title, found),
     )
-
-
-def _mean(measure: Measure[SharedRun], label: str, found: Found) -> float:
-    return found.mean(measure.of, label)
 
 
 def _played(

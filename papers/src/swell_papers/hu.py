@@ -69,16 +69,14 @@ class AllocatorRun:
     plan_ms: FloatArray  #: (P,) CPU time of decisions that were due: the policy alone
     turn_ms: FloatArray  #: (T,) CPU time of turns of the scheduler
 
-    def done_at(self, at_s: float) -> int:
-        return int(np.searchsorted(self.done_s, at_s, side="right"))
-
     def more_than(self, other: AllocatorRun) -> float:
         """Jobs that are done in the time in which the other does 100, by the mean total times."""
         return NUM_OF_OTHER * (other.total_min / self.total_min - 1.0)
 
     def ahead_of(self, other: AllocatorRun) -> float:
         """Jobs that are done, beyond 100, at the moment when the other has done its 100th."""
-        return float(self.done_at(float(other.done_s[NUM_OF_OTHER - 1])) - NUM_OF_OTHER)
+        at_s = other.done_s[NUM_OF_OTHER - 1]
+        return float(np.searchsorted(self.done_s, at_s, side="right") - NUM_OF_OTHER)
 
 
 class Timed:

@@ -46,14 +46,9 @@ class PlannedJob(msgspec.Struct, frozen=True, kw_only=True):
     deadline_after_s: float | None = None  #: after its submission
     further: dict[str, Any] = {}  #: other fields, or other values of these; None: without the field
 
-    @property
-    def path(self) -> Path:
-        """The file of its script."""
-        return next(file for folder in SCRIPTS if (file := folder / self.script).is_file())
-
     def fields(self, now_s: float) -> dict[str, Any]:
         """Return the fields of the job, as `Client.submit` takes them."""
-        script = self.path
+        script = next(file for folder in SCRIPTS if (file := folder / self.script).is_file())
         given = {
             "name": self.name,
             "script": str(script),

@@ -53,9 +53,16 @@ def published(num_devices: int) -> ChangeCost:
     return cost
 
 
-def constant(pause_s: float) -> ChangeCost:
-    """The same for every change; 0: changes are free."""
-    return lambda change: Cost(pause_s, 0.0) if change.before == 0 else Cost(0.0, pause_s)
+def constant(pause_s: float, no_growth_s: float | None = None) -> ChangeCost:
+    """The same for every change, or another time for those that are no growth; 0: changes are free."""
+    other_s = pause_s if no_growth_s is None else no_growth_s
+
+    def cost(change: GangChange) -> Cost:
+        if change.before == 0:
+            return Cost(pause_s, 0.0)
+        return Cost(0.0, pause_s if change.after > change.before else other_s)
+
+    return cost
 
 
 def delayed_growth(delay_s: float) -> ChangeCost:

@@ -158,7 +158,7 @@ def evaluate(module: str, context: Context, figures: Iterable[str], out: Path, d
 
     paper = import_module(f"swell_papers.{module}").PAPER
     experiments = paper.chosen(figures)
-    paper.check(experiments, context.data)
+    paper.check_files((name for experiment in experiments for name in experiment.needs), context.data)
     check_folder("--out", out)
     check_folder("--docs", docs)
     missed = list[str]()

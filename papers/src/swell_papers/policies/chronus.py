@@ -14,8 +14,6 @@ from swell.model.snapshot import BEST_EFFORT, Snapshot
 from swell.policies.core_shares import requested_levels
 from swell.policies.levels import Levels
 from swell.policies.policy import Policy
-from swell.policies.unpromised import without_promises
-from swell.solvers.marginal import SeparatePart, raise_within
 from swell_papers.policies.edf_feasibility import EdfForecast
 from swell_papers.policies.rounds import RoundClaim, claims, next_round_s
 
@@ -50,21 +48,9 @@ class Chronus(Policy):
         gate = EdfForecast(snapshot, levels, _wait_s(snapshot, levels, self.lease_s))
         gate.admit()
         order = _in_order(snapshot, levels, gate, self.lease_s)
-        level = np.zeros(snapshot.num_jobs, dtype=np.int64)
-        own = SeparatePart(snapshot.num_owned, snapshot.needs_owned)
-        raise_within(level, levels.devices, levels.num, order, 1, snapshot.num_devices, own)
-        answer = without_promises(
-            snapshot,
-            levels,
-            level,
-            order,
-            lambda row: "its requested size, for one lease",
-            "other jobs hold leases or have earlier deadlines",
-        )
-        floor = np.zeros_like(answer.workers)
-        floor[gate.kept] = answer.workers[gate.kept]
-        wake_s = next_round_s(snapshot, levels, self.lease_s)
-        return replace(answer, floor=floor, refusals=gate.refusals, wake_s=wake_s)
+        waits = "other jobs hold leases or have earlier deadlines"
+        answer = gate.serve(order, 1, "its requested size, for one lease", waits)
+        return replace(answer, wake_s=next_round_s(snapshot, levels, self.lease_s))
 
 
 def _wait_s(snapshot: Snapshot, levels: Levels, lease_s: float) -> float:
@@ -76,12 +62,11 @@ def _wait_s(snapshot: Snapshot, levels: Levels, lease_s: float) -> float:
 
 def _in_order(snapshot: Snapshot, levels: Levels, gate: EdfForecast, lease_s: float) -> IntArray:
     """Rows that are served; those with a lease that runs first, then SLO jobs, then best effort."""
-    is_other = np.ones(snapshot.num_jobs, dtype=bool)
-    is_other[gate.kept] = is_other[list(gate.refusals)] = False
-    is_best_effort = snapshot.job_class == BEST_EFFORT
-    soft = snapshot.by_key(np.flatnonzero(is_other & ~is_best_effort), snapshot.deadline_s)
+    others = gate.others
+    is_best_effort = snapshot.job_class[others] == BEST_EFFORT
+    soft = snapshot.by_key(others[~is_best_effort], snapshot.deadline_s)
     left_s = snapshot.remaining_steps / np.where(levels.num > 0, levels.rates[:, 0], 1.0)
-    best_effort = snapshot.by_key(np.flatnonzero(is_other & is_best_effort), left_s)
+    best_effort = snapshot.by_key(others[is_best_effort], left_s)
     served = np.concatenate([gate.kept, soft, best_effort])
     keeps = claims(snapshot, lease_s)[served] == RoundClaim.KEEPS
     return np.concatenate([served[keeps], served[~keeps]])

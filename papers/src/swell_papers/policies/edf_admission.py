@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from swell.model.plan import Allocation
 from swell.model.snapshot import Snapshot
 from swell.policies.policy import Policy
-from swell.policies.unpromised import without_promises
-from swell.solvers.marginal import SeparatePart, raise_within
 from swell_papers.policies.edf import Largest, levels_of
 from swell_papers.policies.edf_feasibility import EdfForecast
 
@@ -35,21 +31,10 @@ class EdfAdmission(Policy):
         levels = levels_of(snapshot, self.largest)
         gate = EdfForecast(snapshot, levels)
         gate.admit()
-        is_other = np.ones(snapshot.num_jobs, dtype=bool)
-        is_other[gate.kept] = is_other[list(gate.refusals)] = False
-        order = np.concatenate([gate.kept, snapshot.by_deadline(np.flatnonzero(is_other))])
-        level = np.zeros(snapshot.num_jobs, dtype=np.int64)
-        own = SeparatePart(snapshot.num_owned, snapshot.needs_owned)
-        raise_within(level, levels.devices, levels.num, order, levels.highest, snapshot.num_devices, own)
-        answer = without_promises(
-            snapshot,
-            levels,
-            level,
+        order = np.concatenate([gate.kept, snapshot.by_deadline(gate.others)])
+        return gate.serve(
             order,
-            lambda row: "the most useful workers that jobs with earlier deadlines leave free",
+            levels.highest,
+            "the most useful workers that jobs with earlier deadlines leave free",
             "jobs with earlier deadlines come first",
         )
-        # What was foreseen at the gate holds only if each promised job has just these sizes.
-        floor = np.zeros_like(answer.workers)
-        floor[gate.kept] = answer.workers[gate.kept]
-        return replace(answer, floor=floor, refusals=gate.refusals)

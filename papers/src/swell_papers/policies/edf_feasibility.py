@@ -5,18 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 
 from swell.arrays import FloatArray, IntArray
 from swell.model.lengths import span
-from swell.model.plan import Refusal
+from swell.model.plan import Allocation, Refusal
 from swell.model.snapshot import Snapshot
 from swell.policies import wording
 from swell.policies.levels import Levels
 from swell.policies.refusing import LazyRefusals, obstacles
+from swell.policies.unpromised import without_promises
+from swell.solvers.marginal import SeparatePart, raise_within
 
 #: An end that is later by less is not later: sums are not exact.
 NO_LATER_S = 1e-6
@@ -157,6 +159,30 @@ class EdfForecast:
                 self.kept, kept_ends_s = trial, ends_s
             else:
                 self.refusals.add(row, partial(dropped, snapshot, self._levels, row, self.kept, how))
+
+    @property
+    def others(self) -> IntArray:
+        """Rows of jobs that are neither promised nor refused."""
+        is_other = np.ones(self._snapshot.num_jobs, dtype=bool)
+        is_other[self.kept] = is_other[list(self.refusals)] = False
+        return np.flatnonzero(is_other)
+
+    def serve(self, order: IntArray, most: int | IntArray, has: str, waits: str) -> Allocation:
+        """The answer: jobs in this order, each with the highest of its levels up to `most` that fits.
+
+        What was foreseen at the gate holds only if each promised job has just these sizes.
+
+        Args:
+            has: why a job has what it has, and `waits` why it waits, as parts of sentences.
+        """
+        snapshot, levels = self._snapshot, self._levels
+        level = np.zeros(snapshot.num_jobs, dtype=np.int64)
+        own = SeparatePart(snapshot.num_owned, snapshot.needs_owned)
+        raise_within(level, levels.devices, levels.num, order, most, snapshot.num_devices, own)
+        answer = without_promises(snapshot, levels, level, order, lambda row: has, waits)
+        floor = np.zeros_like(answer.workers)
+        floor[self.kept] = answer.workers[self.kept]
+        return replace(answer, floor=floor, refusals=self.refusals)
 
     def _ends_s(self, rows: IntArray, latest_s: FloatArray, until_s: FloatArray) -> tuple[FloatArray, bool]:
         """(n,) ends of these jobs from now, and whether each is in time; if not, they are of no use.

@@ -11,7 +11,8 @@ from swell.arrays import IntArray
 from swell.model.snapshot import Snapshot
 from swell.policies.levels import Levels
 
-#: The head is not woken sooner than this: rounding may leave a round just before its end.
+#: The head is not woken sooner than this: rounding may leave a round just before its end, or a job
+#: just below its threshold.
 LEAST_WAIT_S = 0.1
 
 

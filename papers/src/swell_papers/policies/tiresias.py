@@ -16,13 +16,12 @@ from swell.policies.levels import Levels
 from swell.policies.policy import Policy
 from swell.policies.unpromised import without_promises
 from swell.solvers.marginal import raise_in_order
+from swell_papers.policies.rounds import LEAST_WAIT_S
 
 #: Device-seconds at which a job leaves the first queue, and the second: those of ElasticFlow's simulator.
 THRESHOLDS_DEVICE_S = (3250.0, 7200.0)
 #: A job goes back to the first queue when it has waited so many times as long as it has run.
 PROMOTE_KNOB = 8.0
-#: The head is not woken sooner than this: rounding may leave a job just below its threshold.
-LEAST_WAIT_S = 0.1
 
 PromoteKnob = Annotated[
     float,
