@@ -36,9 +36,8 @@ from swell.sim.metrics import Metrics, metrics_of
 from swell.sim.outcome import SimOutcome
 from swell.sim.profiles.load import load
 from swell.sim.simulate import Scenario, simulate
-from swell.sim.traces.fill import fill
+from swell.sim.traces.fill import FillRules, fill
 from swell.sim.traces.read import read
-from swell.sim.traces.rules import FillRules
 
 #: Jobs that are simulated before: enough for each kernel to have been compiled, or fetched from disk.
 NUM_WARM_UP = 300

@@ -25,7 +25,7 @@ EXTRAS = (
 AT_WORK = (
     "swell.api.daemon", "swell.api.server", "swell.assemble", "swell.executors.local.agent.process",
     "swell.executors.local.devices", "swell.live.platform", "swell.policies.registry",
-    "swell.sim.html_report", "swell.sim.result_tables", "swell.sim.simulate",
+    "swell.sim.html_report", "swell.sim.report", "swell.sim.simulate",
 )  # fmt: skip
 PROGRAM = """
 import importlib, sys

@@ -13,8 +13,8 @@ from swell.arrays import each
 from swell.model.job import AfterRefusal, Elasticity, EndCondition, JobClass, JobSpec, Profile
 from swell.sim.job import SimJob
 from swell.sim.loss_curves import parse_loss
-from swell.sim.platform_state import BelievedBatches
 from swell.sim.true_speed import TrueSpeed
+from swell.sim.what_if import BelievedBatches
 from swell.throughput.belief import FittedBelief
 
 BATCH = 64

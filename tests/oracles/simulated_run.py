@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from swell.sim.outcome import JobOutcome
-from swell.sim.segments import Segment, gangs
+from swell.sim.outcome import JobOutcome, Segment, gangs
 
 Tell = Callable[[str], None]
 #: Of two ways to add up times and steps, and of a sum over many jobs.

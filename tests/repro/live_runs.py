@@ -17,7 +17,7 @@ from swell.scheduler import new_core
 from swell.settings import make_settings
 from swell.sim.change_cost import MeasuredCost
 from swell.sim.gangs import GangTimings
-from swell.sim.recorder import EventLog
+from swell.sim.simulate import EventLog
 from swell_papers.fidelity import EXIT_S, measured_jobs, rerun
 from swell_papers.live_run import LiveJob, LiveRun, PlannedJob
 

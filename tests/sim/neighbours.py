@@ -23,8 +23,7 @@ from swell.settings import Settings
 from swell.sim.change_cost import change_cost
 from swell.sim.gangs import GangTimings
 from swell.sim.job import SimJob
-from swell.sim.outcome import SimOutcome
-from swell.sim.segments import SegmentLog
+from swell.sim.outcome import SegmentLog, SimOutcome
 from swell.sim.simulate import Scenario, cluster, simulate
 from swell.throughput.belief import FittedBelief
 

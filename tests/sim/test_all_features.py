@@ -19,8 +19,7 @@ from swell.sim.pool import IdleInterval, Pool
 from swell.sim.profiles.load import load
 from swell.sim.simulate import simulate
 from swell.sim.traces.entry import Trace, TraceJob
-from swell.sim.traces.fill import fill
-from swell.sim.traces.rules import FillRules
+from swell.sim.traces.fill import FillRules, fill
 from swell_papers.variants import VARIANTS, variant_core, variant_policy
 
 #: Batches that the profiles know of each model.

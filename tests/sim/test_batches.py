@@ -16,15 +16,13 @@ from swell.model.command import AnyCommand, LaunchGang, Reconfigure
 from swell.model.event import AnyEvent, NodeJoined, NodeLost
 from swell.model.job import Phase
 from swell.sim.change_cost import change_cost
-from swell.sim.job import SimJob
-from swell.sim.jobs import jobs_of
+from swell.sim.job import SimJob, jobs_of
 from swell.sim.outcome import SimOutcome
+from swell.sim.profiles.curve import ProfileSet
 from swell.sim.profiles.load import load
-from swell.sim.profiles.profile_set import ProfileSet
 from swell.sim.simulate import Scenario, cluster, simulate
 from swell.sim.traces.entry import Trace, TraceJob
-from swell.sim.traces.fill import fill
-from swell.sim.traces.rules import FillRules
+from swell.sim.traces.fill import FillRules, fill
 
 RULES = FillRules(deadlines="none")
 NODES = cluster(2, 4, "gpu")

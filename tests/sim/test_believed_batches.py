@@ -11,10 +11,9 @@ from swell.core.costs import CostTable
 from swell.core.kinds import read_one_kind
 from swell.model.job import Profile
 from swell.sim.job import SimJob
-from swell.sim.platform_state import BelievedBatches, PlatformState, sim_job
 from swell.sim.simulate import cluster
 from swell.sim.true_speed import TrueSpeed
-from swell.sim.what_if import PlatformChange, as_learnt, go_on
+from swell.sim.what_if import BelievedBatches, PlatformChange, PlatformState, as_learnt, go_on, sim_job
 from swell.sim.world import SimulatedWorld
 from swell.throughput.belief import FittedBelief
 

@@ -14,9 +14,8 @@ from swell.model.errors import InvalidInput
 from swell.sim.bound import LEAST_MOMENTS, least_device_s, most_deadlines, most_done, offline_bound
 from swell.sim.conditions import Conditions, set_up
 from swell.sim.profiles.load import load
-from swell.sim.traces.arrivals import Poisson
 from swell.sim.traces.fill import fill
-from swell.sim.traces.generate import generate
+from swell.sim.traces.generate import Poisson, generate
 
 #: Submission, steps and time until the deadline.
 asked = st.tuples(st.integers(0, 100), st.integers(10, 600), st.integers(5, 400))

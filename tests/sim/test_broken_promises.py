@@ -27,8 +27,7 @@ from swell.sim.faults import NO_FAULTS, FaultRates, InjectedFaults
 from swell.sim.gangs import GangTimings
 from swell.sim.job import SimJob
 from swell.sim.outcome import JobOutcome
-from swell.sim.recorder import EventLog
-from swell.sim.simulate import Scenario, cluster, simulate
+from swell.sim.simulate import EventLog, Scenario, cluster, simulate
 
 NODES = cluster(3, 2, "gpu")
 START_S, REPORT_S = 2.0, 20.0

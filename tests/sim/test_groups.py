@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from tests.sim.worlds import job, run
 
 from swell.model.job import JobClass, Phase
-from swell.sim.groups import LEAST_DEADLINES, by_size, by_tenant, fairness
 from swell.sim.job import SimJob
-from swell.sim.metrics import metrics_of
+from swell.sim.metrics import LEAST_DEADLINES, by_size, by_tenant, fairness, metrics_of
 from swell.sim.outcome import JobOutcome
 
 

@@ -22,8 +22,7 @@ from swell.scheduler import new_core
 from swell.settings import Settings
 from swell.sim.change_cost import constant
 from swell.sim.job import SimJob
-from swell.sim.outcome import JobOutcome
-from swell.sim.segments import SegmentLog
+from swell.sim.outcome import JobOutcome, SegmentLog
 from swell.sim.simulate import Scenario, simulate
 from swell.sim.world import SimulatedWorld
 

@@ -11,7 +11,7 @@ from swell.core.record import JobRecord
 from swell.core.state import job_sizes
 from swell.model.job import EndCondition, Profile
 from swell.model.options import Sizes
-from swell.sim.platform_state import sim_job
+from swell.sim.what_if import sim_job
 from swell.throughput.belief import FittedBelief
 
 PROFILE = Profile(

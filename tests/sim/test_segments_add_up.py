@@ -11,14 +11,11 @@ from tests.sim.worlds import head
 
 from swell.sim.conditions import Conditions, set_up
 from swell.sim.faults import FaultRates
-from swell.sim.outcome import JobOutcome
+from swell.sim.outcome import JobOutcome, SegmentLog
 from swell.sim.profiles.load import load
-from swell.sim.segments import SegmentLog
 from swell.sim.simulate import simulate
-from swell.sim.traces.arrivals import Poisson
-from swell.sim.traces.fill import fill
-from swell.sim.traces.generate import Demand, generate
-from swell.sim.traces.rules import FillRules
+from swell.sim.traces.fill import FillRules, fill
+from swell.sim.traces.generate import Demand, Poisson, generate
 
 POLICY = "elasticflow"
 PLAIN = Conditions(nodes=2, devices_per_node=4)

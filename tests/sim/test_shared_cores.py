@@ -17,7 +17,7 @@ from swell.model.job import Phase
 from swell.sim.gangs import GangTimings
 from swell.sim.job import SimJob
 from swell.sim.loss_curves import ExponentialApproach, JobLoss
-from swell.sim.segments import SegmentLog
+from swell.sim.outcome import SegmentLog
 
 CURVE = ExponentialApproach(2.0, 0.5, 25.0)
 

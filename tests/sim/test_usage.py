@@ -11,13 +11,11 @@ from swell.model.device_usage import GroupBy, HeldTime, UsageEntry, report_of
 from swell.model.job import Phase
 from swell.sim.conditions import set_up
 from swell.sim.metrics import metrics_of
+from swell.sim.outcome import SegmentLog
 from swell.sim.profiles.load import load
-from swell.sim.segments import SegmentLog
 from swell.sim.simulate import simulate
-from swell.sim.traces.arrivals import Poisson
-from swell.sim.traces.fill import fill
-from swell.sim.traces.generate import Demand, generate
-from swell.sim.traces.rules import FillRules
+from swell.sim.traces.fill import FillRules, fill
+from swell.sim.traces.generate import Demand, Poisson, generate
 
 
 def test_device_hours_of_all_tenants_are_those_that_gangs_held() -> None:

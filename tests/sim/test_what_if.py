@@ -22,9 +22,8 @@ from swell.model.node import Node
 from swell.model.view import JobView
 from swell.policies import registry
 from swell.sim.job import SimJob
-from swell.sim.platform_state import PlatformState
 from swell.sim.simulate import cluster
-from swell.sim.what_if import JobForecast, PlatformChange, as_learnt, go_on
+from swell.sim.what_if import JobForecast, PlatformChange, PlatformState, as_learnt, go_on
 from swell.sim.world import SimulatedWorld
 
 #: What a head takes changes to cost before it has measured any.

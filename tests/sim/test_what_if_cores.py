@@ -12,9 +12,8 @@ from swell.core.state import Saved
 from swell.model.view import JobView
 from swell.sim.gangs import GangTimings
 from swell.sim.job import SimJob
-from swell.sim.platform_state import PlatformState, sim_job, undisturbed
 from swell.sim.simulate import cluster
-from swell.sim.what_if import PlatformChange, as_learnt, go_on
+from swell.sim.what_if import PlatformChange, PlatformState, as_learnt, go_on, sim_job, undisturbed
 from swell.sim.world import SimulatedWorld
 from swell.throughput.belief import FittedBelief
 

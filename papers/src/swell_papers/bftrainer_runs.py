@@ -19,10 +19,9 @@ from swell.model.job import EndCondition, JobSpec, Phase
 from swell.sim.change_cost import constant
 from swell.sim.gangs import GangTimings
 from swell.sim.job import SimJob
-from swell.sim.outcome import JobOutcome
+from swell.sim.outcome import JobOutcome, SegmentLog, gangs
 from swell.sim.pool import HOUR_S, Pool
 from swell.sim.profiles.curve import ThroughputCurve
-from swell.sim.segments import SegmentLog, gangs
 from swell.sim.simulate import Scenario, simulate
 from swell.sim.true_speed import TrueSpeed
 from swell_papers.bftrainer_inputs import DRAWN, FROM_S, HPO, UNTIL_S, Trainer, nodes_of, read_trainers

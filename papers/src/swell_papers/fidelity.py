@@ -26,9 +26,8 @@ from swell.settings import make_settings
 from swell.sim.change_cost import MeasuredCost
 from swell.sim.gangs import GangTimings
 from swell.sim.job import SimJob
-from swell.sim.platform_state import PlatformState, sim_job
-from swell.sim.recorder import TurnRecorder
-from swell.sim.what_if import ResumedWorld
+from swell.sim.simulate import TurnRecorder
+from swell.sim.what_if import PlatformState, ResumedWorld, sim_job
 from swell.throughput.belief import FittedBelief
 from swell_papers.experiment import Claim, Context, Key, Measure, Paper, Results, Study
 from swell_papers.findings import Cell, Table, table

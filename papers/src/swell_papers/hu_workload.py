@@ -8,8 +8,7 @@ import numpy as np
 from swell.arrays import FloatArray
 from swell.sim.profiles.load import hu
 from swell.sim.traces.entry import Trace, TraceJob
-from swell.sim.traces.fill import fill
-from swell.sim.traces.rules import FillRules
+from swell.sim.traces.fill import FillRules, fill
 from swell.sim.traces.workload import Workload, WorkloadJob
 
 MINUTE_S = 60.0

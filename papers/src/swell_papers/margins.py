@@ -15,7 +15,7 @@ from swell.settings import make_settings
 from swell.sim.conditions import REPORT_S, SETTINGS, Conditions, set_up
 from swell.sim.metrics import metrics_of
 from swell.sim.simulate import Scenario, simulate
-from swell.sim.traces.arrivals import Arrivals, Bursty, Diurnal, Poisson
+from swell.sim.traces.generate import Arrivals, Bursty, Diurnal, Poisson
 from swell.throughput.estimate_margins import (
     KEPT_SHARE,
     NUM_BASES,

@@ -13,12 +13,11 @@ from swell.model.job import AfterRefusal, JobClass
 from swell.sim.conditions import Conditions
 from swell.sim.outcome import JobOutcome
 from swell.sim.pool import HOUR_S, IdleInterval, Pool
+from swell.sim.profiles.curve import ProfileSet
 from swell.sim.profiles.load import load
-from swell.sim.profiles.profile_set import ProfileSet
 from swell.sim.traces.entry import Trace, TraceJob
-from swell.sim.traces.fill import fill
+from swell.sim.traces.fill import FillRules, fill
 from swell.sim.traces.read import read
-from swell.sim.traces.rules import FillRules
 from swell.sim.traces.workload import Workload, WorkloadJob
 from swell_papers.variants import simulated_under
 

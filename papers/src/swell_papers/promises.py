@@ -16,15 +16,13 @@ from swell.core.platform_core import PlatformCore
 from swell.model.job import AfterRefusal
 from swell.sim.conditions import SETTINGS, Conditions, set_up
 from swell.sim.metrics import metrics_of
+from swell.sim.profiles.curve import ProfileSet
 from swell.sim.profiles.load import load
-from swell.sim.profiles.profile_set import ProfileSet
 from swell.sim.simulate import simulate
-from swell.sim.traces.arrivals import Arrivals, Poisson
 from swell.sim.traces.entry import Trace, TraceJob, since
-from swell.sim.traces.fill import fill
-from swell.sim.traces.generate import Demand, generate
+from swell.sim.traces.fill import FillRules, fill
+from swell.sim.traces.generate import Arrivals, Demand, Poisson, generate
 from swell.sim.traces.read import read
-from swell.sim.traces.rules import FillRules
 from swell.sim.traces.workload import Workload
 from swell_papers.elasticflow import A100, LOG_CASES
 from swell_papers.experiment import Claim, Context, Key, Measure, Paper, Picture, Results, Study

@@ -8,7 +8,7 @@ import numpy as np
 
 from swell.model.job import JobClass
 from swell.sim.profiles.saxena import CATEGORIES, FULL_STEP_S, Category
-from swell.sim.traces.arrivals import Arrivals, Bursty, Poisson, arrival_times
+from swell.sim.traces.generate import Arrivals, Bursty, Poisson, arrival_times
 from swell.sim.traces.workload import Dropped, Workload, WorkloadJob
 
 MINUTE_S = 60.0

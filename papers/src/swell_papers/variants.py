@@ -12,7 +12,7 @@ from swell.scheduler import new_core
 from swell.settings import make_settings
 from swell.sim.conditions import SETTINGS, Conditions, set_up
 from swell.sim.outcome import SimOutcome
-from swell.sim.profiles.profile_set import ProfileSet
+from swell.sim.profiles.curve import ProfileSet
 from swell.sim.simulate import simulate
 from swell.sim.traces.workload import Workload
 

@@ -41,9 +41,8 @@ from swell.policies.registry import UnknownPolicy, new_policy
 from swell.scheduler import new_core
 from swell.settings import DEFAULT_POLICY, Settings
 from swell.sim.job import SimJob
-from swell.sim.platform_state import PlatformState, sim_job, undisturbed
 from swell.sim.simulate import MAX_DEVICES
-from swell.sim.what_if import JobForecast, PlatformChange, go_on
+from swell.sim.what_if import JobForecast, PlatformChange, PlatformState, go_on, sim_job, undisturbed
 from swell.store.folder import StateFolder
 from swell.throughput.belief import FittedBelief
 

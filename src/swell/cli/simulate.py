@@ -15,15 +15,15 @@ from swell.cli.simulate_conditions import Cluster, Format, PoolOptions, Quotas, 
 from swell.model.errors import InvalidInput
 from swell.settings import DEFAULT_POLICY
 from swell.sim.conditions import Conditions
-from swell.sim.traces.rules import FillRules
+from swell.sim.traces.fill import FillRules
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from swell.settings import Settings
+    from swell.sim.html_report import SimulatedLog
     from swell.sim.outcome import SimOutcome
     from swell.sim.report import PolicyResult, Truth
-    from swell.sim.report_data import SimulatedLog
     from swell.sim.simulate import Scenario
     from swell.sim.traces.entry import Trace
     from swell.sim.traces.workload import Workload
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 def print_results(results: list[PolicyResult]) -> None:
     """The truth, and the figures."""
-    from swell.sim.result_tables import bound_in_words, conditions, result_tables
+    from swell.sim.report import bound_in_words, conditions, result_tables
 
     title, *filled = conditions(results)
     print(title)
@@ -195,7 +195,7 @@ def simulate(
     """
     from swell.api.quotas import parse_quotas, refuse_unkept
     from swell.sim.conditions import truth_of
-    from swell.sim.report_data import SimulatedLog
+    from swell.sim.html_report import SimulatedLog
 
     settings = _settings(set_ or [])
     rules = FillRules(**filling)
@@ -311,8 +311,8 @@ def _run(policy: str, scenario: Scenario, settings: Settings, files: SimulationF
     """Simulate one policy, and write its story."""
     from swell.cli.output import progress_bar
     from swell.scheduler import new_core
-    from swell.sim.recorder import EventLog
-    from swell.sim.segments import SegmentLog
+    from swell.sim.outcome import SegmentLog
+    from swell.sim.simulate import EventLog
     from swell.sim.simulate import simulate as run
 
     core, log = new_core(policy, settings), SegmentLog() if files.jobs is not None else None

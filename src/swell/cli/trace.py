@@ -15,14 +15,13 @@ from swell.cli.output import print_json, print_table, warn
 from swell.cli.simulate_conditions import Format, Profiles, Strict
 from swell.model.errors import InvalidInput
 from swell.model.lengths import span
+from swell.sim.traces.fill import FillRules
+from swell.sim.traces.read import TraceSurvey
 from swell.sim.traces.record import plural
-from swell.sim.traces.rules import FillRules
-from swell.sim.traces.survey import TraceSurvey
 
 if TYPE_CHECKING:
-    from swell.sim.traces.arrivals import Arrivals
     from swell.sim.traces.entry import Trace
-    from swell.sim.traces.generate import Demand
+    from swell.sim.traces.generate import Arrivals, Demand
 
 #: Kinds shown of devices and models; what there is beyond is counted.
 NUM_SHOWN = 8
@@ -170,7 +169,7 @@ def info(
     help_all: HelpAll = False,
 ) -> None:
     """Summarise a trace: its format, jobs, sizes, durations, deadlines and skipped lines."""
-    from swell.sim.traces.survey import survey
+    from swell.sim.traces.read import survey
 
     found = survey(file, format, strict)
     if json:
@@ -252,7 +251,7 @@ def _write(trace: Trace, out: Path, profiles: str | None = None, rules: FillRule
 
 
 def _arrivals(law: str, per_hour: float, phase: str) -> Arrivals:
-    from swell.sim.traces.arrivals import Bursty, Diurnal, Poisson
+    from swell.sim.traces.generate import Bursty, Diurnal, Poisson
 
     per_s = per_hour / HOUR_S
     if law == "poisson":

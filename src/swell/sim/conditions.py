@@ -24,10 +24,10 @@ from swell.model.share_mode import ShareMode
 from swell.sim.change_cost import change_cost
 from swell.sim.faults import NO_FAULTS, FaultRates, InjectedFaults, node_failures, parse_fault_rates
 from swell.sim.gangs import GangTimings
-from swell.sim.jobs import jobs_of
+from swell.sim.job import jobs_of
 from swell.sim.kind_nodes import KindNodes, speeds_of
 from swell.sim.pool import Pool
-from swell.sim.profiles.profile_set import ProfileSet
+from swell.sim.profiles.curve import ProfileSet
 from swell.sim.report import Shape, Truth
 from swell.sim.shared_cores import parse_share_mode
 from swell.sim.simulate import MAX_DEVICES, Scenario, cluster

@@ -35,7 +35,7 @@ from swell.sim.change_cost import ChangeCost, GangChange
 from swell.sim.faults import MESSAGE, InjectedFaults
 from swell.sim.gang import WHOLE, Training, Upcoming, WastedTime
 from swell.sim.job import SimJob
-from swell.sim.segments import SegmentLog
+from swell.sim.outcome import SegmentLog
 from swell.sim.shared_cores import SharedCores
 
 #: What a live gang says each second is news at first, and less and less so: a simulated one reports after so

@@ -34,7 +34,7 @@ from swell.sim.change_cost import ChangeCost
 from swell.sim.faults import MESSAGE, NOTHING_FAILS, InjectedFaults
 from swell.sim.gangs import GangTimings, SimGangs
 from swell.sim.job import SimJob
-from swell.sim.segments import SegmentLog
+from swell.sim.outcome import SegmentLog
 
 #: A head that does nothing but ask to be woken, with nothing else to come, is woken no more often.
 MAX_IDLE_WAKES = 100

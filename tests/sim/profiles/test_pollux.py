@@ -11,12 +11,11 @@ from swell.scheduler import new_core
 from swell.settings import make_settings
 from swell.sim.conditions import Conditions, set_up
 from swell.sim.metrics import metrics_of
+from swell.sim.profiles.curve import ProfileError, UnknownProfile
 from swell.sim.profiles.load import load
-from swell.sim.profiles.profile_set import ProfileError, UnknownProfile
 from swell.sim.simulate import simulate
-from swell.sim.traces.fill import fill
+from swell.sim.traces.fill import FillRules, fill
 from swell.sim.traces.read import read
-from swell.sim.traces.rules import FillRules
 
 DATA = Path(os.environ.get("SWELL_DATA") or Path(__file__).parents[4] / "shared" / "data") / "pollux"
 

@@ -12,9 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from swell.model.job import JobSpec
-from swell.sim.profiles.curve import ThroughputCurve, curve_of
+from swell.sim.profiles.curve import ProfileError, ThroughputCurve, UnknownProfile, curve_of, pairs
 from swell.sim.profiles.load import BUILT_IN, GLOBAL_BATCH, PowerLaw, hu, load
-from swell.sim.profiles.profile_set import ProfileError, UnknownProfile, pairs
 from swell.sim.profiles.tables import read_table, read_tables
 from swell.throughput.belief import FittedBelief
 

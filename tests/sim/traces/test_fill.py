@@ -11,13 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from swell.model.job import JobClass
-from swell.sim.profiles.curve import curve_of
+from swell.sim.profiles.curve import Curves, UnknownProfile, curve_of
 from swell.sim.profiles.load import load
-from swell.sim.profiles.profile_set import Curves, UnknownProfile
 from swell.sim.traces.entry import Trace, TraceError, TraceJob
-from swell.sim.traces.fill import fill
+from swell.sim.traces.fill import FillRules, fill
 from swell.sim.traces.read import read
-from swell.sim.traces.rules import FillRules
 from swell.sim.traces.workload import Workload, WorkloadJob
 
 #: `small` fits on 1 to 4 workers, `large` on 2 to 16.

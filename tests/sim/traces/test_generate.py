@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swell.sim.traces.arrivals import Arrivals, Bursty, Diurnal, Poisson, arrival_times
 from swell.sim.traces.entry import TraceError, order
-from swell.sim.traces.generate import Demand, generate
+from swell.sim.traces.generate import Arrivals, Bursty, Demand, Diurnal, Poisson, arrival_times, generate
 
 LAWS: dict[str, Arrivals] = {
     "poisson": Poisson(0.05),

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from swell.model.coding import encode
-from swell.sim.traces.survey import survey
+from swell.sim.traces.read import survey
 
 Write = Callable[..., Path]
 

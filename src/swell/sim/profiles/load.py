@@ -9,9 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from swell.arrays import each
-from swell.sim.profiles.curve import ThroughputCurve
+from swell.sim.profiles.curve import ProfileSet, ThroughputCurve, UnknownProfile
 from swell.sim.profiles.pollux import PolluxProfiles, is_pollux
-from swell.sim.profiles.profile_set import ProfileSet, UnknownProfile
 from swell.sim.profiles.saxena import saxena
 from swell.sim.profiles.tables import read_tables
 

@@ -17,10 +17,8 @@ from pathlib import Path
 import numpy as np
 
 from swell.arrays import FloatArray
-from swell.sim.profiles.batch_truth import BatchTruth
-from swell.sim.profiles.curve import ThroughputCurve
-from swell.sim.profiles.profile_set import ProfileError, UnknownProfile
-from swell.sim.profiles.statistics import GradientStatistics, Validation
+from swell.sim.profiles.batch_truth import BatchTruth, GradientStatistics, Validation
+from swell.sim.profiles.curve import ProfileError, ThroughputCurve, UnknownProfile
 
 #: A local batch that is above a bound by rounding alone is within it.
 ROUNDING = 1e-8

@@ -9,10 +9,8 @@ from typing import TypeVar
 import numpy as np
 
 from swell.arrays import FloatArray, IntArray
-from swell.sim.profiles.batch_truth import BatchTruth
-from swell.sim.profiles.curve import ThroughputCurve
-from swell.sim.profiles.profile_set import Curves
-from swell.sim.profiles.statistics import GradientStatistics, Validation
+from swell.sim.profiles.batch_truth import BatchTruth, GradientStatistics, Validation
+from swell.sim.profiles.curve import Curves, ThroughputCurve
 
 #: Table II: samples of each of 2 devices -> scaling factor of a job of category 1.
 TABLE_II = {8: 0.86, 11: 1.06, 16: 1.3, 22: 1.45, 32: 1.66}

@@ -22,8 +22,7 @@ from pathlib import Path
 import numpy as np
 
 from swell.arrays import each
-from swell.sim.profiles.curve import ThroughputCurve
-from swell.sim.profiles.profile_set import Curves, ProfileError
+from swell.sim.profiles.curve import Curves, ProfileError, ThroughputCurve
 
 FIRST_CELL = "global_batch_size"
 UNMEASURED = frozenset({"", "nan", "0", "0.0", "-", "none"})

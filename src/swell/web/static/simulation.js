@@ -1,4 +1,4 @@
-// The report of `swell simulate --html`: data of `swell.sim.report_data`, in columns, by the number of a job.
+// The report of `swell simulate --html`: data of `swell.sim.html_report`, in columns, by the number of a job.
 
 import { curves } from "/static/curves.js";
 import { span as spanOf } from "/static/format.js";
