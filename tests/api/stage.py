@@ -13,10 +13,9 @@ from tests.live.parts import NODE, Hands
 from tests.live.test_platform import PATIENCE_S, until
 
 from swell.api.client import Client, connect
-from swell.api.quotas import set_quotas
 from swell.api.server import ApiServer, bind, create_app
 from swell.api.unix_socket import listen
-from swell.api.user_list import UserList
+from swell.api.user_list import UserList, set_quotas
 from swell.live.head_thread import Site
 from swell.live.platform import Platform
 from swell.model.job import Phase

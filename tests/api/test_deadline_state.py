@@ -9,7 +9,7 @@ from tests.live.webhooks.test_webhooks import finder, hook
 from tests.store.views import job_view
 
 from swell.api.page.rows import job_row
-from swell.cli.verdict import verdict
+from swell.cli.submit import verdict
 from swell.model.deadline_state import DeadlineState, deadline_state
 
 DEADLINE_S = 1_800_000_180.0

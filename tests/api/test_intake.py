@@ -11,8 +11,7 @@ from tests.live.parts import spec
 from swell.api.intake import Intake
 from swell.api.submission import Submission
 from swell.model.errors import InvalidJob, Unwritable
-from swell.store.code_files import CodeLimits
-from swell.store.code_store import CodeStore
+from swell.store.code_store import CodeLimits, CodeStore
 from swell.store.folder import StateFolder
 
 pytest.importorskip("torch")

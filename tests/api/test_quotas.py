@@ -8,8 +8,7 @@ import pytest
 from tests.api.stage import on_stage
 from tests.live.test_platform import until
 
-from swell.api.quotas import InvalidQuota, parse_quotas, refuse_unkept, set_quotas
-from swell.api.user_list import TenantLimits, UserList
+from swell.api.user_list import InvalidQuota, TenantLimits, UserList, parse_quotas, refuse_unkept, set_quotas
 from swell.live import head_thread
 from swell.live.watches import UnknownQuotas
 from swell.model.errors import InvalidInput

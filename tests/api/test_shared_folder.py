@@ -18,8 +18,7 @@ from swell.api.errors import AccessDenied, InvalidOption, NoPlatform
 from swell.api.page.page import Page
 from swell.api.role import Role
 from swell.api.server import ApiServer, create_app
-from swell.api.shared_folder import announce, shared_socket
-from swell.api.unix_socket import listen
+from swell.api.unix_socket import announce, listen, shared_socket
 from swell.api.user_list import UserList
 from swell.store.errors import StateError
 from swell.store.folder import Endpoint, StateFolder

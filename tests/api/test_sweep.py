@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from swell.api.fields import InvalidField
-from swell.api.job_file import load
+from swell.api.job_file import MOST_JOBS, expanded, load
 from swell.api.submission import parse
-from swell.api.sweep import MOST_JOBS, expanded
 from swell.model.errors import InvalidJob
 
 PLAIN = {"script": "train.py", "global_batch": 64, "steps": 10}

@@ -16,8 +16,7 @@ from swell.arrays import FloatArray, IntArray
 from swell.core.core import Core
 from swell.core.platform_core import PlatformCore
 from swell.live.board import TurnNews
-from swell.live.poison import PoisonGuard
-from swell.live.recovery import replay
+from swell.live.recovery import PoisonGuard, replay
 from swell.model.command import AnyCommand
 from swell.model.event import AnyEvent
 from swell.model.job import JobSpec, Profile

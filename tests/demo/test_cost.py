@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from swell.demo import cnn, gru, transformer, vae
 from swell.demo.digits import digits
-from swell.demo.schedule import NUM_DEVICES, PACE_PER_S
+from swell.demo.jobs import NUM_DEVICES, PACE_PER_S
 from swell.demo.text import SYMBOLS, next_letter_loss
 
 LOCAL_BATCH = 16

@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 from tests.demo.views import make_view
 
-from swell.demo.report import HEADINGS, as_json, changes, path, rows, verdict
-from swell.demo.schedule import CNN, DemoJob
+from swell.demo.jobs import CNN, HEADINGS, DemoJob, as_json, changes, path, rows, verdict
 from swell.model.job import JobClass, MetricTarget, Phase
 
 PART = DemoJob(

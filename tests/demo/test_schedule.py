@@ -11,7 +11,7 @@ from tests.demo.views import make_view
 
 import swell.demo
 from swell.demo.digits import digits
-from swell.demo.schedule import (
+from swell.demo.jobs import (
     CAST,
     CNN,
     GRU,

@@ -18,7 +18,7 @@ from tests.store.fresh_journal import fresh_journal
 
 from swell.core.core import Core
 from swell.core.platform_core import PlatformCore
-from swell.live.poison import PoisonGuard
+from swell.live.recovery import PoisonGuard
 from swell.model.command import AnyCommand, LaunchGang, StopGang
 from swell.model.event import (
     AnyEvent,

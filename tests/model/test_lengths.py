@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from playwright.sync_api import Browser, Page
 
 from swell.model.lengths import relative, span
-from swell.web.self_contained import bundle
+from swell.web.templating import bundle
 
 DAY_S = 86_400
 SAID = {

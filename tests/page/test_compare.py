@@ -9,8 +9,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 from tests.store.views import job_view
 
-from swell.api.page.compare_page import parted
-from swell.api.page.hyperparameters import options
+from swell.api.page.compare_page import options, parted
 from swell.api.user_list import OWNER
 
 from .browser import Watched, serious_faults

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from tests.store.views import job_view
 
 from swell.api.logs import LogOwner, read_tail_offsets
-from swell.api.page.job_files import MOST_SHOWN_BYTES, read_checkpoints
+from swell.api.page.job_page import MOST_SHOWN_BYTES, read_checkpoints
 from swell.api.page.rows import job_row
 from swell.api.role import Role
 from swell.api.user_list import OWNER, Caller

@@ -16,7 +16,7 @@ from swell.model.view import Story
 from swell.sim.change_cost import Cost, GangChange
 from swell.sim.simulate import cluster
 from swell.sim.world import SimulatedWorld
-from swell.store.run_record import RunRecord
+from swell.store.journal import RunRecord
 
 NODES = cluster(1, 8, "gpu")
 DEVICES = NODES[0].devices

@@ -13,7 +13,7 @@ import pytest
 from tests.eventually import eventually
 from tests.platform.program import Program
 
-from swell.demo.schedule import CAST, PACE_PER_S
+from swell.demo.jobs import CAST, PACE_PER_S
 
 UP = (
     "up", "--engine", "slurm", "--partition", "scav", "--min-nodes", "4", "--max-nodes", "4",

@@ -15,8 +15,7 @@ from tests.examples import fewer_if_quick
 from swell.executors.local.agent.job_files import place_code
 from swell.model.code import CodeTree, decode_tree, object_path, tree_path
 from swell.model.job import JobSpec
-from swell.store.code_files import CodeLimits, CodeNotFound
-from swell.store.code_store import GRACE_S, CodeStore
+from swell.store.code_store import GRACE_S, CodeLimits, CodeNotFound, CodeStore
 
 LIMITS = CodeLimits(code_file_mib=0.001, code_total_mib=1, code_num_files=20)
 LARGE = b"x" * 2000
@@ -155,7 +154,7 @@ def test_data_that_is_no_code_does_not_hold_a_submission_up(
         write(project, {f"data/{number}": ""})
         os.truncate(project / "data" / str(number), 2**21)
     store.take(str(project), None)
-    monkeypatch.setattr("swell.store.code_files.LOOK_S", 0.0)
+    monkeypatch.setattr("swell.store.code_store.LOOK_S", 0.0)
     with pytest.raises(
         CodeNotFound, match=f"takes longer than 0 s: 256 files .* last one in {project}/data"
     ) as error:

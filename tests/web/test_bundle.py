@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from swell.web import self_contained
-from swell.web.self_contained import bundle
+from swell.web.templating import bundle
 
 
 def _files(monkeypatch: pytest.MonkeyPatch, **texts: str) -> None:

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Browser, Page, Route
 from tests.web.chromium import wait_until
 
-from swell.web.self_contained import UPLOT_SCRIPT, UPLOT_STYLE, read_asset
+from swell.web.templating import UPLOT_SCRIPT, UPLOT_STYLE, read_asset
 
 HOST = "http://swell.test/"
 HTML = f"""<!doctype html><title>t</title>

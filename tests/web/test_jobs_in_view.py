@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page
 
-from swell.web.self_contained import bundle
+from swell.web.templating import bundle
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import Browser
 
-from swell.web.self_contained import bundle
+from swell.web.templating import bundle
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page
 
-from swell.web.self_contained import bundle
+from swell.web.templating import bundle
 
 #: Shows 1,000 s, and keeps whether the page took the last key.
 SHOW = """() => {

@@ -21,11 +21,9 @@ from swell.api.job_file import load_webhooks
 from swell.api.page.page import Page
 from swell.api.page.sessions import Sessions
 from swell.api.prometheus import create_metrics_app
-from swell.api.quotas import HOW_TO_END, refuse_unkept, set_quotas
 from swell.api.server import HOST, ApiServer, PortTaken, bind, create_app
-from swell.api.shared_folder import announce, shared_socket
-from swell.api.unix_socket import listen
-from swell.api.user_list import UserList, UserListError
+from swell.api.unix_socket import announce, listen, shared_socket
+from swell.api.user_list import HOW_TO_END, UserList, UserListError, refuse_unkept, set_quotas
 from swell.assemble import open_platform
 from swell.executors.local.devices import DeviceError
 from swell.executors.local.launch import AgentError

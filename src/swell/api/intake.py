@@ -17,8 +17,7 @@ from swell.api.script_source import check_source
 from swell.api.submission import Submission
 from swell.model.errors import InvalidJob, Unwritable
 from swell.model.job import CodeSource, Elasticity, JobSpec
-from swell.store.code_files import CodeLimits, CodeNotFound
-from swell.store.code_store import CodeStore
+from swell.store.code_store import CodeLimits, CodeNotFound, CodeStore
 from swell.store.folder import StateFolder
 
 log = logging.getLogger("swell.api")

@@ -17,8 +17,7 @@ import msgspec
 from swell.api.client import connect_as_owner
 from swell.api.errors import NoPlatform
 from swell.api.job_file import load
-from swell.api.quotas import refuse_unkept
-from swell.api.user_list import UserList
+from swell.api.user_list import UserList, refuse_unkept
 from swell.assemble import left_behind, settings_of
 from swell.core.job_progress import JobProgress
 from swell.core.kinds import KindLoad, SavedKind, choose, named_kinds, read_platform, smallest_gang

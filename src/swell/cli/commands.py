@@ -1,22 +1,26 @@
-"""The commands of `swell`, of which a process imports only the one that it runs.
+"""The commands of `swell`, of which a process imports only the one that it runs, and no validation.
 
-To import all takes longer than most commands do.
+To import all, or Pydantic, takes longer than most commands do.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+import os
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from enum import EnumType
 from functools import cache
 from importlib import import_module
+from pathlib import Path
 from typing import Any, ClassVar
 
 import typer
+import typer.core
 from typer.core import TyperCommand, TyperGroup
 
-from swell.cli.plain_values import use_plain_values
-from swell.entry_points import EntryPoint, entry_points_of, how_to_install, repair
 from swell.model.errors import InvalidInput
+from swell.plugins import EntryPoint, entry_points_of, how_to_install, repair
 
 #: How help is asked for and laid out.
 HELP = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
@@ -218,3 +222,47 @@ def _of_function(name: str, function: Any) -> typer.Typer:
     program = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
     program.command(name)(function)
     return program
+
+
+def use_plain_values() -> None:
+    """Have Typer convert only the values that need it, in this process.
+
+    A version of Typer that converts in another way stays as it is.
+    """
+    place: Any = typer.core
+    build = getattr(place, "build_runtime_param", None)
+    if build is not None and build is not _PlainValue:
+        _PlainValue.build = build
+        place.build_runtime_param = _PlainValue
+
+
+class _PlainValue:
+    """The conversion of the values of one parameter; Typer's own is made when a value needs it."""
+
+    build: ClassVar[Callable[[Any], Any]]  #: Typer's own
+
+    def __init__(self, descriptor: Any) -> None:
+        self._descriptor = descriptor
+
+    def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
+        """The value as the command gets it. Raises Typer's own errors."""
+        is_list = param.multiple or param.nargs == -1
+        if value is None or (is_list and not value):
+            return () if is_list else None
+        kind, rules = self._descriptor.annotation, self._descriptor.parameter_info
+        if kind == list[str]:
+            return list(value)
+        if kind in (str, bool) and type(value) is kind:
+            return value
+        if kind is Path and (os.access(value, os.R_OK) or not os.path.exists(value)):
+            return Path(value)
+        if isinstance(kind, EnumType):
+            with suppress(ValueError):
+                return kind(value)
+        if kind in (int, float):
+            least = -math.inf if rules.min is None else rules.min
+            most = math.inf if rules.max is None else rules.max
+            with suppress(ValueError):
+                if least <= (number := kind(value)) <= most:
+                    return number
+        return _PlainValue.build(self._descriptor).coerce(value, param=param, ctx=ctx)

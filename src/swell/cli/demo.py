@@ -20,11 +20,19 @@ import swell.demo
 from swell.api.client import Client, connect, connect_as_owner
 from swell.api.errors import InvalidOption, NoPlatform, PlatformSilent
 from swell.api.installed import require
-from swell.cli.destinations import check_files, check_folder
 from swell.cli.launch import launch
-from swell.cli.output import print_table, write_json
-from swell.demo.report import HEADINGS, as_json, changes, rows, verdict
-from swell.demo.schedule import CAST, PACED_DEVICES, DemoJob, DemoSchedule
+from swell.cli.output import check_files, check_folder, print_table, write_json
+from swell.demo.jobs import (
+    CAST,
+    HEADINGS,
+    PACED_DEVICES,
+    DemoJob,
+    DemoSchedule,
+    as_json,
+    changes,
+    rows,
+    verdict,
+)
 from swell.executors.local.devices import DeviceError, parse_devices
 from swell.model.view import ClusterView, JobView
 from swell.store.folder import StateFolder

@@ -13,8 +13,7 @@ import swell
 from swell.cli import job_options as job
 from swell.cli.options import JobName, JobNames, Json, State, seconds
 from swell.cli.output import note, print_json, warn
-from swell.cli.submit import REFUSED, tell_verdicts
-from swell.cli.verdict import change_refused, verdict
+from swell.cli.submit import REFUSED, change_refused, tell_verdicts, verdict
 from swell.model.counted import told_workers
 from swell.model.deadline_state import is_change_refused
 from swell.model.errors import InvalidInput

@@ -12,9 +12,8 @@ import typer
 
 import swell
 from swell.api import words
-from swell.cli.clock import Times, clock
 from swell.cli.options import JobName, Json, Run, RunPolicy, State
-from swell.cli.output import print_json, print_table, warn
+from swell.cli.output import Times, clock, print_json, print_table, warn
 from swell.cli.selection import (
     ENDED,
     asks_for_held,
@@ -204,7 +203,7 @@ def show(
     job: JobName, run: Run = None, policy: RunPolicy = None, state: State = None, json: Json = False
 ) -> None:
     """Show everything about a job, including why it failed."""
-    from swell.cli.run import shown_jobs
+    from swell.cli.selection import shown_jobs
 
     with shown_jobs(run, policy, state) as jobs:
         view, times = jobs.find(job), jobs.times
@@ -299,7 +298,7 @@ def explain(
     job: JobName, run: Run = None, policy: RunPolicy = None, state: State = None, json: Json = False
 ) -> None:
     """Explain a job's size, waiting or refusal, live or in a simulated run."""
-    from swell.cli.run import shown_jobs
+    from swell.cli.selection import shown_jobs
 
     with shown_jobs(run, policy, state) as jobs:
         view, times = jobs.find(job), jobs.times

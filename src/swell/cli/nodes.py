@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import swell
-from swell.cli.clock import clock
 from swell.cli.options import Json, State
-from swell.cli.output import print_json, print_table
+from swell.cli.output import clock, print_json, print_table
 from swell.model.lengths import relative, span
 from swell.model.sizes import format_bytes
 

@@ -1,4 +1,4 @@
-"""How commands print: tables, JSON, warnings and bars, with what a terminal would obey spelled out."""
+"""How commands print and where they write: tables, JSON, times, warnings, bars and files."""
 
 from __future__ import annotations
 
@@ -7,11 +7,16 @@ import re
 import shutil
 import sys
 import textwrap
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
 from itertools import zip_longest
 from pathlib import Path
 from typing import TextIO, cast
+
+from swell.model.errors import InvalidInput
+from swell.model.lengths import relative
 
 #: All control characters but a line's end and a tab.
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
@@ -189,3 +194,99 @@ def note(text: str) -> None:
     """Print a note to the terminal of a user who watches; it is not part of the command's output."""
     if sys.stderr.isatty():
         print(text, file=sys.stderr)
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """How moments are written: of a platform by the clock on the wall, in seconds since 1970."""
+
+    now_s: float  #: the present, to which other times are compared
+
+    def clock(self, at_s: float) -> str:
+        """The time in a short form."""
+        return clock(at_s, self.now_s)
+
+    def moment(self, at_s: float) -> str:
+        """The time, with its distance from now where that is of interest."""
+        return moment(at_s, self.now_s)
+
+
+@dataclass(frozen=True, slots=True)
+class RunTimes(Times):
+    """Seconds since the first submission of a simulated run, which is over at `now_s`."""
+
+    def clock(self, at_s: float) -> str:
+        """`00:12:05`, `3d 07:00:00`."""
+        minutes, seconds = divmod(int(at_s), 60)
+        hours, minutes = divmod(minutes, 60)
+        days, hours = divmod(hours, 24)
+        return f"{f'{days}d ' if days else ''}{hours:02}:{minutes:02}:{seconds:02}"
+
+    def moment(self, at_s: float) -> str:
+        return self.clock(at_s)
+
+
+def clock(at_s: float, now_s: float) -> str:
+    """`14:05:22`; on another day `Jan 15 14:05`, in another year `2027-01-15`."""
+    at = datetime.fromtimestamp(at_s).astimezone()
+    now = datetime.fromtimestamp(now_s).astimezone()
+    if at.date() == now.date():
+        return f"{at:%H:%M:%S}"
+    return f"{at:%b %d %H:%M}" if at.year == now.year else f"{at:%Y-%m-%d}"
+
+
+def moment(at_s: float, now_s: float) -> str:
+    """`14:05:22 (in 41 s)`."""
+    return f"{clock(at_s, now_s)} ({relative(at_s - now_s)})"
+
+
+def check_files(files: Mapping[str, Path | None], inputs: Iterable[Path]) -> None:
+    """Each can be written, and none takes the place of an input or of another. Raises InvalidInput.
+
+    Args:
+        files: by the option that names it; None where it was not given.
+        inputs: what the command reads.
+    """
+    taken = {file.resolve(): "what is read" for file in inputs}
+    for option, file in files.items():
+        if file is None:
+            continue
+        _check_file(option, file)
+        place = file.resolve()
+        if place in taken and not file.is_char_device():
+            raise InvalidInput(f"{option}: {file} is {taken[place]}; choose another file")
+        taken[place] = f"what {option} writes"
+
+
+def check_folder(option: str, folder: Path | None) -> None:
+    """Make it if need be; what it lacks is made with it. Raises InvalidInput if it cannot be written to."""
+    if folder is None:
+        return
+    with writing(option, folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise InvalidInput(f"{option}: folder {folder} cannot be written to; choose another")
+
+
+@contextmanager
+def writing(option: str, path: Path) -> Iterator[None]:
+    """An OSError within is one line about this option. Raises InvalidInput."""
+    try:
+        yield
+    except FileExistsError as error:
+        raise InvalidInput(f"{option}: {path} is a file; name a folder") from error
+    except OSError as error:
+        raise InvalidInput(f"{option}: cannot write {path}: {error.strerror or error}") from error
+
+
+def _check_file(option: str, file: Path) -> None:
+    if str(file) == "-":
+        raise InvalidInput(f"{option} writes a file; name one")
+    if file.is_dir():
+        raise InvalidInput(f"{option}: {file} is a folder; name a file")
+    if not file.parent.is_dir():
+        raise InvalidInput(
+            f"{option}: there is no folder {file.parent} to write {file.name} to; create it first"
+        )
+    if not os.access(file if file.exists() else file.parent, os.W_OK):
+        raise InvalidInput(f"{option}: {file} cannot be written; choose another")

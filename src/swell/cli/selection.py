@@ -1,4 +1,4 @@
-"""Which jobs a command is about, by what a user writes."""
+"""Which jobs a command is about, by what a user writes, and where they are: a platform, or a simulated run."""
 
 from __future__ import annotations
 
@@ -23,25 +23,17 @@ if TYPE_CHECKING:
     from swell.model.view import JobView
 
 
-def connect_to_read(state: Path | None) -> Client:
-    """Connect to the platform of a state folder; if none is up, read the folder, and say so.
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-    Raises as `swell.connect`; StateError: the journal cannot be read.
-    """
-    from swell.api.client import NoPlatform
+from swell.cli.output import RunTimes, Times
+from swell.model.errors import InvalidInput
+from swell.model.job_query import choose
 
-    try:
-        return swell.connect(state)
-    except NoPlatform as error:
-        from swell.store.folder import StateFolder
-
-        if not StateFolder(state).journal.exists():
-            raise
-        from swell.api.stored_transport import read_stored  # the scheduler, which clients do without
-
-        client = read_stored(state, error)
-        warn(f"{error}; shown is what the state folder keeps")
-        return client
+if TYPE_CHECKING:
+    from swell.model.view import JobView, Story
 
 
 HOLDING = frozenset(phase for phase in Phase if phase.holds_devices)
@@ -68,6 +60,27 @@ WORDS = {
 }
 #: Those that an error lists.
 LISTED_WORDS = ("open", "ended", "held", *Phase)
+
+
+def connect_to_read(state: Path | None) -> Client:
+    """Connect to the platform of a state folder; if none is up, read the folder, and say so.
+
+    Raises as `swell.connect`; StateError: the journal cannot be read.
+    """
+    from swell.api.client import NoPlatform
+
+    try:
+        return swell.connect(state)
+    except NoPlatform as error:
+        from swell.store.folder import StateFolder
+
+        if not StateFolder(state).journal.exists():
+            raise
+        from swell.api.stored_transport import read_stored  # the scheduler, which clients do without
+
+        client = read_stored(state, error)
+        warn(f"{error}; shown is what the state folder keeps")
+        return client
 
 
 def told_phases(counts: Mapping[Phase, int], phases: Iterable[Phase] = Phase) -> str:
@@ -147,3 +160,51 @@ def parse_since(text: str | None, option: str = "since") -> Callable[[float], fl
             f"--{option}: {text!r} is not a time; write 2h for two hours ago, or 2030-01-31T18:00:00"
         ) from error
     return lambda now_s: parse_time(text, now_s)
+
+
+@dataclass(frozen=True, slots=True)
+class ShownJobs:
+    """Jobs that can be shown."""
+
+    times: Times
+    find: Callable[[str], JobView]  #: raises UnknownJob if no job, or more than one, could be meant
+    stories: Callable[[JobView], Sequence[Story]]  #: of the job's decisions, oldest first
+
+
+@contextmanager
+def shown_jobs(run: Path | None, policy: str | None, state: Path | None) -> Iterator[ShownJobs]:
+    """The jobs that `--run`, `--policy` and `--state` mean; without the first a platform's.
+
+    Raises:
+        StateError: the folder holds no such record.
+        InvalidInput: it holds those of several policies.
+    """
+    if run is None:
+        if policy is not None:
+            raise typer.BadParameter("--policy needs --run FOLDER; a platform has only one policy")
+        with connect_to_read(state) as client:
+            times = Times(client.cluster().now_s)
+            yield ShownJobs(times, client.find_job, lambda view: client.stories(view.id))
+        return
+    if state is not None:
+        raise typer.BadParameter("--run and --state exclude each other; give one of them")
+    yield _recorded_jobs(run, policy)
+
+
+def _recorded_jobs(run: Path, policy: str | None) -> ShownJobs:
+    """Those of one policy; the run ends with its last job."""
+    from swell.store.journal import RunRecord
+
+    record = RunRecord(run)
+    known = record.policies()
+    if policy is None and len(known) > 1:
+        raise InvalidInput(f"the run in {run} has {', '.join(known)}; choose one with --policy")
+    policy = policy or known[0]
+    jobs = record.jobs(policy)
+
+    times = RunTimes(max((view.finished_s or 0.0 for view in jobs), default=0.0))
+    return ShownJobs(
+        times,
+        lambda one: choose(jobs, one, f"the run in {run} has {len(jobs):,} others"),
+        lambda view: record.stories(policy, view.id),
+    )

@@ -8,9 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from swell.cli.destinations import check_files, check_folder, writing
 from swell.cli.options import HelpAll, command_line, declared_options, with_groups
-from swell.cli.output import note, print_json, print_table, warn, write_json
+from swell.cli.output import (
+    check_files,
+    check_folder,
+    note,
+    print_json,
+    print_table,
+    warn,
+    write_json,
+    writing,
+)
 from swell.cli.simulate_conditions import Cluster, Format, PoolOptions, Quotas, Strict, nodes_of
 from swell.model.errors import InvalidInput
 from swell.settings import DEFAULT_POLICY
@@ -193,7 +201,7 @@ def simulate(
     The scheduler is the one that runs live. Two runs with the same options, files and version print the same
     results.
     """
-    from swell.api.quotas import parse_quotas, refuse_unkept
+    from swell.api.user_list import parse_quotas, refuse_unkept
     from swell.sim.conditions import truth_of
     from swell.sim.html_report import SimulatedLog
 
@@ -321,7 +329,7 @@ def _run(policy: str, scenario: Scenario, settings: Settings, files: SimulationF
             return run(core, scenario, advance, with_offers=files.has_offers, log=log)
         events = EventLog()
         outcome = run(core, scenario, advance, events.listen, log=log)
-    from swell.store.run_record import RunRecord
+    from swell.store.journal import RunRecord
 
     with writing("--stories", files.stories):
         file = RunRecord(files.stories).write(policy, core.save(), events.jobs(core), events.stories)

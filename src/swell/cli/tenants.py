@@ -125,8 +125,7 @@ def limit(
     Jobs that it has go on. A quota of devices holds within seconds; promised deadlines come first.
     """
     from swell.api.fields import formed
-    from swell.api.quotas import parse_devices, parse_share
-    from swell.api.user_list import TenantLimits, UserList
+    from swell.api.user_list import TenantLimits, UserList, parse_devices, parse_share
     from swell.model.quota_words import told_share
 
     if (open_jobs, devices, share) == (None, None, None):
@@ -154,7 +153,7 @@ def _check_kept(folder: StateFolder, name: str, quota: Quota) -> None:
     """Refuses what the running platform would not keep; one that is down refuses it when it starts."""
     from swell.api.client import connect_as_owner
     from swell.api.errors import NoPlatform
-    from swell.api.quotas import refuse_unkept
+    from swell.api.user_list import refuse_unkept
 
     try:
         with connect_as_owner(folder.path) as client:

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from swell.cli.destinations import check_files
 from swell.cli.options import HelpAll, Json, declared_options, seconds, with_groups
-from swell.cli.output import print_json, print_table, warn
+from swell.cli.output import check_files, print_json, print_table, warn
 from swell.cli.simulate_conditions import Format, Profiles, Strict
 from swell.model.errors import InvalidInput
 from swell.model.lengths import span

@@ -14,10 +14,9 @@ import typer
 
 import swell
 from swell.api.user_list import OWNER
-from swell.cli.clock import clock
 from swell.cli.commands import AdminGroup
 from swell.cli.options import Json, State
-from swell.cli.output import print_json, print_table
+from swell.cli.output import clock, print_json, print_table
 from swell.cli.selection import parse_since
 from swell.model.device_usage import GroupBy
 from swell.model.durations import parse_duration

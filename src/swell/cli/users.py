@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from swell.api.role import Role
-from swell.cli.clock import clock
 from swell.cli.options import Json, State, has_subcommand
-from swell.cli.output import print_json, print_table
+from swell.cli.output import clock, print_json, print_table
 
 if TYPE_CHECKING:
     from swell.store.folder import StateFolder

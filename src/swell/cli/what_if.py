@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from swell.cli.clock import clock, moment
 from swell.cli.options import Json, State
-from swell.cli.output import print_json, print_table, warn
+from swell.cli.output import clock, moment, print_json, print_table, warn
 from swell.model.lengths import span
 
 if TYPE_CHECKING:

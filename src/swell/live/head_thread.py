@@ -21,9 +21,8 @@ from swell.core.platform_core import PlatformCore
 from swell.live.board import TurnNews, ViewBoard
 from swell.live.clock import HeadClock, SystemClocks
 from swell.live.counters import Counters, Turn
-from swell.live.poison import PoisonGuard
 from swell.live.pruning import Retention
-from swell.live.recovery import changes_again, differences, digest, explained_jobs, load, replay
+from swell.live.recovery import PoisonGuard, changes_again, differences, digest, explained_jobs, load, replay
 from swell.live.watches import DeviceDemand, FollowerWatch, QuotaWatch
 from swell.live.webhooks import WebhookMessage, Webhooks
 from swell.model.command import AnyCommand, LaunchGang, ProfileJob, StopGang, WakeAt

@@ -32,7 +32,7 @@ from swell.sim.report import (
 )
 from swell.sim.simulate import Scenario
 from swell.sim.traces.workload import Workload
-from swell.web.self_contained import self_contained, uplot_version
+from swell.web.templating import self_contained, uplot_version
 
 Figure = Callable[[Metrics], float | None]
 

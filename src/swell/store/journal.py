@@ -1,9 +1,10 @@
-"""The journal: batches of events, written before commands are performed."""
+"""The journal: batches of events, written before commands are performed; simulated runs record theirs, too."""
 
 from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -16,7 +17,7 @@ from swell.model.view import JobView, Story
 from swell.store.archive import Archive, put_jobs, put_stories
 from swell.store.curves import CurveBook, CurvePoint, taken_off
 from swell.store.database import as_text, bytes_on_disk
-from swell.store.errors import DamagedState, remedy
+from swell.store.errors import DamagedState, StateError, remedy
 
 #: Batches read at a time: a long replay neither holds them all nor keeps a transaction open.
 PAGE = 500
@@ -25,6 +26,9 @@ ONCE = "UPDATE batches SET digest = ? WHERE seq = ? AND digest IS NULL"
 
 _decode: Callable[[str], list[AnyEvent]] = decoder(list[AnyEvent]).decode
 _decode_submission: Callable[[str], JobSubmitted] = decoder(JobSubmitted).decode
+
+
+SUFFIX = ".db"
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,3 +249,51 @@ class SqlJournal(Archive):
 def _put_deliveries(connection: sqlite3.Connection, deliveries: Sequence[Delivery]) -> set[str]:
     insert = "INSERT OR IGNORE INTO deliveries VALUES (?, ?, ?)"
     return {one.id for one in deliveries if connection.execute(insert, one).rowcount}
+
+
+class RunRecord:
+    """Making one touches nothing."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def policies(self) -> list[str]:
+        """Those that the run was made under, in alphabetical order. Raises StateError if it is no record."""
+        found = sorted(file.stem for file in self.folder.glob(f"*{SUFFIX}"))
+        if not found:
+            raise StateError(
+                f"{self.folder} holds no record of a run; write one with "
+                "`swell simulate ... --stories FOLDER`"
+            )
+        return found
+
+    def write(
+        self, policy: str, state: bytes, jobs: Sequence[JobView], stories: Sequence[tuple[str, Story]]
+    ) -> Path:
+        """One policy's, in place of an earlier one. Returns the file. Raises StateError, OSError."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        file = self._file(policy)
+        file.unlink(missing_ok=True)
+        with closing(SqlJournal(file)) as journal:
+            journal.fold(state)
+            journal.keep(jobs, stories)
+        return file
+
+    def jobs(self, policy: str) -> list[JobView]:
+        """Oldest first. Raises StateError."""
+        with closing(self._open(policy)) as journal:
+            return journal.archived_jobs()
+
+    def stories(self, policy: str, job_id: str) -> list[Story]:
+        """Oldest first; empty if there are none. Raises StateError."""
+        with closing(self._open(policy)) as journal:
+            return journal.stories(job_id)
+
+    def _open(self, policy: str) -> SqlJournal:
+        known = self.policies()
+        if policy not in known:
+            raise StateError(f"the run in {self.folder} has no policy {policy!r}; it has {', '.join(known)}")
+        return SqlJournal(self._file(policy))
+
+    def _file(self, policy: str) -> Path:
+        return self.folder / f"{policy}{SUFFIX}"

@@ -1,13 +1,27 @@
-"""Templates of this folder, filled in. What is filled in is text: markup in it is shown, and does nothing."""
+"""Templates of this folder, filled in with text as it is, and pages that are one file with all they need."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import base64
+import hashlib
+import re
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from functools import cache
+from importlib.resources import files
+from importlib.resources.abc import Traversable
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+IMPORT = re.compile(r'^import \{([^}]*)\} from "/(static/[a-z_]+\.js)";$', re.MULTILINE)
+EXPORT = re.compile(r"^export ((?:async )?function\*?|class|const) (\w+)", re.MULTILINE)
+#: A line that begins so is to be taken by one of the two.
+ANY = re.compile(r"^(?:import|export)\b.*$", re.MULTILINE)
+#: Charts of others: see static/vendor/README.md.
+UPLOT_SCRIPT = "static/vendor/uplot/uPlot.iife.min.js"
+UPLOT_STYLE = "static/vendor/uplot/uPlot.min.css"
 
 
 @cache
@@ -48,3 +62,99 @@ def clock(at_s: float | None) -> str:
 def iso(at_s: float) -> str:
     """The same for programs."""
     return datetime.fromtimestamp(at_s, UTC).isoformat(timespec="seconds")
+
+
+def bundle(first: str) -> str:
+    """A script with this module, `static/NAME.js`, and all that it imports, as members of `modules`.
+
+    For pages that may load nothing, not even a module from a `data:` URL. A module of ours imports only
+    `{ names } from "/static/NAME.js"`, and exports only functions, classes and constants where they are
+    declared. Each becomes a function that returns what it exports, those that it imports first.
+
+    Raises ValueError for an import or export of another form, and for modules that import each other.
+    """
+    texts: dict[str, str] = {}
+    _add(first, texts, ())
+    return "\n".join(["const modules = {};", *texts.values()])
+
+
+def _add(name: str, texts: dict[str, str], above: tuple[str, ...]) -> None:
+    if name in above:
+        raise ValueError(f"{' imports '.join((*above, name))}; a report needs modules in one order")
+    if name in texts:
+        return
+    text = read_asset(name)
+    for _, imported in IMPORT.findall(text):
+        _add(imported, texts, (*above, name))
+    texts[name] = _as_function(name, text)
+
+
+def _as_function(name: str, text: str) -> str:
+    exported = ", ".join(match[1] for match in EXPORT.findall(text))
+    body = IMPORT.sub(lambda found: f'const {{{_renamed(found[1])}}} = modules["{found[2]}"];', text)
+    body = EXPORT.sub(r"\1 \2", body)
+    if (other := ANY.search(body)) is not None:
+        raise ValueError(
+            f'{name} has {other[0]!r}; write `import {{ a }} from "/static/NAME.js";` in one piece, and '
+            "`export function`, `export class` or `export const`"
+        )
+    return f'modules["{name}"] = (() => {{\n{body}\nreturn {{ {exported} }};\n}})();'
+
+
+def _renamed(names: str) -> str:
+    """`a as b` of an import is `a: b` here."""
+    return re.sub(r"\s+as\s+", ": ", names)
+
+
+def self_contained(template: str, module: str, styles: Iterable[str], data: object, **values: Any) -> str:
+    """The file's text. Its content security policy allows these scripts and styles by their hashes, no more.
+
+    Args:
+        template: extends `self_contained.html`.
+        module: `static/NAME.js`, whose `draw(data)` is called once the file is open; those that it imports
+            come with it, and uPlot.
+        styles: of ours, in order.
+        data: what is written as JSON.
+        values: for the template.
+    """
+    style = "\n".join(map(read_asset, (UPLOT_STYLE, *styles)))
+    charts = read_asset(UPLOT_SCRIPT)
+    data_text = 'document.getElementById("data").textContent'
+    script = f'{{\n{bundle(module)}\nmodules["{module}"].draw(JSON.parse({data_text}));\n}}'
+    policy = (
+        f"default-src 'none'; script-src {_hash(charts)} {_hash(script)}; style-src {_hash(style)}; "
+        "img-src data:; base-uri 'none'; form-action 'none'"
+    )
+    parts = {"style": style, "charts": charts, "script": script}
+    inside = {name: _inside_tag(text) for name, text in parts.items()}
+    page = environment().get_template(template)
+    return page.render(policy=policy, inside=inside, data=data, **values)
+
+
+def _hash(text: str) -> str:
+    digest = hashlib.sha256(text.encode()).digest()
+    return f"'sha256-{base64.b64encode(digest).decode()}'"
+
+
+def _inside_tag(text: str) -> Markup:
+    """Raises ValueError for a text that would end its tag."""
+    if "</script" in text.lower() or "</style" in text.lower() or "<!--" in text:
+        raise ValueError("a script or style of a report must not hold </script, </style or <!--")
+    return Markup(text)  # noqa: S704 - ends no tag, and is a file of ours
+
+
+def asset(name: str) -> Traversable:
+    """The file of this name, as `static/charts.js`."""
+    return files("swell.web").joinpath(name)
+
+
+def read_asset(name: str) -> str:
+    """Its text. Raises FileNotFoundError."""
+    return asset(name).read_text(encoding="utf-8")
+
+
+@cache
+def uplot_version() -> str:
+    """Return the version of uPlot, as its script says."""
+    found = re.match(r"/\*! \S+ \(v([\d.]+)\)", read_asset(UPLOT_SCRIPT))
+    return found[1] if found else "of an unknown version"

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from swell.cli.destinations import check_folder, writing
-from swell.cli.output import note, print_table, warn
+from swell.cli.output import check_folder, note, print_table, warn, writing
 from swell.model.errors import InvalidInput
 
 if TYPE_CHECKING:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,7 +12,6 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from swell.api import words
-from swell.api.page.hyperparameters import hyperparameters
 from swell.api.page.sessions import base_values
 from swell.api.words import NOTHING
 from swell.live.platform import Platform
@@ -24,6 +24,12 @@ from swell.web.templating import render
 
 #: More lines than these cannot be told apart in a chart.
 MOST_COMPARED = 20
+
+
+#: What a switch without a value has.
+SWITCHED_ON = "on"
+_NUMBER = re.compile(r"-\.?\d[\d.eE+-]*$")
+_ASSIGNMENT = re.compile(r"([A-Za-z_][\w.\-/]*)=(.*)", re.DOTALL)
 
 
 class ComparePage:
@@ -106,3 +112,41 @@ def parted(jobs: Sequence[Mapping[str, str]]) -> tuple[list[str], dict[str, str]
     names = list(dict.fromkeys(name for one in jobs for name in one))
     differing = [name for name in names if len({one.get(name) for one in jobs}) > 1]
     return differing, {name: jobs[0][name] for name in names if name not in differing}
+
+
+def hyperparameters(view: JobView) -> dict[str, str]:
+    """Values by name. Of a name that both have, the script's option counts."""
+    given = options(view.args)
+    of_tags = (found for tag in view.tags if (found := _ASSIGNMENT.fullmatch(tag)))
+    return given | {found[1]: found[2] for found in of_tags if found[1] not in given}
+
+
+def options(args: Sequence[str]) -> dict[str, str]:
+    """Read a command line as most scripts do: `--lr 0.1`, `--lr=0.1`, `-b 64`, `--amp`, `lr=0.1`.
+
+    What follows an option up to the next one is its value, for the script alone knows how many words it
+    takes. Words before all options are `argument 1` and so on.
+    """
+    found: dict[str, list[str]] = {}
+    name, num_alone = "", 0
+    for place, word in enumerate(args):
+        if word == "--":
+            return _values(found) | {
+                f"argument {num_alone + n}": one for n, one in enumerate(args[place + 1 :], 1)
+            }
+        if word.startswith("-") and word != "-" and not _NUMBER.match(word):
+            name, has_value, value = word.lstrip("-").partition("=")
+            found.setdefault(name, []).extend([value] if has_value else [])
+            name = "" if has_value else name
+        elif name:
+            found[name].append(word)
+        elif assignment := _ASSIGNMENT.fullmatch(word):
+            found.setdefault(assignment[1], []).append(assignment[2])
+        else:
+            num_alone += 1
+            found[f"argument {num_alone}"] = [word]
+    return _values(found)
+
+
+def _values(found: dict[str, list[str]]) -> dict[str, str]:
+    return {name: " ".join(words) or SWITCHED_ON for name, words in found.items()}
