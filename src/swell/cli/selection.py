@@ -1,4 +1,4 @@
-"""Which jobs a command is about, by what a user writes, and where they are: a platform, or a simulated run."""
+"""Which jobs a command is about, by what a user writes, and where they are: platform or simulated run."""
 
 from __future__ import annotations
 

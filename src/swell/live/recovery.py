@@ -286,7 +286,13 @@ def _gone(job_id: str, generation: int, now_s: float) -> GangEnded:
 
 
 class PoisonGuard:
-    """Handles what the head cannot: of such a batch, all but what is wrong."""
+    """Sets aside what cannot be handled of a batch, so that all else goes on.
+
+    A batch is in the journal before it is handled: without this, an error would come again with each start.
+    The head is brought back to where it was before the batch, so nothing of what had been half done stays.
+    Then the batch is handled without the event that the error is about, and the journal keeps it as it was
+    handled: handled again, it leads to the same.
+    """
 
     def __init__(
         self, core: PlatformCore, store: SqlJournal, amend: Callable[[int, Sequence[AnyEvent]], None]

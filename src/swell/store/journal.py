@@ -1,4 +1,4 @@
-"""The journal: batches of events, written before commands are performed; simulated runs record theirs, too."""
+"""The journal: batches of events, written before commands are performed, also of a simulated run."""
 
 from __future__ import annotations
 
