@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from swell.executors.local.devices import parse_devices
-from swell.live.submitter import JobFolders
+from swell.live.submitter import JobFiles
 from swell.model.event import AnyEvent, CancelRequested, JobProfiled, JobSubmitted, NodeJoined, Opened
 from swell.model.job import EndCondition, JobSpec, Profile
 from swell.scheduler import new_core
@@ -42,7 +42,7 @@ class _Past:
 
     def __init__(self, folder: StateFolder) -> None:
         self._core, self._journal = new_core(), SqlJournal(folder.journal)
-        self._folders = JobFolders(folder.jobs)
+        self._folders = JobFiles(folder.jobs)
 
     def go_on(self, events: list[AnyEvent]) -> None:
         """One turn and its fold."""

@@ -13,8 +13,8 @@ import msgspec
 import typer
 
 from swell.api.openapi import document
-from swell.api.prometheus import PlatformGauges, described
-from swell.api.submission import DeclaredField, declared
+from swell.api.prometheus import PlatformMetrics, described
+from swell.api.submission import JobField, declared
 from swell.api.verbs import VERBS
 from swell.cli.commands import load_all
 from swell.cli.main import app
@@ -128,7 +128,7 @@ def job_file_page() -> str:
     return "\n".join(lines)
 
 
-def _default(field: DeclaredField) -> str:
+def _default(field: JobField) -> str:
     return "" if field.default in (None, (), msgspec.NODEFAULT) else f"`{field.default}`"
 
 
@@ -209,7 +209,7 @@ def _label_values() -> list[str]:
     )
     idle = Measures(cluster=cluster, jobs={}, promises={}, num_workers=0, num_batches=0)
     found: dict[tuple[str, str], dict[str, None]] = {}
-    for family in (*PlatformGauges(lambda: idle).collect(), *Counters().collect()):
+    for family in (*PlatformMetrics(lambda: idle).collect(), *Counters().collect()):
         for sample in family.samples:
             if family.type != "histogram" and family.name != "swell_info":
                 for label, value in sample.labels.items():

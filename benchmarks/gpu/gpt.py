@@ -74,7 +74,7 @@ class GPT(nn.Module):
         return hidden @ self.embedding.weight.T
 
 
-class Training:
+class SimGang:
     """What both ways share."""
 
     def __init__(self, size: Size) -> None:
@@ -100,7 +100,7 @@ class Training:
         return time.perf_counter()
 
 
-def plain(training: Training) -> Iterator[float]:
+def plain(training: SimGang) -> Iterator[float]:
     """The ends of steps made by PyTorch alone."""
     while True:
         for (tokens,) in training.loader:
@@ -111,7 +111,7 @@ def plain(training: Training) -> Iterator[float]:
             yield training.end_step()
 
 
-def elastic(training: Training) -> Iterator[float]:
+def elastic(training: SimGang) -> Iterator[float]:
     """The ends of steps made by Swell."""
     run = train.elastic(training.model, training.optimizer, training.loader, epochs=ENDLESS)
     for _ in run.epochs():
@@ -126,7 +126,7 @@ def elastic(training: Training) -> Iterator[float]:
 
 def main() -> None:
     size, *rest = sys.argv[1:]
-    training = Training(SIZES[size])
+    training = SimGang(SIZES[size])
     if not rest:
         for _ in elastic(training):
             pass

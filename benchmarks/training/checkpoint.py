@@ -44,7 +44,7 @@ class SaveRow:
     num_bytes: int
 
 
-class Training:
+class SimGang:
     """A model in training, and its checkpoints."""
 
     def __init__(self, size: str, optimizer: str, folder: Path) -> None:
@@ -96,7 +96,7 @@ def peak_bytes(size: str, optimizer: str, way: str) -> int:
 
 
 def _peak_bytes(size: str, optimizer: str, way: str, folder: Path) -> int:
-    training = Training(size, optimizer, folder)
+    training = SimGang(size, optimizer, folder)
     if way == WAYS[0]:
         training.make_room()
     for _ in range(2):
@@ -153,7 +153,7 @@ def main() -> None:
     options = parse()
     known = conditions()
     with tempfile.TemporaryDirectory(prefix="bench-checkpoint-", dir=".") as scratch:
-        training = Training(options.size, options.optimizer, Path(scratch))
+        training = SimGang(options.size, options.optimizer, Path(scratch))
         training.make_room()
         rows = [training.save(way) for _ in range(options.saves) for way in WAYS]
         step_s = statistics.median(training.step() for _ in range(2 * STEPS_BETWEEN))

@@ -19,12 +19,12 @@ from swell.executors.local.devices import DeviceError, parse_devices
 from swell.executors.local.limits.detection import check_sharing
 from swell.executors.local.link import LocalExecutor
 from swell.executors.local.processes.listing import is_stopped
-from swell.live.board import TurnNews, ViewBoard
+from swell.live.board import TurnResult, ViewBoard
 from swell.live.head_thread import HeadJournal, Site
-from swell.live.platform import JobLookup, Platform
+from swell.live.platform import JobSource, Platform
 from swell.live.pruning import PruneRequest, prune
 from swell.live.recovery import Replay, ReplayError, compare, load, replay
-from swell.live.submitter import JobFolders
+from swell.live.submitter import JobFiles
 from swell.live.webhooks import Webhooks, key_of
 from swell.model.quota import NO_QUOTAS, Quotas
 from swell.model.view import JobView, PrunedJob
@@ -162,7 +162,7 @@ def _open_journal(folder: StateFolder) -> SqlJournal:
     """Raises DamagedState if it is empty and there are jobs: it is lost, and this is no new platform."""
     refuse_lost_journal(folder)
     journal = SqlJournal(folder.journal)
-    if journal.is_blank and (jobs := JobFolders(folder.jobs).ids()):
+    if journal.is_blank and (jobs := JobFiles(folder.jobs).ids()):
         journal.close()
         raise _lost(folder, "is empty", f"there are folders of {len(jobs)} jobs")
     return journal
@@ -174,7 +174,7 @@ def refuse_lost_journal(folder: StateFolder) -> None:
     if not is_missing and folder.journal.stat().st_size > 0:
         return
     what, log = "is missing" if is_missing else "is empty", log_of(folder.journal)
-    if jobs := JobFolders(folder.jobs).ids():
+    if jobs := JobFiles(folder.jobs).ids():
         raise _lost(folder, what, f"there are folders of {len(jobs)} jobs")
     if log.exists() and log.stat().st_size > 0:
         raise _lost(folder, what, f"there is a {log.name}")
@@ -308,7 +308,7 @@ def left_behind(state_dir: Path) -> tuple[bytes, list[JobView]]:
 
 
 @contextmanager
-def open_lookup(state_dir: Path) -> Iterator[JobLookup]:
+def open_lookup(state_dir: Path) -> Iterator[JobSource]:
     """Open what a state folder tells of its jobs; open jobs are as they stand where its journal ends.
 
     Raises:
@@ -316,16 +316,16 @@ def open_lookup(state_dir: Path) -> Iterator[JobLookup]:
     """
     folder, board, ended = StateFolder(state_dir), ViewBoard(), list[JobView]()
     with _journalled(state_dir) as (core, entries):
-        board.post(TurnNews.of(core))
+        board.post(TurnResult.of(core))
         for entry, _ in replay(core, entries):
-            news = TurnNews.of(core)
+            news = TurnResult.of(core)
             board.post(news)
             if entry.digest is None:  # it is not kept yet what came of this batch
                 ended += news.ended
     journal = _open_journal(folder)
     try:
         journal.keep(ended)
-        yield JobLookup(board, journal)
+        yield JobSource(board, journal)
     finally:
         journal.close()
 

@@ -20,13 +20,13 @@ import msgspec
 IMPORT_LIMIT_S = 30.0
 
 
-class Registered(msgspec.Struct, kw_only=True):
+class RegistryEntry(msgspec.Struct, kw_only=True):
     """A value: its fields are its options, with bounds and meanings; class variables declare the rest."""
 
     name: ClassVar[str]
 
 
-RegisteredT = TypeVar("RegisteredT", bound=Registered)
+RegisteredT = TypeVar("RegisteredT", bound=RegistryEntry)
 
 
 class Registry(Mapping[str, type[RegisteredT]], Generic[RegisteredT]):
@@ -108,9 +108,9 @@ class Registry(Mapping[str, type[RegisteredT]], Generic[RegisteredT]):
         return self.broken.get(name, f"there is no {self.noun} {name!r}; {rule}")
 
 
-def _noun(kind: type[Registered]) -> str:
+def _noun(kind: type[RegistryEntry]) -> str:
     """What the sort of the class is called: `policy`, `engine`."""
-    return next(base.__name__.lower() for base in kind.__mro__ if Registered in base.__bases__)
+    return next(base.__name__.lower() for base in kind.__mro__ if RegistryEntry in base.__bases__)
 
 
 def declared(kind: type[RegisteredT]) -> type[RegisteredT]:
@@ -141,7 +141,7 @@ def declared(kind: type[RegisteredT]) -> type[RegisteredT]:
     return kind
 
 
-def _is_known(kind: type[Registered], attribute: str) -> bool:
+def _is_known(kind: type[RegistryEntry], attribute: str) -> bool:
     is_own = attribute in kind.__struct_fields__ or attribute in inspect.get_annotations(kind)
     found = getattr(kind, attribute)
     is_helper = attribute.startswith("_") or callable(found) or isinstance(found, property)
@@ -154,7 +154,7 @@ def type_hints(kind: type[msgspec.Struct]) -> Mapping[str, Any]:
     return MappingProxyType(get_type_hints(kind, include_extras=True))
 
 
-def meaning(kind: type[Registered], field: str) -> msgspec.Meta:
+def meaning(kind: type[RegistryEntry], field: str) -> msgspec.Meta:
     """Return the description of an option, with its bounds.
 
     Raises:
@@ -181,7 +181,7 @@ def why_not_importable(place: str) -> str:
     return "" if done.returncode == 0 else done.stderr.strip().rpartition("\n")[2]
 
 
-def broken_rule(kind: type[Registered], option: str, value: object) -> str:
+def broken_rule(kind: type[RegistryEntry], option: str, value: object) -> str:
     """The rule that this value of an option breaks; empty: none."""
     try:
         msgspec.convert({option: value}, kind, strict=False)

@@ -8,7 +8,7 @@ import pytest
 from tests.api.stage import on_stage
 from tests.live.test_platform import until
 
-from swell.api.user_list import InvalidQuota, TenantLimits, UserList, parse_quotas, refuse_unkept, set_quotas
+from swell.api.user_list import TenantLimits, UserList, parse_quotas, refuse_unkept, set_quotas
 from swell.live import head_thread
 from swell.live.watches import UnknownQuotas
 from swell.model.errors import InvalidInput
@@ -36,7 +36,7 @@ def test_quotas_are_parsed_together() -> None:
     ],
 )
 def test_what_is_no_quota_is_named(texts: list[str]) -> None:
-    with pytest.raises(InvalidQuota, match=f"--quota {texts[-1]!r}"):
+    with pytest.raises(InvalidInput, match=f"--quota {texts[-1]!r}"):
         parse_quotas(texts)
 
 

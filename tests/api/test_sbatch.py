@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.examples import pick
 
 from swell.api.job_file import PlainLoader
-from swell.api.sbatch import InvalidSbatchLine, TranslatedScript, translated
+from swell.api.sbatch import InvalidScriptLine, TranslatedScript, translated
 from swell.api.submission import parse
 
 LAUNCH = "srun python train.py\n"
@@ -142,7 +142,7 @@ def test_no_limit_of_time(text: str) -> None:
     ],
 )  # fmt: skip
 def test_what_cannot_be_a_job_is_named_with_a_remedy(text: str, told: str) -> None:
-    with pytest.raises(InvalidSbatchLine) as caught:
+    with pytest.raises(InvalidScriptLine) as caught:
         translate(text)
     assert told in str(caught.value)
     assert "; " in str(caught.value), "a remedy stands behind the rule"
@@ -163,7 +163,7 @@ LINES = st.lists(
 def test_a_script_becomes_a_job_or_one_error(text: str) -> None:
     try:
         found = translate(text, "first")
-    except InvalidSbatchLine as error:
+    except InvalidScriptLine as error:
         assert str(error)
     else:
         file = yaml.load(yaml.safe_dump(found.fields), PlainLoader)  # noqa: S506
@@ -173,5 +173,5 @@ def test_a_script_becomes_a_job_or_one_error(text: str) -> None:
 
 @given(st.text(max_size=60).filter(lambda text: ".py" not in text))
 def test_a_text_that_runs_no_python_is_one_error(text: str) -> None:
-    with pytest.raises(InvalidSbatchLine):
+    with pytest.raises(InvalidScriptLine):
         translate(text)

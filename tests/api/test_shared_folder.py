@@ -14,7 +14,7 @@ import pytest
 from tests.api.fake_control import FakeControl
 
 from swell.api.client import connect, connect_as_owner
-from swell.api.errors import AccessDenied, InvalidOption, NoPlatform
+from swell.api.errors import AccessRefused, InvalidOption, NoPlatform
 from swell.api.page.page import Page
 from swell.api.role import Role
 from swell.api.server import ApiServer, create_app
@@ -60,25 +60,25 @@ def test_a_user_uses_the_platform_through_the_shared_folder(site: SharedSite) ->
     token = site.add(Role.VIEW)
     with connect(site.shared, token) as client:
         assert client.cluster().policy == "elasticflow"
-        with pytest.raises(AccessDenied, match="role view"):
+        with pytest.raises(AccessRefused, match="role view"):
             client.stop()
         site.users.remove("ana")
-        with pytest.raises(AccessDenied, match="token"):
+        with pytest.raises(AccessRefused, match="token"):
             client.jobs()
-    with pytest.raises(AccessDenied, match="token"):
+    with pytest.raises(AccessRefused, match="token"):
         connect(site.shared, token)
 
 
 def test_who_names_the_shared_folder_without_a_token_is_told_so(site: SharedSite) -> None:
-    with pytest.raises(AccessDenied, match="is shared by it, set SWELL_TOKEN"):
+    with pytest.raises(AccessRefused, match="is shared by it, set SWELL_TOKEN"):
         connect(site.shared)
 
 
 def test_the_environment_has_the_token(site: SharedSite, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SWELL_TOKEN", site.add(Role.VIEW))
-    with connect(site.shared) as client, pytest.raises(AccessDenied):
+    with connect(site.shared) as client, pytest.raises(AccessRefused):
         client.stop()
-    with connect(site.state.path) as client, pytest.raises(AccessDenied):
+    with connect(site.state.path) as client, pytest.raises(AccessRefused):
         client.stop()
 
 

@@ -14,7 +14,7 @@ from swell.executors.local.devices import parse_devices
 from swell.executors.local.launch import AgentError
 from swell.executors.local.limits.detection import check_sharing
 from swell.live.board import ViewBoard
-from swell.live.platform import JobLookup
+from swell.live.platform import JobSource
 from swell.live.recovery import Replay
 from swell.model.job import Phase
 from swell.model.quota import NO_QUOTAS, Quotas
@@ -78,11 +78,11 @@ def unended_jobs(state_dir: Path) -> list[JobView]:
 
 
 @contextmanager
-def open_lookup(state_dir: Path) -> Iterator[JobLookup]:
+def open_lookup(state_dir: Path) -> Iterator[JobSource]:
     """No job: the fake keeps no batches."""
     folder = StateFolder(state_dir)
     with closing(SqlJournal(folder.journal)) as journal:
-        yield JobLookup(ViewBoard(), journal)
+        yield JobSource(ViewBoard(), journal)
 
 
 def replay_journal(state_dir: Path) -> Replay:

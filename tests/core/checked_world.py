@@ -31,7 +31,7 @@ from swell.model.event import (
 )
 from swell.model.job import JobSpec
 from swell.model.target import Target
-from swell.sim.gang import Training
+from swell.sim.gang import SimGang
 
 
 @dataclass(slots=True)
@@ -98,7 +98,7 @@ class CheckedWorld:
         gangs: of the world in truth, by job: none may have a device that the head could take for free.
     """
 
-    def __init__(self, world: World, gangs: Callable[[], Mapping[str, Training]]) -> None:
+    def __init__(self, world: World, gangs: Callable[[], Mapping[str, SimGang]]) -> None:
         self._world = world
         self._true_gangs = gangs
         self._gangs: dict[str, ToldGang] = {}

@@ -17,18 +17,18 @@ from swell.model.job import JobSpec
 from swell.model.node import Node
 from swell.script_facts import ScriptFinding
 from swell.sim.change_cost import MeasuredCost
-from swell.sim.faults import NO_FAULTS, FaultRates, InjectedFaults
-from swell.sim.gang import Training
-from swell.sim.gangs import GangTimings
+from swell.sim.faults import NO_FAULTS, FaultRates, FaultSource
+from swell.sim.gang import SimGang
+from swell.sim.gangs import GangTimes
 from swell.sim.job import SimJob
 from swell.sim.loss_curves import JobLoss
-from swell.sim.true_speed import TrueSpeed
+from swell.sim.true_speed import TrueRates
 from swell.sim.world import SimulatedWorld
 
 #: No worker trains for so long at a resize, and the gang says so.
 PAUSE_S = 0.1
 COST = MeasuredCost(pause_s=PAUSE_S, state_bytes_per_s=math.inf, restart_s=0.5)
-TIMINGS = GangTimings(profiling_s=0.6, save_s=0.5, report_s=0.5)
+TIMINGS = GangTimes(profiling_s=0.6, save_s=0.5, report_s=0.5)
 ALL_FAULTS = FaultRates(trial=0.2, launch=0.2, resize=0.2, suspend=0.2, loss=0.2, warning=0.1)
 #: The entry of a script that fails in its trial run.
 DIES_AT_ONCE = "/dies_at_once.py"
@@ -37,18 +37,18 @@ PLAIN_STEPS = 100
 
 SIZES = np.arange(1, 9)
 #: The truth: 10 % less than believed at first.
-SPEED = TrueSpeed(SIZES, 0.9 * STEPS_PER_S * SIZES.astype(float) ** SCALING_EXPONENT)
+SPEED = TrueRates(SIZES, 0.9 * STEPS_PER_S * SIZES.astype(float) ** SCALING_EXPONENT)
 
 
 @dataclass(frozen=True, slots=True)
-class EndingFaults(InjectedFaults):
+class EndingFaults(FaultSource):
     """Faults at these rates until a test has had enough of them."""
 
     is_over: Callable[[], bool] = lambda: False
     struck: set[str] = field(default_factory=set)  #: kinds of those that there were
 
     def is_struck(self, kind: str, job_id: str, number: int) -> bool:
-        is_struck = not self.is_over() and InjectedFaults.is_struck(self, kind, job_id, number)
+        is_struck = not self.is_over() and FaultSource.is_struck(self, kind, job_id, number)
         if is_struck:
             self.struck.add(kind)
         return is_struck
@@ -129,7 +129,7 @@ class DrivenWorld(SimulatedWorld):
     def find_gang(self, job_id: str, generation: int, devices: tuple[str, ...], spec: JobSpec) -> None:
         """A gang of another journal trains here, and is found at once."""
         job = self._add_job(job_id, spec)
-        gang = Training(job, generation, devices, as_of_s=self.now_s, formed_s=self.now_s)
+        gang = SimGang(job, generation, devices, as_of_s=self.now_s, formed_s=self.now_s)
         gang.rate_per_s = gang.true_rate_per_s
         self.all_gangs.adopt(gang, self.now_s)
         found = GangFound(at_s=self.now_s, job_id=job_id, generation=generation, devices=devices, steps=0)
@@ -159,7 +159,7 @@ class DrivenWorld(SimulatedWorld):
 
     # ------------------------------------------------------------ what is seen of it
     @property
-    def gangs(self) -> Mapping[str, Training]:
+    def gangs(self) -> Mapping[str, SimGang]:
         return self.all_gangs.training
 
     @property

@@ -15,8 +15,8 @@ from tests.store.fresh_journal import fresh_journal
 from swell.arrays import FloatArray, IntArray
 from swell.core.core import Core
 from swell.core.platform_core import PlatformCore
-from swell.live.board import TurnNews
-from swell.live.recovery import PoisonGuard, replay
+from swell.live.board import TurnResult
+from swell.live.recovery import BatchGuard, replay
 from swell.model.command import AnyCommand
 from swell.model.event import AnyEvent
 from swell.model.job import JobSpec, Profile
@@ -98,7 +98,7 @@ class GuardedHead(Head):
         self.is_repeatable = is_repeatable  #: errors are raised again by the same batches, and by no others
         self._twin = PlatformCore(lambda: raising_core(NONE_RAISE))
         self.journal = fresh_journal()
-        self.guard = PoisonGuard(self.core, self.journal, self.journal.amend)
+        self.guard = BatchGuard(self.core, self.journal, self.journal.amend)
 
     def fold(self) -> None:
         self.journal.fold(self.core.save())
@@ -120,7 +120,7 @@ class GuardedHead(Head):
             commands = self.core.handle(batch)
         except Exception as error:  # noqa: BLE001 - whatever a drawn error is
             commands = self.guard.mend(self.journal.last_seq, batch, error)
-        self._board.post(TurnNews.of(self.core))
+        self._board.post(TurnResult.of(self.core))
         if self.is_repeatable:
             assert self._twin.handle(self._latest_batch) == commands
             assert self._twin.save() == self.core.save(), "nothing of what was half done may stay"
@@ -145,8 +145,8 @@ class GuardedHead(Head):
 
     def _replay(self, turns: Iterable[object]) -> None:
         for _ in turns:
-            self._board.post(TurnNews.of(self.core))
+            self._board.post(TurnResult.of(self.core))
 
     def _begin(self, saved: bytes | None) -> None:
         super()._begin(saved)
-        self.guard = PoisonGuard(self.core, self.journal, self.journal.amend)
+        self.guard = BatchGuard(self.core, self.journal, self.journal.amend)

@@ -13,7 +13,7 @@ from swell.core.core import Core
 from swell.core.loop import World
 from swell.core.platform_core import PlatformCore
 from swell.core.resizes import NUM_KEPT
-from swell.live.board import TurnNews, ViewBoard
+from swell.live.board import TurnResult, ViewBoard
 from swell.model.command import AnyCommand, LaunchGang, ProfileJob, Reconfigure, StopGang, WakeAt
 from swell.model.event import (
     AnyEvent,
@@ -128,7 +128,7 @@ class Head:
         """Let the core handle a batch, and the twin too: it decides the same."""
         self._journal.append(batch)
         commands = self.core.handle(batch)
-        self._board.post(TurnNews.of(self.core))
+        self._board.post(TurnResult.of(self.core))
         assert self._twin.handle(batch) == commands
         return commands
 
@@ -168,14 +168,14 @@ class Head:
         self._begin(self._saved)
         for batch in self._journal:
             self.core.handle(batch)
-            self._board.post(TurnNews.of(self.core))
+            self._board.post(TurnResult.of(self.core))
 
     def _begin(self, saved: bytes | None) -> None:
         self.core = PlatformCore(self._make)
         if saved is not None:
             self.core.load(saved)
         self._board = ViewBoard()
-        self._board.post(TurnNews.of(self.core))
+        self._board.post(TurnResult.of(self.core))
 
     def _say_again(self) -> None:
         for command in self.core.under_way():

@@ -15,7 +15,7 @@ from tests.examples import share_of_examples
 from swell.api.page.rows import job_row
 from swell.api.words import distance
 from swell.core.platform_core import PlatformCore
-from swell.live.board import TurnNews, ViewBoard
+from swell.live.board import TurnResult, ViewBoard
 from swell.model.coding import encode
 from swell.model.command import LaunchGang
 from swell.model.deadline_state import DeadlineState, deadline_state
@@ -57,7 +57,7 @@ class Fleet:
     def say(self, *events: AnyEvent) -> None:
         """And what hosts answer to what follows."""
         commands = self.core.handle(list(events))
-        self.board.post(TurnNews.of(self.core))
+        self.board.post(TurnResult.of(self.core))
         self.now_s += 1.0
         for command in commands:
             if isinstance(command, LaunchGang):

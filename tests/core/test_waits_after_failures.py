@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.core.bench import Bench
 
 from swell.core.setbacks import FIRST_BACK_OFF_S
-from swell.live.board import TurnNews
+from swell.live.board import TurnResult
 from swell.model.event import GangEnded, Outcome
 
 CAUSE = "worker 0 was killed by SIGKILL"
@@ -29,7 +29,7 @@ def lose(bench: Bench, generation: int) -> float:
 def test_it_tells_the_back_off_its_cause_and_when_it_is_over() -> None:
     bench = Bench()
     lost_s = lose(bench, bench.run("a"))
-    news = TurnNews.of(bench.core)
+    news = TurnResult.of(bench.core)
     waits = bench.job()
     assert waits.reason_code == "backoff" and waits.retry_s == lost_s + FIRST_BACK_OFF_S
     assert waits.reason == f"waits 1 s after a failure before it is tried again: {CAUSE}"

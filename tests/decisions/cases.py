@@ -29,15 +29,15 @@ from swell.policies.registry import POLICIES, keeps_quotas
 from swell.scheduler import new_core
 from swell.settings import Settings
 from swell.sim.change_cost import change_cost
-from swell.sim.faults import FaultRates, InjectedFaults
-from swell.sim.gangs import GangTimings
+from swell.sim.faults import FaultRates, FaultSource
+from swell.sim.gangs import GangTimes
 from swell.sim.pool import IdleInterval, Pool
 from swell.sim.simulate import Scenario, cluster
 from swell.sim.world import SimulatedWorld
 
 QUOTAS = {"ana": Quota(devices=6), "ben": Quota(share=0.25)}
 FAULTS = FaultRates(trial=0.08, launch=0.05, resize=0.12, suspend=0.15, loss=0.06, warning=0.05)
-TIMINGS = GangTimings(profiling_s=4.0, save_s=1.5, exit_s=0.5, report_s=45.0, checkpoint_interval_s=120.0)
+TIMINGS = GangTimes(profiling_s=4.0, save_s=1.5, exit_s=0.5, report_s=45.0, checkpoint_interval_s=120.0)
 
 Others = list[AnyEvent]
 
@@ -108,7 +108,7 @@ def mixed(policy: str, seed: int) -> Scenario:
         cost=change_cost("profile", 16),
         timings=replace(TIMINGS, notice_s=5.0),
         others=[*told, *fails, *quotas(policy, 50.0)],
-        faults=InjectedFaults(FAULTS, seed),
+        faults=FaultSource(FAULTS, seed),
         pool=borrowed("gpu"),
     )
 
@@ -185,7 +185,7 @@ def loaded(policy: str, load: float, seed: int) -> Scenario:
         cost=change_cost(("changed", "profile", "delay:5")[seed % 3], 24),
         timings=replace(TIMINGS, report_s=60.0),
         others=quotas(policy) if seed % 2 else [],
-        faults=InjectedFaults(FAULTS if seed % 5 == 0 else FaultRates(), seed),
+        faults=FaultSource(FAULTS if seed % 5 == 0 else FaultRates(), seed),
     )
 
 

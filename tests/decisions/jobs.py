@@ -13,7 +13,7 @@ from swell.arrays import each
 from swell.model.job import AfterRefusal, Elasticity, EndCondition, JobClass, JobSpec, Profile
 from swell.sim.job import SimJob
 from swell.sim.loss_curves import parse_loss
-from swell.sim.true_speed import TrueSpeed
+from swell.sim.true_speed import TrueRates
 from swell.sim.what_if import BelievedBatches
 from swell.throughput.belief import FittedBelief
 
@@ -80,7 +80,7 @@ class Draw:
         mix, name = self._mix, f"job{self._place:03d}"
         sizes = np.array(sorted(self._rates), dtype=np.int64)
         measured = np.array([self._rates[size] for size in sizes.tolist()])
-        true = TrueSpeed(sizes, measured, mix.noise, self._random)
+        true = TrueRates(sizes, measured, mix.noise, self._random)
         seen = dict(zip(sizes.tolist(), measured * self._factors(mix.misread, len(sizes)), strict=True))
         spec, profile = self._spec(name, sizes.tolist()), self._profile(seen)
         is_open, is_weak = self._is(mix.open_batch_share), self._is(mix.weak_share)
@@ -91,7 +91,7 @@ class Draw:
             profile = _stretched(self._alone_s / self._steps)
             belief = FittedBelief()
             belief.learn_profile(name, spec, profile)
-            true = TrueSpeed(sizes, belief.rates_per_s(name, sizes).clip(1e-3), mix.noise, self._random)
+            true = TrueRates(sizes, belief.rates_per_s(name, sizes).clip(1e-3), mix.noise, self._random)
             fields["batches"] = BelievedBatches(name, belief) if is_open else None
         return SimJob(
             id=name,

@@ -12,7 +12,7 @@ from swell.model.job import JobClass, MetricTarget, Phase
 PART = DemoJob(
     at_s=0,
     name="cnn",
-    workload=CNN,
+    script=CNN,
     epochs=1,
     job_class=JobClass.STRICT,
     bar=MetricTarget(name="accuracy", value=0.9),
@@ -21,7 +21,7 @@ PART = DemoJob(
 MAY_BE_REFUSED = DemoJob(
     at_s=0,
     name="cnn",
-    workload=CNN,
+    script=CNN,
     epochs=1,
     job_class=JobClass.STRICT,
     bar=PART.bar,

@@ -18,7 +18,7 @@ from swell.api.prometheus import create_metrics_app, described
 from swell.api.server import ApiServer, bind
 from swell.api.user_list import TenantLimits, UserList
 from swell.api.verbs import PROMETHEUS_TEXT
-from swell.live.counters import Described
+from swell.live.counters import MetricEntry
 from swell.model.event import NodeLost, Outcome, StepsReported
 from swell.model.job import Phase
 from swell.settings import Settings
@@ -152,7 +152,7 @@ def test_every_metric_is_there_and_no_query_names_another(server: Prometheus) ->
     assert names - present <= {"swell_warnings"}
 
 
-def series_of(metric: Described) -> list[str]:
+def series_of(metric: MetricEntry) -> list[str]:
     parts = ("_bucket", "_count", "_sum") if metric.kind == "histogram" else ("",)
     return [metric.name + part for part in parts]
 

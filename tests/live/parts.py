@@ -13,7 +13,7 @@ from swell.core.core import Core
 from swell.core.core_settings import CoreSettings
 from swell.core.planner import Planner
 from swell.core.platform_core import PlatformCore
-from swell.live.clock import SystemClocks
+from swell.live.clock import LocalClock
 from swell.live.head_thread import Site
 from swell.live.platform import Platform
 from swell.live.webhooks import Webhooks
@@ -175,7 +175,7 @@ def new_platform(
     folder: Path,
     hands: Hands,
     journal: SqlJournal | None = None,
-    clocks: SystemClocks | None = None,
+    clocks: LocalClock | None = None,
     webhooks: Webhooks | None = None,
     **site: Any,
 ) -> tuple[Platform, SqlJournal]:

@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from tests.core.fakes import core_of, node, strict
 from tests.examples import fewer_if_quick
 
-from swell.live.clock import LASTS_S, TOLERANCE_S, HeadClock, SystemClocks, shown_job
+from swell.live.clock import LASTS_S, TOLERANCE_S, HeadClock, LocalClock, shown_job
 from swell.live.head_thread import LOOK_EVERY_S
 from swell.model.event import AnyEvent, JobSubmitted, NodeJoined, Opened
 
@@ -36,8 +36,8 @@ class Machine:
     def wall_s(self) -> float:
         return self.true_s + self.ahead_s
 
-    def clocks(self) -> SystemClocks:
-        return SystemClocks(
+    def clocks(self) -> LocalClock:
+        return LocalClock(
             boot_s=lambda: self.boot_s, wall_s=lambda: self.wall_s, boot_id=f"boot-{self.num_boots}"
         )
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from swell.live import clock, head_thread
-from swell.live.clock import SystemClocks
+from swell.live.clock import LocalClock
 from swell.live.recovery import compare, replay
 from swell.model.event import ClockStepped
 from swell.model.job import JobClass
@@ -24,7 +24,7 @@ def test_a_deadline_follows_a_clock_that_stays_as_it_was_set(
 ) -> None:
     monkeypatch.setattr(head_thread, "LOOK_EVERY_S", 0.01)
     ahead_s = 0.0
-    clocks = SystemClocks(wall_s=lambda: time.time() + ahead_s)
+    clocks = LocalClock(wall_s=lambda: time.time() + ahead_s)
     platform, journal = new_platform(tmp_path, Hands(), clocks=clocks)
     with at_work(platform, journal):
         asked_s = time.time() + 700.0

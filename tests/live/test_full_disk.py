@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from swell.live import disk_space, head_thread
-from swell.live.disk_space import DiskSpace, Space
+from swell.live.disk_space import Space, SpaceWatch
 from swell.live.head_thread import Site
 from swell.live.platform import Platform
 from swell.live.pruning import Retention
@@ -80,7 +80,7 @@ def test_a_platform_on_a_full_disk_answers_refuses_and_goes_on_when_there_is_roo
     assert told == ["the disk is full", ""]
     assert set(platform.cluster().warnings) == {"disk"}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(DiskSpace, "look", lambda disk: None)
+        patch.setattr(SpaceWatch, "look", lambda disk: None)
         cluster = platform.cluster()
     assert f"{tmp_path} does not answer: jobs train on" in cluster.warnings["disk"] and not cluster.disk_bytes
 
@@ -105,7 +105,7 @@ def test_a_disk_that_does_not_answer_is_asked_by_one_thread(
         answers.wait(30)
         return Space(1, 2)
 
-    disk = DiskSpace(tmp_path, look)
+    disk = SpaceWatch(tmp_path, look)
     assert [disk.look(), disk.look()] == [None, None] and len(asked) == 1
     monkeypatch.setattr(disk_space, "ANSWER_S", 30.0)
     answers.set()

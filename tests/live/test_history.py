@@ -11,7 +11,7 @@ from tests.store.fresh_journal import fresh_journal
 from tests.store.views import job_view
 
 from swell.live.board import ViewBoard
-from swell.live.platform import MANY_PERIODS, JobLookup, add_up
+from swell.live.platform import MANY_PERIODS, JobSource, add_up
 from swell.model.calendar import Calendar
 from swell.model.job import Phase
 from swell.model.job_query import EVERY_JOB, JobQuery
@@ -59,7 +59,7 @@ class Board(ViewBoard):
 
 
 def used(board: Board, journal: SqlJournal, user: str | None = None) -> float:
-    entries = JobLookup(board, journal).used_between(0.0, HOURS_S, user)
+    entries = JobSource(board, journal).used_between(0.0, HOURS_S, user)
     return sum(entry.device_s for entry in entries)
 
 

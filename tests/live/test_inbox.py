@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.live.parts import PROFILE, spec
 
-from swell.live.clock import HeadClock, SystemClocks
-from swell.live.head_thread import MOST_WAIT_S, TURNS_OF_A_WAIT, Inbox, fold_reports
+from swell.live.clock import HeadClock, LocalClock
+from swell.live.head_thread import MOST_WAIT_S, TURNS_OF_A_WAIT, HeadQueue, fold_reports
 from swell.model.event import AnyEvent, GangResized, JobProfiled, JobSubmitted, StepsReported, Woke
 from swell.model.usage import GangUsage
 from swell.script_facts import BetweenSteps
@@ -92,18 +92,18 @@ def test_reports_of_different_batches_stay_apart() -> None:
 
 
 def stopped(at_s: float = 0.0) -> HeadClock:
-    return HeadClock(SystemClocks(boot_s=lambda: at_s, wall_s=lambda: at_s, boot_id="boot"))
+    return HeadClock(LocalClock(boot_s=lambda: at_s, wall_s=lambda: at_s, boot_id="boot"))
 
 
 def test_the_batch_comes_in_order_of_time() -> None:
-    inbox = Inbox(HeadClock())
+    inbox = HeadQueue(HeadClock())
     for at_s in (3.0, 1.0, 2.0):
         inbox.put(Woke(at_s=at_s))
     assert [event.at_s for event in inbox.take(None)] == [1.0, 2.0, 3.0]
 
 
 def test_progress_alone_waits_for_company_and_anything_else_brings_it_along() -> None:
-    inbox = Inbox(stopped())
+    inbox = HeadQueue(stopped())
     inbox.put(report("a", 1, 5))
     assert inbox.take(until_s=0.0) == [report("a", 1, 5)]  # a due timer takes along what is there
     inbox.put(report("a", 1, 6))
@@ -113,7 +113,7 @@ def test_progress_alone_waits_for_company_and_anything_else_brings_it_along() ->
 
 def test_the_first_step_of_a_gang_is_told_at_once() -> None:
     first = report("a", 1, 1, loss=2.3)
-    inbox = Inbox(stopped())
+    inbox = HeadQueue(stopped())
     inbox.put(first)
     assert inbox.take(until_s=None) == [first], "or its loss would be folded with the next one"
 
@@ -132,10 +132,10 @@ def profiled(job: str) -> JobProfiled:
     return JobProfiled(at_s=0.0, job_id=job, profile=PROFILE, attempt=1)
 
 
-def after_a_turn(took_s: float) -> tuple[Inbox, Ticking]:
+def after_a_turn(took_s: float) -> tuple[HeadQueue, Ticking]:
     """An inbox of which a turn was taken that took so long; another one is under way."""
     clock = Ticking()
-    inbox = Inbox(clock)
+    inbox = HeadQueue(clock)
     for _ in range(2):
         inbox.put(Woke(at_s=0.0))
         assert inbox.take(None) == [Woke(at_s=0.0)]

@@ -18,7 +18,7 @@ from tests.store.fresh_journal import fresh_journal
 
 from swell.core.core import Core
 from swell.core.platform_core import PlatformCore
-from swell.live.recovery import PoisonGuard
+from swell.live.recovery import BatchGuard
 from swell.model.command import AnyCommand, LaunchGang, StopGang
 from swell.model.event import (
     AnyEvent,
@@ -114,7 +114,7 @@ class Guarded(Bench):
 
     def _new_core(self) -> PlatformCore:
         core = PlatformCore(self._make)
-        self.guard = PoisonGuard(core, self.journal, self.journal.amend)
+        self.guard = BatchGuard(core, self.journal, self.journal.amend)
         return core
 
     def _handle(self, batch: Sequence[AnyEvent]) -> list[AnyCommand]:

@@ -15,8 +15,8 @@ from tests.examples import fewer_if_quick
 
 from swell.live import submitter
 from swell.live.clock import HeadClock
-from swell.live.head_thread import Inbox
-from swell.live.submitter import JobFolders, Submitter
+from swell.live.head_thread import HeadQueue
+from swell.live.submitter import JobFiles, Submitter
 from swell.model.errors import KeyConflict, Unavailable, WrongPhase
 from swell.model.event import CancelRequested, JobSubmitted, Outcome, Woke
 from swell.model.job import Elasticity, Origin, Phase
@@ -53,7 +53,7 @@ def test_no_id_is_given_twice_and_no_key_makes_two_jobs(
     data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """With few possible ids, folders of strangers, and four threads."""
-    folders, known = JobFolders(tmp_path_factory.mktemp("jobs")), Known()
+    folders, known = JobFiles(tmp_path_factory.mktemp("jobs")), Known()
     names = data.draw(st.lists(st.sampled_from("abcd"), min_size=1, max_size=8))
     keys = data.draw(st.lists(st.sampled_from(["", "k", "l"]), min_size=len(names), max_size=len(names)))
     strangers = data.draw(
@@ -61,7 +61,7 @@ def test_no_id_is_given_twice_and_no_key_makes_two_jobs(
     )
     for stranger in strangers:
         folders.reserve(stranger)
-    inbox, has_ended = Inbox(HeadClock()), threading.Event()
+    inbox, has_ended = HeadQueue(HeadClock()), threading.Event()
     head = threading.Thread(target=_play_head, args=(inbox, known, has_ended))
     head.start()
     try:
@@ -86,7 +86,7 @@ def test_no_id_is_given_twice_and_no_key_makes_two_jobs(
         assert len({result.id for result, mine in zip(found, keys, strict=True) if mine == key}) == 1
 
 
-def _play_head(inbox: Inbox, known: Known, has_ended: threading.Event) -> None:
+def _play_head(inbox: HeadQueue, known: Known, has_ended: threading.Event) -> None:
     while not has_ended.is_set():
         for event in inbox.take(None):
             if isinstance(event, JobSubmitted):
@@ -164,7 +164,7 @@ def test_whoever_waits_when_the_head_dies_is_told(
 
 
 # ------------------------------------------------------------ going on from a checkpoint
-def checkpoint(folders: JobFolders, job_id: str, steps: int, content: bytes = b"state") -> Path:
+def checkpoint(folders: JobFiles, job_id: str, steps: int, content: bytes = b"state") -> Path:
     folder = folders.checkpoints(job_id)
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"step-{steps:012d}.{hashlib.sha256(content).hexdigest()}.pt"
@@ -173,7 +173,7 @@ def checkpoint(folders: JobFolders, job_id: str, steps: int, content: bytes = b"
 
 
 def test_a_job_that_continues_another_has_its_newest_sound_checkpoint(tmp_path: Path) -> None:
-    hands, folders = Hands(), JobFolders(tmp_path / "jobs")
+    hands, folders = Hands(), JobFiles(tmp_path / "jobs")
     with running(tmp_path, hands) as platform:
         old = platform.submit(spec()).id
         sound = checkpoint(folders, old, 40)
@@ -193,9 +193,9 @@ def test_a_job_that_continues_another_has_its_newest_sound_checkpoint(tmp_path: 
 def test_without_a_checkpoint_there_is_nothing_to_continue(tmp_path: Path) -> None:
     with running(tmp_path, Hands()) as platform:
         old = platform.submit(spec()).id
-        before = JobFolders(tmp_path / "jobs").ids()
+        before = JobFiles(tmp_path / "jobs").ids()
         with pytest.raises(WrongPhase, match=rf"no sound checkpoint .*swell retry {old}"):
             platform.submit(spec(), Origin(continues=old))
-        assert JobFolders(tmp_path / "jobs").ids() == before
+        assert JobFiles(tmp_path / "jobs").ids() == before
         restart = spec("r", elasticity=Elasticity.RESTART)
         assert platform.submit(restart, Origin(continues=old)).steps == 0

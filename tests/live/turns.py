@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from swell.core.explanations import TurnChanges
-from swell.live.board import TurnNews
+from swell.live.board import TurnResult
 from swell.live.counters import Turn
 from swell.model.event import AnyEvent
 from swell.model.view import JobView, Story
@@ -23,5 +23,5 @@ def turn(
     """One of which all that is not said is empty."""
     changes = TurnChanges(now_s=now_s, views=list(changed), outlook=None, explained=frozenset(), up_s={})
     made = Turn(batch=batch, begun_s=1.0, written_s=1.001, decided_s=1.003, ended_s=1.004)
-    made.news = TurnNews(now_s=now_s, changes=[changes], ended=ended, stories=stories, **news)
+    made.news = TurnResult(now_s=now_s, changes=[changes], ended=ended, stories=stories, **news)
     return made

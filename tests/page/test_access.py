@@ -9,7 +9,7 @@ import pytest
 from tests.store.views import job_view
 
 from swell.api.identity import POLICY
-from swell.api.page.sessions import CODE_S, SESSION_S, Sessions
+from swell.api.page.sessions import CODE_S, SESSION_S, SessionList
 from swell.api.role import Role
 from swell.api.user_list import OWNER
 
@@ -179,23 +179,23 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def sessions(clock: Clock) -> Sessions:
-    return Sessions("secret", clock)
+def sessions(clock: Clock) -> SessionList:
+    return SessionList("secret", clock)
 
 
-def entered(sessions: Sessions) -> str:
+def entered(sessions: SessionList) -> str:
     cookie = sessions.enter(sessions.invite(OWNER))
     assert cookie is not None
     return cookie
 
 
-def test_a_code_dies_after_a_minute(sessions: Sessions, clock: Clock) -> None:
+def test_a_code_dies_after_a_minute(sessions: SessionList, clock: Clock) -> None:
     code = sessions.invite(OWNER)
     clock.now_s += CODE_S
     assert sessions.enter(code) is None
 
 
-def test_a_session_ends(sessions: Sessions, clock: Clock) -> None:
+def test_a_session_ends(sessions: SessionList, clock: Clock) -> None:
     cookie = entered(sessions)
     clock.now_s += SESSION_S - 1
     assert sessions.session(cookie) is not None

@@ -15,7 +15,7 @@ from tests.api.fake_control import FakeControl
 
 from swell.api.daemon import PageDoor
 from swell.api.page.page import Page
-from swell.api.page.sessions import Sessions
+from swell.api.page.sessions import SessionList
 from swell.api.server import ApiServer, bind, create_app
 from swell.api.unix_socket import listen
 from swell.store.folder import StateFolder
@@ -48,7 +48,7 @@ class Daemon:
 @contextmanager
 def daemon(folder: StateFolder, port: int | None = None) -> Iterator[Daemon]:
     door = PageDoor(folder)
-    page = Page(FakeControl(folder.path), Sessions(door.secret), door.port)
+    page = Page(FakeControl(folder.path), SessionList(door.secret), door.port)
     listeners = [listen(folder.socket), *([] if port is None else [bind(port)])]
     server = ApiServer(create_app(FakeControl(folder.path), TOKEN, page=page), *listeners)
     server.start()

@@ -15,8 +15,8 @@ from swell.model.islands import Islands, parse_islands
 
 Held = Mapping[str, tuple[str, ...]]
 #: Racks, nodes of each, devices of each node, islands.
-Shape = tuple[int, int, int, str]
-SHAPES: Sequence[Shape] = (
+ClusterSize = tuple[int, int, int, str]
+SHAPES: Sequence[ClusterSize] = (
     (1, 2, 8, "4/2"),
     (2, 2, 4, "2"),
     (2, 4, 2, ""),
@@ -25,7 +25,7 @@ SHAPES: Sequence[Shape] = (
 )
 
 
-def machines_of(shape: Shape) -> Cluster:
+def machines_of(shape: ClusterSize) -> Cluster:
     racks, nodes, width, islands = shape
     levels: Islands = parse_islands(islands, width) if islands else ()
     return Cluster(
@@ -37,7 +37,7 @@ def machines_of(shape: Shape) -> Cluster:
     )
 
 
-def widths_of(shape: Shape) -> Sequence[int]:
+def widths_of(shape: ClusterSize) -> Sequence[int]:
     """Devices of a group of each level, from the smallest islands to racks."""
     _, nodes, width, islands = shape
     inner = [int(word) for word in islands.split("/")[::-1]] if islands else []
@@ -50,7 +50,7 @@ def num_groups(machines: Cluster, devices: Sequence[str], width: int) -> int:
 
 
 @given(shape=pick(*SHAPES), steps=st.lists(st.lists(st.integers(0, 5), max_size=10), min_size=1, max_size=6))
-def test_no_power_of_two_crosses_more_levels_than_it_must(shape: Shape, steps: list[list[int]]) -> None:
+def test_no_power_of_two_crosses_more_levels_than_it_must(shape: ClusterSize, steps: list[list[int]]) -> None:
     """The theorem of section 4.3 at each level of the tree: whatever came and went before, a job that fits
     into a group is within one, and a larger one has whole groups."""
     machines = machines_of(shape)
@@ -74,7 +74,7 @@ def test_no_power_of_two_crosses_more_levels_than_it_must(shape: Shape, steps: l
     data=st.data(),
 )
 def test_pinned_jobs_stay_and_no_two_jobs_share_a_device(
-    shape: Shape, steps: list[dict[str, int]], data: st.DataObject
+    shape: ClusterSize, steps: list[dict[str, int]], data: st.DataObject
 ) -> None:
     """Sizes of any kind: what is pinned is not touched, and a job that did not fit on an island is placed all
     the same."""
@@ -96,7 +96,7 @@ def test_pinned_jobs_stay_and_no_two_jobs_share_a_device(
 
 
 @given(shape=pick(*SHAPES), exponents=st.lists(st.integers(0, 4), max_size=8))
-def test_a_job_that_keeps_its_size_moves_only_to_make_room(shape: Shape, exponents: list[int]) -> None:
+def test_a_job_that_keeps_its_size_moves_only_to_make_room(shape: ClusterSize, exponents: list[int]) -> None:
     machines = machines_of(shape)
     wanted = dict[str, int]()
     for number, exponent in enumerate(exponents):

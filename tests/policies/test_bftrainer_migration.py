@@ -15,7 +15,7 @@ from swell.model.cluster import Cluster
 from swell.model.plan import Allocation, Plan
 from swell.model.snapshot import Snapshot
 from swell.sim.change_cost import change_cost
-from swell.sim.gangs import GangTimings
+from swell.sim.gangs import GangTimes
 from swell.sim.pool import IdleInterval, Pool
 from swell.sim.simulate import cluster
 from swell.sim.world import SimulatedWorld
@@ -76,7 +76,7 @@ def pool(seed: int, num_nodes: int, num_devices: int) -> Pool:
 def run(policy: str, seed: int, lent: Pool, owned: tuple[int, int] | None) -> None:
     jobs = crowd(Mix(num_jobs=8, span_s=200.0, median_s=250.0, soft_share=0.5), seed)
     nodes = cluster(*owned, "gpu") if owned else ()
-    timings = GangTimings(profiling_s=4.0, save_s=1.5, exit_s=0.5, report_s=45.0)
+    timings = GangTimes(profiling_s=4.0, save_s=1.5, exit_s=0.5, report_s=45.0)
     world = SimulatedWorld(nodes, jobs, change_cost("changed", 16), timings, lent.changes())
     core = variant_core(policy, {"min_hold_s": 10.0})
     for _ in range(600):

@@ -16,7 +16,7 @@ from swell.model.node import Node
 from swell.scheduler import new_core
 from swell.settings import make_settings
 from swell.sim.change_cost import MeasuredCost
-from swell.sim.gangs import GangTimings
+from swell.sim.gangs import GangTimes
 from swell.sim.simulate import EventLog
 from swell_papers.fidelity import EXIT_S, measured_jobs, rerun
 from swell_papers.live_run import LiveJob, LiveRun, PlannedJob
@@ -36,7 +36,7 @@ OPEN_PROFILE = msgspec.structs.replace(
     PROFILE, compute_s={size: 0.008 + size / 64 for size in (1, 4, 16, 64, 256)}
 )
 COST = MeasuredCost(pause_s=0.04, order_s=0.2, crowding_share=0.4)
-TIMINGS = GangTimings(report_s=1.0, grain_steps=1.0, exit_s=EXIT_S)
+TIMINGS = GangTimes(report_s=1.0, grain_steps=1.0, exit_s=EXIT_S)
 
 
 def submitted(part: PlannedJob, **view: Any) -> LiveJob:

@@ -21,7 +21,7 @@ from swell.placement.best_fit import BestFitPlacer
 from swell.policies.fifo import Fifo
 from swell.settings import Settings
 from swell.sim.change_cost import change_cost
-from swell.sim.gangs import GangTimings
+from swell.sim.gangs import GangTimes
 from swell.sim.job import SimJob
 from swell.sim.outcome import SegmentLog, SimOutcome
 from swell.sim.simulate import Scenario, cluster, simulate
@@ -68,7 +68,7 @@ def share_cores(
     devices: int = 10,
     cpu_shares: ShareMode = ShareMode.WEIGHT,
     cost: str = "none",
-    timings: GangTimings | None = None,
+    timings: GangTimes | None = None,
     others: Sequence[AnyEvent] = (),
     log: SegmentLog | None = None,
     listen: Callable[[PlatformCore], None] = lambda core: None,
@@ -77,7 +77,7 @@ def share_cores(
         nodes=cluster(nodes, devices, "cpu", cores),
         jobs=jobs,
         cost=change_cost(cost, nodes * devices),
-        timings=timings or GangTimings(),
+        timings=timings or GangTimes(),
         cpu_shares=cpu_shares,
         others=others,
     )

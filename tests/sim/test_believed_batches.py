@@ -12,7 +12,7 @@ from swell.core.kinds import read_one_kind
 from swell.model.job import Profile
 from swell.sim.job import SimJob
 from swell.sim.simulate import cluster
-from swell.sim.true_speed import TrueSpeed
+from swell.sim.true_speed import TrueRates
 from swell.sim.what_if import BelievedBatches, PlatformChange, PlatformState, as_learnt, go_on, sim_job
 from swell.sim.world import SimulatedWorld
 from swell.throughput.belief import FittedBelief
@@ -40,7 +40,7 @@ def live_like(name: str, **batches: int) -> SimJob:
         submit_s=0.0,
         spec=msgspec.structs.replace(spec, end=msgspec.structs.replace(spec.end, steps=9000)),
         profile=PROFILE,
-        speed=TrueSpeed(SIZES, belief.rates_per_s(name, SIZES)),
+        speed=TrueRates(SIZES, belief.rates_per_s(name, SIZES)),
         batches=BelievedBatches(name, belief) if spec.max_batch else None,
         num_steps=9000,
     )

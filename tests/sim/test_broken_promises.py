@@ -23,8 +23,8 @@ from swell.model.quota import Quota
 from swell.scheduler import new_core
 from swell.settings import DEFAULT_POLICY, Settings
 from swell.sim.change_cost import change_cost
-from swell.sim.faults import NO_FAULTS, FaultRates, InjectedFaults
-from swell.sim.gangs import GangTimings
+from swell.sim.faults import NO_FAULTS, FaultRates, FaultSource
+from swell.sim.gangs import GangTimes
 from swell.sim.job import SimJob
 from swell.sim.outcome import JobOutcome
 from swell.sim.simulate import EventLog, Scenario, cluster, simulate
@@ -106,9 +106,9 @@ def run(lot: Lot) -> tuple[list[JobOutcome], EventLog]:
         nodes=NODES,
         jobs=lot.jobs,
         cost=change_cost("2", sum(len(node.devices) for node in NODES)),
-        timings=GangTimings(checkpoint_interval_s=20.0, report_s=REPORT_S),
+        timings=GangTimes(checkpoint_interval_s=20.0, report_s=REPORT_S),
         others=lot.others,
-        faults=InjectedFaults(lot.rates),
+        faults=FaultSource(lot.rates),
     )
     outcome = simulate(new_core(DEFAULT_POLICY, head), scenario, listen=diary.listen)
     return list(outcome.jobs), diary

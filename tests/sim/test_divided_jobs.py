@@ -11,11 +11,11 @@ from tests.sim.worlds import job
 from swell.model.command import LaunchGang, Reconfigure
 from swell.model.event import AnyEvent
 from swell.model.target import Target
-from swell.sim.agenda import Agenda
+from swell.sim.agenda import EventQueue
 from swell.sim.change_cost import MeasuredCost
-from swell.sim.faults import InjectedFaults
+from swell.sim.faults import FaultSource
 from swell.sim.gang import Upcoming
-from swell.sim.gangs import GangTimings, SimGangs
+from swell.sim.gangs import GangTimes, SimGangs
 
 
 def _devices(num_workers: int) -> Target:
@@ -35,7 +35,7 @@ def test_a_growth_to_four_workers_and_a_shrink_to_one(
     profile = msgspec.structs.replace(plain.profile, state_bytes=12_000_000_000, divided_bytes=divided_bytes)
     divided = replace(plain, spec=spec, profile=profile)
     told = list[AnyEvent]()
-    gangs = SimGangs(MeasuredCost(pause_s=0.0), GangTimings(), Agenda(), told.append, InjectedFaults())
+    gangs = SimGangs(MeasuredCost(pause_s=0.0), GangTimes(), EventQueue(), told.append, FaultSource())
     target = _devices(2)
     gangs.launch(
         divided,

@@ -10,7 +10,7 @@ from tests.sim.worlds import job, run
 
 from swell.model.errors import InvalidInput
 from swell.model.job import Phase
-from swell.sim.faults import MESSAGE, FaultRates, InjectedFaults, parse_fault_rates
+from swell.sim.faults import MESSAGE, FaultRates, FaultSource, parse_fault_rates
 from swell.sim.job import SimJob
 
 RATES = {1: 1.0, 2: 1.9, 4: 3.6, 8: 6.4}
@@ -42,7 +42,7 @@ def crowd() -> list[SimJob]:
 def test_every_job_ends_and_the_same_faults_have_the_same_outcome(
     rates: FaultRates, seed: int, policy: str
 ) -> None:
-    first, second = (run(crowd(), policy, faults=InjectedFaults(rates, seed)) for _ in range(2))
+    first, second = (run(crowd(), policy, faults=FaultSource(rates, seed)) for _ in range(2))
     assert first.jobs == second.jobs
     for each in first.jobs:
         assert each.phase in (Phase.SUCCEEDED, Phase.REJECTED, Phase.FAILED)

@@ -13,7 +13,7 @@ from swell.model.command import GangCommand, LaunchGang
 from swell.model.event import AnyEvent
 from swell.model.target import Configuration, Target
 from swell.sim.change_cost import change_cost
-from swell.sim.gangs import GangTimings
+from swell.sim.gangs import GangTimes
 from swell.sim.profiles.batch_truth import BatchTruth
 from swell.sim.simulate import cluster
 from swell.sim.world import SimulatedWorld
@@ -44,7 +44,7 @@ class SimulatedGangs:
         self.devices = tuple(device for node in cluster(1, 4, "gpu") for device in node.devices)
         self.events: list[AnyEvent] = []
         self._job = job(JOB, steps=ENDLESS, rates=RATES)
-        timings = GangTimings(report_s=1.0)
+        timings = GangTimes(report_s=1.0)
         self._world = SimulatedWorld(cluster(1, 4, "gpu"), [self._job], change_cost("changed", 4), timings)
         self._world.next_events()  # the node, and the job
 

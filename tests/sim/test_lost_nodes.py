@@ -15,7 +15,7 @@ from swell.model.job import Phase
 from swell.scheduler import new_core
 from swell.settings import Settings
 from swell.sim.change_cost import change_cost
-from swell.sim.gangs import GangTimings
+from swell.sim.gangs import GangTimes
 from swell.sim.job import SimJob
 from swell.sim.outcome import SimOutcome
 from swell.sim.simulate import Scenario, cluster, simulate
@@ -37,7 +37,7 @@ def run(jobs: list[SimJob], others: list[AnyEvent], survive_nodes: int) -> SimOu
         nodes=cluster(NODES, DEVICES, "gpu"),
         jobs=jobs,
         cost=change_cost("2", NODES * DEVICES),
-        timings=GangTimings(
+        timings=GangTimes(
             checkpoint_interval_s=settings.checkpoint_interval_s, notice_s=settings.leases.wait_s
         ),
         others=others,

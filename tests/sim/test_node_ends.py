@@ -17,7 +17,7 @@ from swell.policies.registry import POLICIES
 from swell.scheduler import new_core
 from swell.settings import DEFAULT_POLICY, Settings
 from swell.sim.change_cost import change_cost
-from swell.sim.gangs import GangTimings
+from swell.sim.gangs import GangTimes
 from swell.sim.job import SimJob
 from swell.sim.outcome import JobOutcome
 from swell.sim.simulate import Scenario, cluster, simulate
@@ -65,7 +65,7 @@ def run(lot: Lot, policy: str, *, are_known: bool = True) -> list[JobOutcome]:
         nodes=NODES,
         jobs=lot.jobs,
         cost=change_cost(f"{MOVE_S:g}", sum(len(node.devices) for node in NODES)),
-        timings=GangTimings(checkpoint_interval_s=20.0, report_s=REPORT_S),
+        timings=GangTimes(checkpoint_interval_s=20.0, report_s=REPORT_S),
         others=sorted(others, key=lambda event: event.at_s),
     )
     head = Settings(min_hold_s=0.0, report_plan_s=REPORT_S)

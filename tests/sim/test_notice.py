@@ -13,7 +13,7 @@ from tests.sim.worlds import head, job
 
 from swell.model.event import AnyEvent, NodeLost, StepsReported, WorkersLost
 from swell.sim.change_cost import constant
-from swell.sim.gangs import GangTimings
+from swell.sim.gangs import GangTimes
 from swell.sim.pool import IdleInterval, Pool
 from swell.sim.world import SimulatedWorld
 
@@ -21,7 +21,7 @@ RATES = {1: 1.0, 2: 2.0}
 STEPS = 100
 
 
-def told(pool: Pool, timings: GangTimings, rates: dict[int, float] = RATES) -> list[AnyEvent]:
+def told(pool: Pool, timings: GangTimes, rates: dict[int, float] = RATES) -> list[AnyEvent]:
     """All that a head hears that has one job, which is submitted at once."""
     world = SimulatedWorld(
         [], [job("only", steps=STEPS, rates=rates)], constant(0.0), timings, others=pool.changes()
@@ -41,7 +41,7 @@ def pool_of(*intervals: tuple[str, float, float]) -> Pool:
 
 def test_a_loss_is_heard_of_later_and_nothing_is_trained_meanwhile() -> None:
     pool = pool_of(("a", 0.0, math.inf), ("b", 0.0, 10.0))
-    events = told(pool, GangTimings(report_s=1.0, notice_s=6.0, grain_steps=1.0))
+    events = told(pool, GangTimes(report_s=1.0, notice_s=6.0, grain_steps=1.0))
     lost = [event for event in events if isinstance(event, NodeLost | WorkersLost)]
     assert [(type(event), event.at_s) for event in lost] == [(NodeLost, 16.0), (WorkersLost, 16.0)]
     assert not [event for event in events if isinstance(event, StepsReported) and 10.0 < event.at_s < 16.0]
@@ -56,8 +56,7 @@ def test_the_notice_is_what_a_loss_costs_beside_the_step_that_was_under_way(
 ) -> None:
     pool = pool_of(("a", 0.0, math.inf), ("b", 0.0, at_s))
     at_once, later = (
-        told(pool, GangTimings(report_s=1.0, notice_s=one, grain_steps=1.0))[-1].at_s
-        for one in (0.0, notice_s)
+        told(pool, GangTimes(report_s=1.0, notice_s=one, grain_steps=1.0))[-1].at_s for one in (0.0, notice_s)
     )
     assert later - at_once == pytest.approx(notice_s, abs=1e-6)
 
@@ -77,7 +76,7 @@ def test_a_node_that_is_back_before_its_loss_was_heard_of_has_lost_its_workers_a
     pool = pool_of(
         *(("a", start, end) for start, end in zip(starts_s, [*ends_s[::2], math.inf], strict=True))
     )
-    timings = GangTimings(report_s=1.0, notice_s=notice_s, grain_steps=1.0, checkpoint_interval_s=math.inf)
+    timings = GangTimes(report_s=1.0, notice_s=notice_s, grain_steps=1.0, checkpoint_interval_s=math.inf)
     events = told(pool, timings, {1: 1.0})
     assert events[-1].at_s == pytest.approx(starts_s[-1] + STEPS)
     assert sum(isinstance(event, NodeLost) for event in events) == len(starts_s) - 1
@@ -87,5 +86,5 @@ def test_a_node_that_is_back_before_its_loss_was_heard_of_has_lost_its_workers_a
 @given(at_s=st.floats(0.1, 20.0), notice_s=st.floats(0.1, 5.0))
 def test_a_job_whose_only_node_is_lost_starts_again_where_there_is_one(at_s: float, notice_s: float) -> None:
     pool = pool_of(("a", 0.0, at_s), ("b", at_s + 10.0, math.inf))
-    timings = GangTimings(report_s=1.0, notice_s=notice_s, grain_steps=1.0, checkpoint_interval_s=math.inf)
+    timings = GangTimes(report_s=1.0, notice_s=notice_s, grain_steps=1.0, checkpoint_interval_s=math.inf)
     assert told(pool, timings, {1: 1.0})[-1].at_s == pytest.approx(at_s + 10.0 + STEPS)

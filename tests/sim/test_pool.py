@@ -18,7 +18,7 @@ from swell.model.errors import InvalidInput
 from swell.model.event import NodeJoined, NodeLost, NodeWarned
 from swell.model.job import Phase
 from swell.sim.change_cost import constant
-from swell.sim.gangs import GangTimings
+from swell.sim.gangs import GangTimes
 from swell.sim.job import SimJob
 from swell.sim.metrics import metrics_of
 from swell.sim.outcome import SimOutcome
@@ -157,7 +157,7 @@ def test_no_more_is_used_than_was_lent_however_late_a_loss_is_noticed(
         ends_s[name] = start_s + 20.0 * length
         intervals.append((name, start_s, ends_s[name], 2))
     jobs = [job("long", steps=100_000, rates=RATES), job("other", steps=100_000, rates=RATES)]
-    timings = GangTimings(notice_s=notice_s)
+    timings = GangTimes(notice_s=notice_s)
     scenario = Scenario(nodes=(), jobs=jobs, cost=constant(1.0), pool=pool_of(*intervals), timings=timings)
     assert metrics_of(simulate(head("equal_share"), scenario)).device_utilization <= 1.0 + 1e-9
 
@@ -171,7 +171,7 @@ def test_a_gang_that_never_formed_on_a_node_that_is_gone_used_none_of_it(submit_
         jobs=[job("only", steps=100_000, rates=RATES, submit_s=submit_s)],
         cost=constant(1.0),
         pool=pool,
-        timings=GangTimings(notice_s=35.0),
+        timings=GangTimes(notice_s=35.0),
     )
     outcome = simulate(head("equal_share"), scenario)
     assert outcome.waste.unnoticed_device_s == pytest.approx(2 * 35.0)

@@ -14,7 +14,7 @@ from tests.examples import fewer_if_quick
 from tests.sim.neighbours import FixedShares, ends_s, lone, share_cores
 
 from swell.model.job import Phase
-from swell.sim.gangs import GangTimings
+from swell.sim.gangs import GangTimes
 from swell.sim.job import SimJob
 from swell.sim.loss_curves import ExponentialApproach, JobLoss
 from swell.sim.outcome import SegmentLog
@@ -78,7 +78,7 @@ def learning(name: str, steps: int = 100, noise: float = 0.0, **fields: Any) -> 
 def test_reports_tell_loss_and_cpu_time_and_a_policy_sees_them() -> None:
     """Of one core a has 3/8 and b 5/8. Both report when a step is done, and not twice in half a second."""
     jobs = [learning("a"), learning("b")]
-    share_cores(jobs, {"a": [(0.0, 0.6), (60.25, 0.6)]}, cores=1.0, timings=GangTimings(report_s=0.5))
+    share_cores(jobs, {"a": [(0.0, 0.6), (60.25, 0.6)]}, cores=1.0, timings=GangTimes(report_s=0.5))
     seen = next(snapshot for snapshot in FixedShares.seen if snapshot.now_s == 60.25)
     learnt = seen.learning
     assert learnt is not None
@@ -92,7 +92,7 @@ def test_reports_tell_loss_and_cpu_time_and_a_policy_sees_them() -> None:
 def test_two_runs_with_noise_are_equal_to_the_byte() -> None:
     jobs = [learning(f"j{at}", 50 + 10 * at, noise=0.1, submit_s=7.0 * at) for at in range(6)]
     schedule = {"j1": [(30.0, 0.25)], "j3": [(50.0, 0.1), (80.0, 1.0)]}
-    timings = GangTimings(report_s=1.0)
+    timings = GangTimes(report_s=1.0)
     first, second = (
         msgspec.json.encode(tuple(share_cores(jobs, schedule, timings=timings).jobs)) for _ in range(2)
     )

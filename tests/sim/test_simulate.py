@@ -15,7 +15,7 @@ from tests.sim.worlds import RATES, job, run
 from swell.model.event import AnyEvent, NodeJoined, NodeLost
 from swell.model.job import Phase
 from swell.sim.change_cost import Cost, GangChange, change_cost
-from swell.sim.gangs import GangTimings
+from swell.sim.gangs import GangTimes
 from swell.sim.metrics import metrics_of
 from swell.sim.outcome import JobOutcome, SimOutcome
 from swell.sim.simulate import cluster
@@ -48,7 +48,7 @@ def test_a_deadline_that_cannot_be_kept_is_refused_and_the_offer_would_have_been
 def test_what_was_done_since_the_last_checkpoint_is_lost_with_the_last_worker() -> None:
     nodes = cluster(1, 8, "gpu")
     others: list[AnyEvent] = [NodeLost(at_s=50.0, name="n0"), NodeJoined(at_s=60.0, node=nodes[0])]
-    (only,) = run([job("a", steps=300)], others=others, timings=GangTimings(checkpoint_interval_s=20.0)).jobs
+    (only,) = run([job("a", steps=300)], others=others, timings=GangTimes(checkpoint_interval_s=20.0)).jobs
     # 50 s trained, checkpoints at 5, 25 and 45 s: 5 s are lost, and 10 s waited.
     assert only.end_s == pytest.approx(100.0 + 5.0 + 10.0, abs=0.5)
 
@@ -160,7 +160,7 @@ def test_a_promised_job_that_is_late_as_its_nodes_are_lost_counts_as_late_and_do
     others: list[AnyEvent] = []
     for at_s in range(10, 800, 20):  # gone again before anything could be saved
         others += [NodeLost(at_s=float(at_s), name="n0"), NodeJoined(at_s=at_s + 5.0, node=nodes[0])]
-    timings = GangTimings(checkpoint_interval_s=math.inf)
+    timings = GangTimes(checkpoint_interval_s=math.inf)
     outcome = run([job("a", steps=300, deadline_s=500.0)], others=others, timings=timings)
     assert outcome.jobs[0].phase is Phase.SUCCEEDED and outcome.jobs[0].is_promised
     metrics = metrics_of(outcome)

@@ -15,7 +15,7 @@ from tests.sim.worlds import head, job
 from swell.core.costs import CostTable
 from swell.core.kinds import read_one_kind
 from swell.core.platform_core import PlatformCore
-from swell.live.board import TurnNews, ViewBoard
+from swell.live.board import TurnResult, ViewBoard
 from swell.model.deadline_state import is_measured
 from swell.model.job import JobClass, Phase
 from swell.model.node import Node
@@ -56,7 +56,7 @@ class Half:
 
     def _cut(self, core: PlatformCore) -> None:
         board = ViewBoard()
-        board.post(TurnNews.of(core))
+        board.post(TurnResult.of(core))
         self.state, self.told = core.save(), {view.id: view for view in board.jobs()}
         self.ended_before = frozenset(self.ended)
 

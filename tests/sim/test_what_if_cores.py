@@ -10,7 +10,7 @@ from swell.core.costs import CostTable
 from swell.core.kinds import read_one_kind
 from swell.core.state import Saved
 from swell.model.view import JobView
-from swell.sim.gangs import GangTimings
+from swell.sim.gangs import GangTimes
 from swell.sim.job import SimJob
 from swell.sim.simulate import cluster
 from swell.sim.what_if import PlatformChange, PlatformState, as_learnt, go_on, sim_job, undisturbed
@@ -24,7 +24,7 @@ NODES = cluster(1, 10, "cpu", 1.0)
 def looked_at(jobs: list[SimJob]) -> tuple[Saved, dict[str, float]]:
     """The head's state after a minute, in which gangs have reported; and when jobs really ended."""
     core, state, ended = head("fifo"), b"", dict[str, JobView]()
-    timings = GangTimings(report_s=0.5)
+    timings = GangTimes(report_s=0.5)
     world = SimulatedWorld(NODES, jobs, as_learnt(CostTable()), timings)
     while batch := world.next_events():
         state = state or (core.save() if batch[0].at_s > CUT_S else b"")

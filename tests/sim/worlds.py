@@ -14,12 +14,12 @@ from swell.model.job import EndCondition, JobClass, JobSpec, Profile
 from swell.scheduler import new_core
 from swell.settings import Settings
 from swell.sim.change_cost import change_cost
-from swell.sim.faults import NOTHING_FAILS, InjectedFaults
-from swell.sim.gangs import GangTimings
+from swell.sim.faults import NOTHING_FAILS, FaultSource
+from swell.sim.gangs import GangTimes
 from swell.sim.job import SimJob
 from swell.sim.outcome import SimOutcome
 from swell.sim.simulate import Scenario, cluster, simulate
-from swell.sim.true_speed import TrueSpeed
+from swell.sim.true_speed import TrueRates
 
 #: Workers -> steps/s, of which more than 4 are of no use.
 RATES = {1: 1.0, 2: 1.8, 4: 3.0, 8: 2.5}
@@ -57,7 +57,7 @@ def job(
         samples_per_epoch=BATCH,
         start_s=0.0,
     )
-    speed = TrueSpeed(sizes, np.array([rates[size] for size in sizes.tolist()]))
+    speed = TrueRates(sizes, np.array([rates[size] for size in sizes.tolist()]))
     plain: dict[str, Any] = {"num_steps": steps, "model": name}
     return SimJob(id=name, submit_s=submit_s, spec=spec, profile=profile, speed=speed, **{**plain, **fields})
 
@@ -77,8 +77,8 @@ def run(
     nodes: int = 1,
     cost: str = "none",
     others: Sequence[AnyEvent] = (),
-    timings: GangTimings | None = None,
-    faults: InjectedFaults = NOTHING_FAILS,
+    timings: GangTimes | None = None,
+    faults: FaultSource = NOTHING_FAILS,
     listen: Callable[[PlatformCore], None] = lambda core: None,
     parameters: Mapping[str, float | str] = MappingProxyType({}),
 ) -> SimOutcome:
@@ -87,7 +87,7 @@ def run(
         nodes=cluster(nodes, 8, "gpu"),
         jobs=jobs,
         cost=change_cost(cost, 8 * nodes),
-        timings=timings or GangTimings(),
+        timings=timings or GangTimes(),
         others=others,
         faults=faults,
     )

@@ -38,7 +38,7 @@ class StagedStream(IterableDataset[torch.Tensor]):
         return (torch.tensor([100.0 * self.stage + number]) for number in range(NUM_SAMPLES))
 
 
-class Training:
+class SimGang:
     """A loop over a loader, which notes the samples that it gets."""
 
     def __init__(self, dataset: Any, epochs: int = 4, **options: Any) -> None:
@@ -67,14 +67,14 @@ def test_processes_of_a_loader_see_what_the_script_has_changed_between_epochs(
     kind: type[Staged | StagedStream], num_loaders: int, is_persistent: bool
 ) -> None:
     options = {"num_workers": num_loaders, "persistent_workers": is_persistent and num_loaders > 0}
-    training = Training(kind(), epochs=3, **options)
+    training = SimGang(kind(), epochs=3, **options)
     for epoch in training.run.epochs():
         training.dataset.stage = epoch
         assert training.epoch() == [100.0 * epoch + number for number in range(NUM_SAMPLES)]
 
 
 def test_a_collate_fn_that_is_exchanged_between_epochs_is_the_one_that_collates() -> None:
-    training = Training(Staged(), epochs=2)
+    training = SimGang(Staged(), epochs=2)
     for epoch in training.run.epochs():
         training.loader.collate_fn = lambda samples, add=epoch: torch.stack(samples) + add
         assert training.epoch() == [number + epoch for number in range(NUM_SAMPLES)]
@@ -85,7 +85,7 @@ def test_a_collate_fn_that_is_exchanged_between_epochs_is_the_one_that_collates(
 def test_a_dataset_that_has_another_length_in_its_second_epoch_is_refused(
     num_more: int, shuffle: bool
 ) -> None:
-    training = Training(Staged(), shuffle=shuffle)
+    training = SimGang(Staged(), shuffle=shuffle)
     with pytest.raises(
         train.LoaderError, match=f"has {24 + num_more} samples now and had 24.*num_samples=24"
     ):
@@ -97,7 +97,7 @@ def test_a_dataset_that_has_another_length_in_its_second_epoch_is_refused(
 
 def test_a_sampler_that_draws_as_many_from_it_is_what_the_error_says() -> None:
     dataset = Staged()
-    training = Training(dataset, epochs=3, sampler=RandomSampler(dataset, num_samples=24))
+    training = SimGang(dataset, epochs=3, sampler=RandomSampler(dataset, num_samples=24))
     seen = []
     for epoch in training.run.epochs():
         seen += training.epoch()
@@ -135,7 +135,7 @@ LEAVING = {
 def test_an_epoch_that_is_left_and_would_come_again_is_refused(
     kind: type[Staged | StagedStream], leave: Callable[[train.Run], Any], has_epochs: bool
 ) -> None:
-    training = Training(kind())
+    training = SimGang(kind())
     with pytest.raises(train.LoopError, match=r"epoch 0 was left before its last batch.*RandomSampler"):
         for _ in training.run.epochs() if has_epochs else range(4):
             training.epoch(lambda: leave(training.run))
@@ -143,7 +143,7 @@ def test_an_epoch_that_is_left_and_would_come_again_is_refused(
 
 
 def test_a_look_at_the_first_batch_leaves_the_epoch_whole() -> None:
-    training = Training(Staged())
+    training = SimGang(Staged())
     for _ in training.run.epochs():
         for _ in training.run.batches():
             break
@@ -154,7 +154,7 @@ def test_a_look_at_the_first_batch_leaves_the_epoch_whole() -> None:
 
 
 def test_a_loop_within_a_loop_is_refused() -> None:
-    training = Training(Staged())
+    training = SimGang(Staged())
     with pytest.raises(train.LoopError, match="was left before its last batch"):
         for x in training.run.batches():
             training.step(x)
@@ -162,7 +162,7 @@ def test_a_loop_within_a_loop_is_refused() -> None:
 
 
 def test_a_loop_that_is_left_with_the_last_batch_of_an_epoch_or_for_good_is_not() -> None:
-    training = Training(Staged())
+    training = SimGang(Staged())
     for _ in training.run.epochs():
         training.epoch(lambda: islice(training.run.batches(), 6))
         if training.run.steps == 18:
@@ -193,7 +193,7 @@ class Misjudged(IterableDataset[torch.Tensor]):
 def test_a_stream_of_another_length_than_it_says_is_trained_on_as_it_is(
     length: int, num_loaders: int
 ) -> None:
-    training = Training(Misjudged(length), epochs=3, num_workers=num_loaders)
+    training = SimGang(Misjudged(length), epochs=3, num_workers=num_loaders)
     seen: list[list[float]] = []
     with pytest.warns(
         UserWarning, match=f"epoch 0 of the stream had 24 samples.*len.. of its dataset is {length};"
@@ -207,7 +207,7 @@ def test_a_stream_of_another_length_than_it_says_is_trained_on_as_it_is(
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("options", [{}, {"drop_last": True, "batch_size": 5}, {"batch_size": 5}])
 def test_nothing_is_said_of_a_stream_that_is_right(options: dict[str, Any]) -> None:
-    training = Training(Misjudged(NUM_SAMPLES), epochs=2, **options)
+    training = SimGang(Misjudged(NUM_SAMPLES), epochs=2, **options)
     for _ in training.run.epochs():
         training.epoch()
     assert training.run.steps == training.run.total_steps and training.run.progress == 1.0

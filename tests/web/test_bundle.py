@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import pytest
 
-from swell.web import self_contained
+from swell.web import templating
 from swell.web.templating import bundle
 
 
 def _files(monkeypatch: pytest.MonkeyPatch, **texts: str) -> None:
-    monkeypatch.setattr(self_contained, "read_asset", lambda name: texts[name[len("static/") : -len(".js")]])
+    monkeypatch.setattr(templating, "read_asset", lambda name: texts[name[len("static/") : -len(".js")]])
 
 
 def test_what_a_module_imports_comes_before_it_and_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,13 +17,13 @@ import numpy as np
 from swell.arrays import FloatArray
 from swell.model.job import EndCondition, JobSpec, Phase
 from swell.sim.change_cost import constant
-from swell.sim.gangs import GangTimings
+from swell.sim.gangs import GangTimes
 from swell.sim.job import SimJob
 from swell.sim.outcome import JobOutcome, SegmentLog, gangs
 from swell.sim.pool import HOUR_S, Pool
 from swell.sim.profiles.curve import ThroughputCurve
 from swell.sim.simulate import Scenario, simulate
-from swell.sim.true_speed import TrueSpeed
+from swell.sim.true_speed import TrueRates
 from swell_papers.bftrainer_inputs import DRAWN, FROM_S, HPO, UNTIL_S, Trainer, nodes_of, read_trainers
 from swell_papers.variants import variant_core
 
@@ -54,7 +54,7 @@ def _job(trainer: Trainer) -> SimJob:
         profile=msgspec.structs.replace(
             curve.profile(KIND), growth_s=trainer.up_cost_s, shrink_s=trainer.down_cost_s
         ),
-        speed=TrueSpeed(curve.sizes, curve.rate_per_s),
+        speed=TrueRates(curve.sizes, curve.rate_per_s),
         num_steps=num_steps,
         model=trainer.model,
         cost=constant(trainer.up_cost_s, trainer.down_cost_s),
@@ -227,7 +227,7 @@ def run_on(
         nodes=(),
         jobs=[_job(trainer) for trainer in coming if trainer.submit_s < pool.last_s],
         cost=constant(0.0),
-        timings=GangTimings(checkpoint_interval_s=setting.checkpoint_s, report_s=math.inf),
+        timings=GangTimes(checkpoint_interval_s=setting.checkpoint_s, report_s=math.inf),
         pool=replace(pool, kind=KIND),
     )
     outcome = simulate(core, scenario, with_offers=False, log=SegmentLog())

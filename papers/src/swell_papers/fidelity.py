@@ -24,10 +24,10 @@ from swell.policies.registry import POLICIES
 from swell.scheduler import new_core
 from swell.settings import make_settings
 from swell.sim.change_cost import MeasuredCost
-from swell.sim.gangs import GangTimings
+from swell.sim.gangs import GangTimes
 from swell.sim.job import SimJob
-from swell.sim.simulate import TurnRecorder
-from swell.sim.what_if import PlatformState, ResumedWorld, sim_job
+from swell.sim.simulate import TurnLog
+from swell.sim.what_if import PlatformState, PlatformWorld, sim_job
 from swell.throughput.belief import FittedBelief
 from swell_papers.experiment import Claim, Context, Key, Measure, Paper, Results, Study
 from swell_papers.findings import Cell, Table, table
@@ -87,7 +87,7 @@ def rerun(
     run: LiveRun,
     jobs: Sequence[SimJob],
     cost: MeasuredCost,
-    timings: GangTimings,
+    timings: GangTimes,
     nodes: Sequence[AnyEvent] = (),
     cpu_shares: ShareMode = ShareMode.WEIGHT,
     listen: Callable[[PlatformCore], None] = lambda core: None,
@@ -103,7 +103,7 @@ def rerun(
     standing = PlatformState(now_s=run.begun_s, saved=read_one_kind(head), jobs={})
     core = new_core(run.policy, make_settings(run.settings))
     core.load(head)
-    recorder = TurnRecorder(core)
+    recorder = TurnLog(core)
 
     def end_turn(now_s: float) -> None:
         recorder.end_turn(now_s, world.all_gangs)
@@ -113,7 +113,7 @@ def rerun(
         JobSubmitted(at_s=job.submit_s, job_id=job.id, spec=job.spec) for job in jobs
     ]
     others = [*submissions, *nodes]
-    world = ResumedWorld(standing, core.under_way(), cost, jobs, others, end_turn, timings, cpu_shares)
+    world = PlatformWorld(standing, core.under_way(), cost, jobs, others, end_turn, timings, cpu_shares)
     loop.run(world, recorder, core)
     views = {**{view.id: view for view in core.views()}, **recorder.ended}
     return Rerun(run, tuple(Twin(job, views[job.view.id]) for job in run.jobs))
@@ -163,9 +163,9 @@ def _launches(job: LiveJob) -> Iterator[tuple[int, float, float]]:
             yield sizes[-1], story.at_s - decided_s, job.profile.start_s
 
 
-def measured_timings(run: LiveRun) -> GangTimings:
+def measured_timings(run: LiveRun) -> GangTimes:
     """What ends and checkpoints take, these on average of a live run. A gang changes between two steps."""
-    return GangTimings(
+    return GangTimes(
         report_s=REPORT_S,
         exit_s=EXIT_S,
         save_s=_mean(job.view.save_s for job in run.jobs),

@@ -13,10 +13,10 @@ from swell.model.errors import InvalidInput
 from swell.model.job import Profile
 from swell.model.share_mode import ShareMode
 from swell.sim.change_cost import MeasuredCost
-from swell.sim.gangs import GangTimings
+from swell.sim.gangs import GangTimes
 from swell.sim.job import SimJob
 from swell.sim.loss_curves import JobLoss, MeasuredCurve
-from swell.sim.true_speed import TrueSpeed
+from swell.sim.true_speed import TrueRates
 from swell_papers.fidelity import Rerun, completion_s, rerun
 from swell_papers.live_run import LiveJob, LiveRun
 
@@ -188,7 +188,7 @@ class SharedRun:
             self.run,
             [_sim_job(job, self.courses[job.part.name].step_cpu_s / used_cores) for job in self.run.jobs],
             MeasuredCost(unprofiled_start_s=float(np.mean([one.at_s[0] for one in self.courses.values()]))),
-            GangTimings(report_s=REPORT_S, grain_steps=1.0),
+            GangTimes(report_s=REPORT_S, grain_steps=1.0),
             cpu_shares=ShareMode(self._limits),
         )
 
@@ -209,7 +209,7 @@ def _sim_job(job: LiveJob, step_s: float) -> SimJob:
             samples_per_epoch=0,
             start_s=0.0,
         ),
-        speed=TrueSpeed(np.array([1]), np.array([1.0 / step_s])),
+        speed=TrueRates(np.array([1]), np.array([1.0 / step_s])),
         num_steps=job.part.steps,
         loss=JobLoss(MeasuredCurve(tuple(sorted(losses.items())))),
     )

@@ -19,7 +19,7 @@ from urllib.parse import quote, urlencode
 import h11
 import msgspec
 
-from swell.api.errors import AccessDenied, ApiError, NoPlatform, PlatformSilent
+from swell.api.errors import AccessRefused, ApiError, NoPlatform, PlatformSilent
 from swell.api.fields import MAX_JOBS, InvalidField, shown
 from swell.api.logs import LogChunk, LogOwner
 from swell.api.submission import Submission, declared, parse, request_key
@@ -38,7 +38,7 @@ from swell.store.folder import Endpoint, StateFolder
 from swell.store.lock import find_holder
 
 __all__ = [
-    "AccessDenied",
+    "AccessRefused",
     "ApiError",
     "Client",
     "InvalidJob",
@@ -69,8 +69,8 @@ HEALTH_WITHIN_S = 5.0
 
 #: What an answer of this status raises; ApiError for any other failure.
 FAILURES: Mapping[int, type[Exception]] = {
-    401: AccessDenied,
-    403: AccessDenied,
+    401: AccessRefused,
+    403: AccessRefused,
     404: UnknownJob,
     422: InvalidJob,
     503: Unavailable,
@@ -97,7 +97,7 @@ def connect(state: str | os.PathLike[str] | None = None, token: str | None = Non
         NoPlatform: none is running.
         PlatformSilent: its process lives, and does not answer.
         StateError: the folder belongs to another user.
-        AccessDenied: the token is not in force.
+        AccessRefused: the token is not in force.
     """
     return Client(open_transport(StateFolder(state), token or os.environ.get(TOKEN, "")))
 
@@ -345,7 +345,7 @@ def open_transport(folder: StateFolder, user_token: str) -> Transport:
     else:
         folder.check_shared()
         if not (user_token.isascii() and user_token.isprintable()):
-            raise AccessDenied(f"the token of a user has letters, digits and `_-` only; correct {TOKEN}")
+            raise AccessRefused(f"the token of a user has letters, digits and `_-` only; correct {TOKEN}")
     endpoint = folder.read_endpoint()
     if endpoint is None or not endpoint.is_alive:
         raise _no_platform(folder)
@@ -356,7 +356,7 @@ def open_transport(folder: StateFolder, user_token: str) -> Transport:
     transport = Transport(folder, endpoint, user_token)
     try:
         transport.health()
-    except AccessDenied as error:
+    except AccessRefused as error:
         transport.close()
         if user_token:
             raise
@@ -380,7 +380,7 @@ class Transport:
         except OSError as error:
             raise _no_platform(folder) from error
         bearer = f"Bearer {user_token or folder.read_token()}"
-        self._http = UnixHttp(address, {"Authorization": bearer}, self._check_server)
+        self._http = LocalHttp(address, {"Authorization": bearer}, self._check_server)
         self._opened.callback(self._http.close)
 
     def health(self) -> Health:
@@ -469,7 +469,7 @@ class HttpAnswer(NamedTuple):
     content: bytes
 
 
-class UnixHttp:
+class LocalHttp:
     """Connections to one socket; each is used by one call at a time, and kept for the next ones.
 
     Calls may come from any thread.
@@ -586,9 +586,9 @@ def _silent(who: str, pid: int, limit_s: float) -> str:
     )
 
 
-def _without_token(folder: StateFolder) -> AccessDenied:
+def _without_token(folder: StateFolder) -> AccessRefused:
     """Error for the owner: most likely they named the folder by which the platform is shared."""
-    return AccessDenied(
+    return AccessRefused(
         f"{folder.path} has no token of its owner: if a platform is shared by it, set {TOKEN} to the token "
         "of a user, or name the platform's state folder with --state"
     )

@@ -19,7 +19,7 @@ from swell.api.errors import ApiError, InvalidOption
 from swell.api.intake import Intake
 from swell.api.job_file import load_webhooks
 from swell.api.page.page import Page
-from swell.api.page.sessions import Sessions
+from swell.api.page.sessions import SessionList
 from swell.api.prometheus import create_metrics_app
 from swell.api.server import HOST, ApiServer, PortTaken, bind, create_app
 from swell.api.unix_socket import announce, listen, shared_socket
@@ -75,7 +75,7 @@ def serve(
         metrics = _metrics(platform, folder, metrics_port, metrics_address or HOST)
         bound_metrics_port = stack.enter_context(metrics)
         intake, door = Intake(folder, settings.code), PageDoor(folder)
-        page = Page(platform, Sessions(door.secret), door.port)
+        page = Page(platform, SessionList(door.secret), door.port)
         app = create_app(platform, folder.ensure_token(), intake, page, UserList(folder.path))
         server = ApiServer(app, *listeners)
         server.start()

@@ -16,7 +16,7 @@ from swell.executors.engine import InvalidEngine
 from swell.executors.engines import ENGINES, make_engine
 from swell.executors.local.launch import find_agent
 from swell.live.recovery import Replay
-from swell.live.submitter import JobFolders
+from swell.live.submitter import JobFiles
 from swell.model.finding import Finding, bad, ok, warn
 from swell.model.share_mode import ShareMode
 from swell.model.view import JobView
@@ -25,7 +25,7 @@ from swell.plugins import Registry, why_not_importable
 from swell.policies.registry import POLICIES
 from swell.settings import InvalidSetting, make_settings
 from swell.store import database
-from swell.store.errors import OtherVersion, StateError, remedy
+from swell.store.errors import StateError, UnknownFormat, remedy
 from swell.store.folder import StateFolder
 from swell.store.journal import SqlJournal
 from swell.wire.checkpoint_files import checkpoints_in, is_whole
@@ -158,7 +158,7 @@ def _share_mode(folder: StateFolder) -> ShareMode:
 # ------------------------------------------------------------ the journal
 def _journal(folder: StateFolder, place: StateFolder) -> Iterator[Finding]:
     """`place`: where a copy is looked at, for SQLite changes what it opens."""
-    if not folder.journal.exists() and not JobFolders(folder.jobs).ids():
+    if not folder.journal.exists() and not JobFiles(folder.jobs).ids():
         yield ok("journal", "none yet")
         return
     try:
@@ -175,10 +175,10 @@ def _journal(folder: StateFolder, place: StateFolder) -> Iterator[Finding]:
     except StateError as error:
         what = error.what.replace(str(place.path), str(folder.path))
         yield bad(
-            "journal", what, error.remedy if isinstance(error, OtherVersion) else remedy(folder.journal)
+            "journal", what, error.remedy if isinstance(error, UnknownFormat) else remedy(folder.journal)
         )
         return
-    if is_blank and (num := len(JobFolders(folder.jobs).ids())):
+    if is_blank and (num := len(JobFiles(folder.jobs).ids())):
         yield bad("journal", f"is empty, but there are folders of {num} jobs", remedy(folder.journal))
         return
     size = database.bytes_on_disk(folder.journal)
@@ -227,7 +227,7 @@ def _copy(folder: StateFolder, place: StateFolder) -> None:
 def _jobs(
     folder: StateFolder, place: StateFolder, open_jobs: list[JobView], ended: set[str]
 ) -> Iterator[Finding]:
-    folders = JobFolders(folder.jobs)
+    folders = JobFiles(folder.jobs)
     there, known = set(folders.ids()), {view.id for view in open_jobs} | ended | _submitted(place, folders)
     if strange := sorted(there - known):
         text = f"{len(strange)} job folders are not in the journal: {_named(strange)}"
@@ -243,7 +243,7 @@ def _jobs(
     yield from _checkpoints(folders, open_jobs)
 
 
-def _submitted(place: StateFolder, folders: JobFolders) -> set[str]:
+def _submitted(place: StateFolder, folders: JobFiles) -> set[str]:
     """Jobs of the folders that were submitted, whatever became of them."""
     journal = SqlJournal(place.journal)
     try:
@@ -252,7 +252,7 @@ def _submitted(place: StateFolder, folders: JobFolders) -> set[str]:
         journal.close()
 
 
-def _checkpoints(folders: JobFolders, open_jobs: list[JobView]) -> Iterator[Finding]:
+def _checkpoints(folders: JobFiles, open_jobs: list[JobView]) -> Iterator[Finding]:
     """Findings about the checkpoints of open jobs; those of ended jobs are no longer read."""
     num_sound = 0
     for view in open_jobs:

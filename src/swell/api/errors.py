@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from swell.model.errors import InvalidOption
 
-__all__ = ["AccessDenied", "ApiError", "InvalidOption", "NoPlatform", "PlatformSilent"]
+__all__ = ["AccessRefused", "ApiError", "InvalidOption", "NoPlatform", "PlatformSilent"]
 
 
 class NoPlatform(ConnectionError):
@@ -15,7 +15,7 @@ class ApiError(RuntimeError):
     """The platform refused a request, or failed at it."""
 
 
-class AccessDenied(ApiError):
+class AccessRefused(ApiError):
     """The token is not in force, or its user may not do what was asked."""
 
 

@@ -21,7 +21,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from swell.api.answers import failure
-from swell.api.page.sessions import NO_SESSION, Session, Sessions, refusal_page
+from swell.api.page.sessions import NO_SESSION, Session, SessionList, refusal_page
 from swell.api.role import Role
 from swell.api.user_list import OWNER, AccessEntry, AccessLog, Caller, UserList, UserListError
 from swell.api.verbs import Verb
@@ -88,7 +88,9 @@ log = logging.getLogger("swell.access")
 class AuthenticationMiddleware:
     """Refuses a request before anything else has read it, and says in its scope who sends it."""
 
-    def __init__(self, app: ASGIApp, token: str, sessions: Sessions, users: UserList | None = None) -> None:
+    def __init__(
+        self, app: ASGIApp, token: str, sessions: SessionList, users: UserList | None = None
+    ) -> None:
         """Args:
         users: whose tokens and sessions count besides the owner's; None: no others do.
         """

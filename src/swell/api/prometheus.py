@@ -22,7 +22,7 @@ from starlette.routing import Route
 
 from swell.api.answers import failure
 from swell.api.verbs import PROMETHEUS_TEXT
-from swell.live.counters import Counters, Described, Measures
+from swell.live.counters import Counters, Measures, MetricEntry
 from swell.live.platform import Platform
 from swell.model.deadline_state import DeadlineState
 from swell.model.job import JobClass, Phase
@@ -197,7 +197,7 @@ GAUGES = (
 )
 
 
-class PlatformGauges(Collector):
+class PlatformMetrics(Collector):
     """Reads the platform when it is scraped, and keeps nothing.
 
     Args:
@@ -223,7 +223,7 @@ class Exposition:
 
     def __init__(self, platform: Platform) -> None:
         self._registry = CollectorRegistry(auto_describe=False)
-        self._registry.register(PlatformGauges(platform.measures))
+        self._registry.register(PlatformMetrics(platform.measures))
         self._registry.register(platform.counters)
         ProcessCollector(registry=self._registry)
         PlatformCollector(registry=self._registry)
@@ -233,10 +233,11 @@ class Exposition:
         return generate_latest(self._registry)
 
 
-def described() -> list[Described]:
+def described() -> list[MetricEntry]:
     """Every metric of a platform."""
     read = [
-        Described(one.name, "counter" if one.is_count else "gauge", one.meaning, one.labels) for one in GAUGES
+        MetricEntry(one.name, "counter" if one.is_count else "gauge", one.meaning, one.labels)
+        for one in GAUGES
     ]
     return [*read, *Counters().described]
 

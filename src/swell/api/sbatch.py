@@ -75,7 +75,7 @@ _TORCHRUN = ("torch.distributed.run", "torch.distributed.launch")
 _NO_NAME = re.compile(r"[^A-Za-z0-9._-]+", re.ASCII)
 
 
-class InvalidSbatchLine(InvalidJob):
+class InvalidScriptLine(InvalidJob):
     """A line of a Slurm script cannot be translated; the text names the thing, the rule and the remedy."""
 
     def __init__(self, line: int, text: str) -> None:
@@ -134,10 +134,10 @@ def translated(
         given: fields that the submitter gives in place of what the script says.
 
     Raises:
-        InvalidSbatchLine: names the line, the rule and the remedy.
+        InvalidScriptLine: names the line, the rule and the remedy.
     """
     if re.match(r"#!.*python", text):
-        raise InvalidSbatchLine(1, "it is a Python script; submit it with `swell submit --script`")
+        raise InvalidScriptLine(1, "it is a Python script; submit it with `swell submit --script`")
     options = [*_sbatch_options(text)]
     launch = _launch_of(text)
     values = {one.name: one.value for one in options}
@@ -182,7 +182,7 @@ def _options(words: Sequence[str], line: int, what: str) -> Iterator[_Option]:
             name, value = LETTERS.get(word[1:2], word[:2]), word[2:]
             sign = value
         if not word.startswith("-") or word == "-":
-            raise InvalidSbatchLine(line, f"{what}: `{word}` is no option; write --NAME=VALUE")
+            raise InvalidScriptLine(line, f"{what}: `{word}` is no option; write --NAME=VALUE")
         if not sign and rest and not rest[0].startswith("-"):
             value = rest.pop(0)
         yield _Option(line, name.replace("_", "-"), value)
@@ -194,12 +194,12 @@ def _launch_of(text: str) -> _Launch:
     for line, content in _commands(text):
         launch = _launch(_words(content, line), line)
         if found is not None:
-            raise InvalidSbatchLine(
+            raise InvalidScriptLine(
                 line, f"runs Python, as line {found.line} does; submit them one by one, with --after JOB"
             )
         found = launch
     if found is None:
-        raise InvalidSbatchLine(
+        raise InvalidScriptLine(
             len(text.splitlines()),
             "no line runs a Python file; there must be one such as `srun torchrun train.py`",
         )
@@ -227,33 +227,33 @@ def _words(text: str, line: int) -> list[str]:
     try:
         return list(lexer)
     except ValueError as error:
-        raise InvalidSbatchLine(line, f"{str(error).lower()}; close it") from None
+        raise InvalidScriptLine(line, f"{str(error).lower()}; close it") from None
 
 
 def _launch(words: Sequence[str], line: int) -> _Launch:
-    """What the words launch. Raises InvalidSbatchLine: it is no launch, or one that needs a shell."""
+    """What the words launch. Raises InvalidScriptLine: it is no launch, or one that needs a shell."""
     names = [posixpath.basename(word) for word in words]
     if any(names) and (names[0] in REMEDIES or _ASSIGNMENT.match(words[0])):
-        raise InvalidSbatchLine(line, f"`{names[0]}`: {REMEDIES.get(names[0], _VARIABLE)}")
+        raise InvalidScriptLine(line, f"`{names[0]}`: {REMEDIES.get(names[0], _VARIABLE)}")
     for word in words:
         if word and not word.strip("();<>|&"):
-            raise InvalidSbatchLine(
+            raise InvalidScriptLine(
                 line, f"`{word}` is the shell's; Swell runs none, and {_LOGS}: write the command without it"
             )
     is_srun = names[:1] == ["srun"]
     place = next((at for at, name in enumerate(names) if _is_program(name)), None)
     if place is None or (place and not is_srun):
         inner = next((REMEDIES[name] for name in names if name in REMEDIES), _NO_SHELL)
-        raise InvalidSbatchLine(line, f"`{names[0] if names else ''}`: {inner}")
+        raise InvalidScriptLine(line, f"`{names[0] if names else ''}`: {inner}")
     program, rest = words[place], [*words[place:]]
     file = next((at for at, word in enumerate(rest) if word.endswith(".py")), None)
     if file is None or any(word in ("-c", "--module", "--no-python") for word in rest[:file]):
-        raise InvalidSbatchLine(line, f"`{names[place]}` runs no file; write `srun python FILE.py`")
+        raise InvalidScriptLine(line, f"`{names[place]}` runs no file; write `srun python FILE.py`")
     module = rest[rest.index("-m") + 1] if "-m" in rest[:file] else ""
     if module and module not in _TORCHRUN:
-        raise InvalidSbatchLine(line, f"`-m {module}` is no file; write `srun python FILE.py`")
+        raise InvalidScriptLine(line, f"`-m {module}` is no file; write `srun python FILE.py`")
     if shells := [word for word in rest[file:] if "$" in word or "`" in word]:
-        raise InvalidSbatchLine(
+        raise InvalidScriptLine(
             line, f"`{shells[0]}`: Swell runs no shell, and knows no variables; write the value"
         )
     is_torchrun = names[place] == "torchrun" or bool(module)
@@ -296,7 +296,7 @@ def _torchrun_number(name: str, options: Mapping[str, str], of_slurm: int, line:
     if (text.startswith("$") or text in ("gpu", "auto")) and of_slurm:
         return of_slurm
     if not (text.isascii() and text.isdigit() and int(text)):
-        raise InvalidSbatchLine(line, f"torchrun: --{name}={text} is no number that is known; write one")
+        raise InvalidScriptLine(line, f"torchrun: --{name}={text} is no number that is known; write one")
     return int(text)
 
 
@@ -320,7 +320,7 @@ def _count(name: str, options: Mapping[str, str], line: int) -> int:
     """A number, or the largest of MIN-MAX; 0 if it is not given."""
     match = _COUNT.fullmatch(options.get(name, "0"))
     if match is None:
-        raise InvalidSbatchLine(line, f"--{name}={options[name]} is no number, and no MIN-MAX; write one")
+        raise InvalidScriptLine(line, f"--{name}={options[name]} is no number, and no MIN-MAX; write one")
     return int(match[1])
 
 
@@ -329,15 +329,15 @@ def _gpus(name: str, options: Mapping[str, str], line: int) -> int:
     text = options.get(name, "0")
     gpus = count_gpus(",".join(f"gpu:{part}" for part in text.split(",")))
     if not gpus and text != "0":
-        raise InvalidSbatchLine(line, f"--{name}={text} is no number of GPUs; write [TYPE:]NUMBER")
+        raise InvalidScriptLine(line, f"--{name}={text} is no number of GPUs; write [TYPE:]NUMBER")
     return gpus
 
 
 # ---------------------------------------------------------------- what became of it
 def _told(option: _Option, fields: Mapping[str, Any]) -> TranslatedLine:
-    """What becomes of an option of `sbatch` or `srun`. Raises InvalidSbatchLine."""
+    """What becomes of an option of `sbatch` or `srun`. Raises InvalidScriptLine."""
     if option.name in REFUSED:
-        raise InvalidSbatchLine(option.line, f"--{option.name}: {REFUSED[option.name]}")
+        raise InvalidScriptLine(option.line, f"--{option.name}: {REFUSED[option.name]}")
     if option.name in ("time", *DROPPED):
         is_time = option.name == "time"
         why = _limit(option, fields["elasticity"] is not None) if is_time else DROPPED[option.name]
@@ -345,7 +345,7 @@ def _told(option: _Option, fields: Mapping[str, Any]) -> TranslatedLine:
     size = ("workers", "devices_per_worker")
     words = {"job-name": ("name",), "chdir": ("workdir",), **dict.fromkeys(SIZES, size)}.get(option.name)
     if words is None:
-        raise InvalidSbatchLine(
+        raise InvalidScriptLine(
             option.line, f"--{option.name} is no option that Swell knows; correct it, or remove it"
         )
     told = ", ".join(f"{word}: {fields[word]}" for word in words if fields[word] is not None)
@@ -366,7 +366,7 @@ def _limit(option: _Option, is_restarted: bool) -> str:
         no_limit = option.value.lower() in ("infinite", "unlimited", "-1")
         limit_s = 0 if no_limit else slurm_seconds(option.value)
     except ValueError as error:
-        raise InvalidSbatchLine(option.line, f"--time: {error}") from None
+        raise InvalidScriptLine(option.line, f"--time: {error}") from None
     if not limit_s:
         return "no limit, and Swell has none"
     estimate = " and --estimate TIME (on one worker)" if is_restarted else ""

@@ -451,7 +451,7 @@ class ApiServer:
     def __init__(self, app: Starlette, *listeners: socket.socket) -> None:
         config = uvicorn.Config(
             app,
-            http=BoundedProtocol,
+            http=LimitedHttp,
             lifespan="off",
             ws="none",
             log_config=None,
@@ -538,9 +538,7 @@ class _Announcing(uvicorn.Server):
         self.servers.append(server)
 
     def _connected(self) -> asyncio.Protocol:
-        return BoundedProtocol(
-            config=self.config, server_state=self.server_state, app_state=self.lifespan.state
-        )
+        return LimitedHttp(config=self.config, server_state=self.server_state, app_state=self.lifespan.state)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         self._loop = asyncio.get_running_loop()
@@ -550,7 +548,7 @@ class _Announcing(uvicorn.Server):
         self._event.set()
 
 
-class BoundedProtocol(H11Protocol):
+class LimitedHttp(H11Protocol):
     """uvicorn's protocol for one connection, with limits."""
 
     waiting_since_s = 0.0  #: when the wait for the request or for the answer began
@@ -615,7 +613,7 @@ class BoundedProtocol(H11Protocol):
         alike = [
             other
             for other in self.connections
-            if isinstance(other, BoundedProtocol)
+            if isinstance(other, LimitedHttp)
             and other._family == self._family
             and not other.transport.is_closing()
         ]

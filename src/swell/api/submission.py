@@ -685,7 +685,7 @@ def deadline_in_s(deadline: str | Number | None, spec: JobSpec, now_s: float) ->
 
 
 @dataclass(frozen=True, slots=True)
-class DeclaredField:
+class JobField:
     """What `Submission` says of one of its fields."""
 
     word: str  #: its name in a job file
@@ -696,11 +696,11 @@ class DeclaredField:
 
 
 @cache
-def declared() -> dict[str, DeclaredField]:
+def declared() -> dict[str, JobField]:
     """All fields by the names of their attributes."""
     hints = get_type_hints(Submission, include_extras=True)
     return {
-        field.name: DeclaredField(
+        field.name: JobField(
             word=field.encode_name,
             kinds=fields.alternatives(hints[field.name].__origin__),
             meta=(meta := hints[field.name].__metadata__[0]),

@@ -284,40 +284,36 @@ class AccessLog:
             file.write(msgspec.json.encode(entry) + b"\n")
 
 
-class InvalidQuota(InvalidInput):
-    """A text is no quota; it names the rule."""
-
-
 def parse_devices(text: str) -> int:
-    """Raises InvalidQuota."""
+    """Raises InvalidInput."""
     is_number = text.isdecimal() and text.isascii() and len(text) <= len(str(MOST_DEVICES))
     if not is_number or not 1 <= int(text) <= MOST_DEVICES:
-        raise InvalidQuota(f"{text!r} is not a number from 1 to {MOST_DEVICES}, nor `{ANY}`")
+        raise InvalidInput(f"{text!r} is not a number from 1 to {MOST_DEVICES}, nor `{ANY}`")
     return int(text)
 
 
 def parse_share(text: str) -> float:
-    """A fraction in (0, 1]. Raises InvalidQuota."""
+    """A fraction in (0, 1]. Raises InvalidInput."""
     match = _PERCENTAGE.fullmatch(text)
     if match is None or not 0.0 < float(match[1]) <= 100.0:
-        raise InvalidQuota(f"{text!r} is not a percentage above 0% and up to 100%, as 25%, nor `{ANY}`")
+        raise InvalidInput(f"{text!r} is not a percentage above 0% and up to 100%, as 25%, nor `{ANY}`")
     return float(match[1]) / 100.0
 
 
 def parse_quotas(texts: Iterable[str]) -> dict[str, Quota | None]:
     """TENANT=DEVICES, TENANT=PERCENTAGE or TENANT=any, each once at most for a tenant; None: any number.
 
-    Raises InvalidQuota.
+    Raises InvalidInput.
     """
     found: dict[str, Quota | None] = {}
     for text in texts:
         tenant, equals, most = text.rpartition("=")
         if not equals:
-            raise InvalidQuota(f"--quota {text!r}: write TENANT=DEVICES or TENANT=SHARE, as ana=8 or ana=25%")
+            raise InvalidInput(f"--quota {text!r}: write TENANT=DEVICES or TENANT=SHARE, as ana=8 or ana=25%")
         try:
             quota = _parsed(most)
-        except InvalidQuota as error:
-            raise InvalidQuota(f"--quota {text!r}: {error}") from None
+        except InvalidInput as error:
+            raise InvalidInput(f"--quota {text!r}: {error}") from None
         found[tenant] = _both(found[tenant], quota, text) if tenant in found else quota
     return found
 
@@ -331,7 +327,7 @@ def _parsed(text: str) -> Quota | None:
 def _both(before: Quota | None, quota: Quota | None, text: str) -> Quota:
     """A number of devices and a share."""
     if before is None or quota is None or (before.devices is None) == (quota.devices is None):
-        raise InvalidQuota(
+        raise InvalidInput(
             f"--quota {text!r}: its tenant has one already; give each tenant a number of devices and a share "
             "at most once"
         )

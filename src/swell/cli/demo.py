@@ -23,6 +23,7 @@ from swell.api.installed import require
 from swell.cli.launch import launch
 from swell.cli.output import check_files, check_folder, print_table, write_json
 from swell.demo.jobs import (
+    BATCHES,
     CAST,
     HEADINGS,
     PACED_DEVICES,
@@ -85,7 +86,7 @@ def demo(
         check_folder("--json", json_file.parent)
         check_files({"--json": json_file}, [])
     with _platform(devices) if state is None else _idle_platform(state) as client:
-        play = Play(client, seed)
+        play = DemoRun(client, seed)
         play.run()
         cluster, views = client.cluster(), play.views()
         failures = verdict(play.schedule.played, views)
@@ -135,7 +136,7 @@ def _choose_devices() -> str:
     return PACED_DEVICES
 
 
-class Play:
+class DemoRun:
     """The cast on the stage: submits, looks, tells."""
 
     def __init__(self, client: Client, seed: int) -> None:
@@ -169,14 +170,13 @@ class Play:
             self._submit(part, deadline_s)
 
     def _submit(self, part: DemoJob, deadline_s: float | None) -> None:
-        workload = part.workload
-        options = {"--epochs": part.epochs, "--batch": workload.global_batch, "--seed": self._seed}
+        options = {"--epochs": part.epochs, "--batch": BATCHES[part.script], "--seed": self._seed}
         self.client.submit(
             name=part.name,
-            script=SCRIPTS / workload.script,
+            script=SCRIPTS / part.script,
             workdir=SCRIPTS,
             args=[str(word) for option in options.items() for word in option],
-            global_batch=workload.global_batch,
+            global_batch=BATCHES[part.script],
             epochs=part.epochs,
             job_class=part.job_class,
             deadline=deadline_s,
@@ -195,7 +195,7 @@ def _describe(cluster: ClusterView) -> str:
     return f"{', '.join(kinds)}: {'+'.join(map(str, sizes))}"
 
 
-def _show(play: Play, views: list[JobView], failures: list[str]) -> None:
+def _show(play: DemoRun, views: list[JobView], failures: list[str]) -> None:
     print("\nWhat was promised and what came of it\n")
     print_table(HEADINGS, rows(play.schedule.played, views), wrapping=None)
     print()

@@ -8,7 +8,7 @@ from typing import Annotated, Any, get_origin
 
 import typer
 
-from swell.api.submission import DeclaredField, declared
+from swell.api.submission import JobField, declared
 from swell.cli.options import OptionGroup
 
 #: Fields that say what runs: their options stand first.
@@ -66,7 +66,7 @@ def _help(text: str) -> str:
     return re.sub(r"`(\S+)`", lambda word: option_name(word[1]) if word[1] in declared() else word[1], text)
 
 
-def _type(field: DeclaredField) -> Any:
+def _type(field: JobField) -> Any:
     """What an option's text is converted to; the field's own rule says what else it may not be."""
     if field.kinds == (bool,):
         return bool

@@ -40,7 +40,7 @@ def printable_log(line: str) -> str:
     return printable(line, _CONTROL_IN_LOGS)
 
 
-class PrintableOutput:
+class PlainOutput:
     """A stream whose texts are made printable."""
 
     def __init__(self, stream: TextIO) -> None:
@@ -72,12 +72,12 @@ def printable_output() -> Iterator[None]:
 
 def _made_printable(stream: TextIO) -> TextIO:
     """A stream that is closed is None."""
-    return cast(TextIO, stream and PrintableOutput(stream))
+    return cast(TextIO, stream and PlainOutput(stream))
 
 
 def raw(stream: TextIO) -> TextIO:
     """The terminal obeys what is written here."""
-    return stream.stream if isinstance(stream, PrintableOutput) else stream
+    return stream.stream if isinstance(stream, PlainOutput) else stream
 
 
 @contextmanager

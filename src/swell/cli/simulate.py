@@ -53,7 +53,7 @@ def print_results(results: list[PolicyResult]) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SimulationFiles:
+class SimFiles:
     """Output files, each named for its option; None: not asked for. Methods raise InvalidInput."""
 
     json: Annotated[
@@ -191,7 +191,7 @@ def simulate(
     format: Format = None,
     strict: Strict = False,
     set_: Set = None,
-    files: SimulationFiles,
+    files: SimFiles,
     bound: Bound = False,
     scenario_file: ScenarioFile = None,
     help_all: HelpAll = False,
@@ -315,7 +315,7 @@ def _set_up(
     return workload, replace(scenario, timings=timings)
 
 
-def _run(policy: str, scenario: Scenario, settings: Settings, files: SimulationFiles) -> SimOutcome:
+def _run(policy: str, scenario: Scenario, settings: Settings, files: SimFiles) -> SimOutcome:
     """Simulate one policy, and write its story."""
     from swell.cli.output import progress_bar
     from swell.scheduler import new_core

@@ -204,7 +204,7 @@ def read_sbatch(file: Path, words: Sequence[str], given: Mapping[str, Any]) -> T
     Raises:
         InvalidJob: names the file, the line, the rule and the remedy.
     """
-    from swell.api.sbatch import InvalidSbatchLine, translated
+    from swell.api.sbatch import InvalidScriptLine, translated
 
     try:
         found = translated(file.read_text("utf-8"), os.getcwd(), words, given.keys())
@@ -212,7 +212,7 @@ def read_sbatch(file: Path, words: Sequence[str], given: Mapping[str, Any]) -> T
         raise InvalidJob(f"{file} cannot be read ({error.strerror}); correct the path") from error
     except UnicodeDecodeError as error:
         raise InvalidJob(f"{file} is not UTF-8 text; save it as UTF-8") from error
-    except InvalidSbatchLine as error:
+    except InvalidScriptLine as error:
         raise InvalidJob(f"{file}, {error}") from error
     found.fields |= given
     return found

@@ -15,7 +15,7 @@ from swell.cli.simulate_conditions import Format, Profiles, Strict
 from swell.model.errors import InvalidInput
 from swell.model.lengths import span
 from swell.sim.traces.fill import FillRules
-from swell.sim.traces.read import TraceSurvey
+from swell.sim.traces.read import TraceStatistics
 from swell.sim.traces.record import plural
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ NUM_SHOWN = 8
 CALENDAR = (1e9, 1e11)
 
 
-def rows(found: TraceSurvey) -> Iterator[tuple[str, str]]:
+def rows(found: TraceStatistics) -> Iterator[tuple[str, str]]:
     """(what, in words); nothing for what no job tells."""
     yield "file", found.source
     yield "format", f"{found.format} ({found.title})"
@@ -51,7 +51,7 @@ def rows(found: TraceSurvey) -> Iterator[tuple[str, str]]:
     yield from (("note", note) for note in found.notes)
 
 
-def skipped_rows(found: TraceSurvey) -> Iterator[tuple[str, str, str]]:
+def skipped_rows(found: TraceStatistics) -> Iterator[tuple[str, str, str]]:
     """(number, reason, example) for each reason for which lines were skipped."""
     for lines in found.skipped:
         shown = ", ".join(f"line {entry.line}" for entry in lines.examples[:1])
@@ -60,7 +60,7 @@ def skipped_rows(found: TraceSurvey) -> Iterator[tuple[str, str, str]]:
         yield f"{lines.count:,}", f"{kind}{lines.why}", f"{shown}: {detail}" if detail else shown
 
 
-def _jobs(found: TraceSurvey) -> str:
+def _jobs(found: TraceStatistics) -> str:
     if found.epoch_s is None or found.span_s is None:
         return "none"
     return f"{found.jobs:,}, the first at {_begin(found.epoch_s)}, the last {span(found.span_s)} later"
@@ -80,14 +80,14 @@ def _counted(counts: dict[str, int]) -> str:
     return ", ".join(parts)
 
 
-def _work(found: TraceSurvey) -> str:
+def _work(found: TraceStatistics) -> str:
     hours = f"{found.device_seconds / HOUR_S:,.0f} device-hours"
     if found.mean_devices is None:
         return hours
     return f"{hours}, {found.mean_devices:,.1f} devices busy over the time of arrivals"
 
 
-def _deadlines(found: TraceSurvey) -> str:
+def _deadlines(found: TraceStatistics) -> str:
     parts = [plural(found.with_deadline, "job") if found.with_deadline else "none"]
     if found.deadline_share:
         low, middle, high = (found.deadline_share[name] for name in ("p10", "p50", "p90"))

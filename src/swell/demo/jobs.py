@@ -151,18 +151,9 @@ def _state(view: JobView) -> str:
     return f"{view.phase}, {view.reason_code}" if view.phase is Phase.QUEUED else str(view.phase)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DemoScript:
-    """A training script of this package and what is known of it."""
-
-    script: str  #: file name
-    global_batch: int
-
-
-CNN = DemoScript(script="cnn.py", global_batch=96)
-VAE = DemoScript(script="vae.py", global_batch=96)
-GRU = DemoScript(script="gru.py", global_batch=64)
-TRANSFORMER = DemoScript(script="transformer.py", global_batch=64)
+CNN, VAE, GRU, TRANSFORMER = "cnn.py", "vae.py", "gru.py", "transformer.py"
+#: Global batches of the training scripts of this package.
+BATCHES = {CNN: 96, VAE: 96, GRU: 64, TRANSFORMER: 64}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,7 +162,7 @@ class DemoJob:
 
     at_s: float  #: submitted so long after the trial run of the first job, which comes at once
     name: str
-    workload: DemoScript
+    script: str  #: file name
     epochs: int
     job_class: JobClass
     bar: MetricTarget  #: what the trained model must reach
@@ -191,14 +182,12 @@ def _loss(nats: float) -> MetricTarget:
 CAST = (
     # Alone at first, so it has the whole cluster; gives way to promises and grows again. 144 d-s.
     # 25.2 to 25.4.
-    DemoJob(
-        at_s=0, name="vae-large", workload=VAE, epochs=10, job_class=JobClass.BEST_EFFORT, bar=_loss(25.8)
-    ),
+    DemoJob(at_s=0, name="vae-large", script=VAE, epochs=10, job_class=JobClass.BEST_EFFORT, bar=_loss(25.8)),
     # 86 d-s in 55 s, of which a trial run takes some: two devices are too few. 0.942 to 0.961.
     DemoJob(
         at_s=6,
         name="cnn-review",
-        workload=CNN,
+        script=CNN,
         epochs=6,
         job_class=JobClass.STRICT,
         bar=_accuracy(0.92),
@@ -208,7 +197,7 @@ CAST = (
     DemoJob(
         at_s=14,
         name="gru-draft",
-        workload=GRU,
+        script=GRU,
         epochs=2,
         job_class=JobClass.SOFT,
         bar=_loss(1.9),
@@ -218,7 +207,7 @@ CAST = (
     DemoJob(
         at_s=24,
         name="cnn-rush",
-        workload=CNN,
+        script=CNN,
         epochs=6,
         job_class=JobClass.STRICT,
         bar=_accuracy(0.92),
@@ -229,7 +218,7 @@ CAST = (
     DemoJob(
         at_s=30,
         name="transformer",
-        workload=TRANSFORMER,
+        script=TRANSFORMER,
         epochs=3,
         job_class=JobClass.BEST_EFFORT,
         bar=_loss(2.4),
@@ -238,21 +227,19 @@ CAST = (
     DemoJob(
         at_s=40,
         name="gru-release",
-        workload=GRU,
+        script=GRU,
         epochs=2,
         job_class=JobClass.STRICT,
         bar=_loss(1.9),
         deadline_after_s=80,
     ),
     # 57 d-s. 26.5 to 26.9.
-    DemoJob(
-        at_s=48, name="vae-small", workload=VAE, epochs=4, job_class=JobClass.BEST_EFFORT, bar=_loss(27.5)
-    ),
+    DemoJob(at_s=48, name="vae-small", script=VAE, epochs=4, job_class=JobClass.BEST_EFFORT, bar=_loss(27.5)),
     # 72 d-s in 75 s. 0.928 to 0.939.
     DemoJob(
         at_s=55,
         name="cnn-nightly",
-        workload=CNN,
+        script=CNN,
         epochs=5,
         job_class=JobClass.STRICT,
         bar=_accuracy(0.9),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import msgspec
 
-from swell.plugins import Registered, meaning
+from swell.plugins import RegistryEntry, meaning
 
 if TYPE_CHECKING:
     from swell.model.finding import Finding
@@ -20,7 +20,7 @@ class InvalidEngine(ValueError):
     """There is no such engine, or an option of it is none; the text names the option and the remedy."""
 
 
-class Engine(Registered, kw_only=True):
+class Engine(RegistryEntry, kw_only=True):
     """An engine is a value: its fields are options of `swell up`, its class variables what it declares.
 
     A field `num_nodes` is the option `--num-nodes`. `extra` of its `Meta` may have another `metavar`, or, for

@@ -40,7 +40,7 @@ class BoardChanges(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TurnNews:
+class TurnResult:
     """What the head knows after a turn, and what came of the turn's batch, for people to see.
 
     Times are head time. It is never changed once it was posted.
@@ -61,7 +61,7 @@ class TurnNews:
     stories: Sequence[tuple[str, Story]] = ()
 
     @classmethod
-    def of(cls, core: PlatformCore) -> TurnNews:
+    def of(cls, core: PlatformCore) -> TurnResult:
         """What is new with the core after the turn that it has just made."""
         return cls(
             now_s=core.now_s,
@@ -99,7 +99,7 @@ class ToldJob(NamedTuple):
 
 
 @dataclass(slots=True)
-class PostedPlan:
+class ShownPlan:
     """The latest plan of a core, and what came of its jobs since."""
 
     outlook: PlanOutlook | None = None
@@ -116,17 +116,17 @@ class ViewBoard:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._news = threading.Condition(self._lock)  #: there is another turn
-        self._posted = TurnNews()
+        self._posted = TurnResult()
         self._open: dict[str, JobView] = {}
         self._places: list[tuple[float, str]] = []  # of these in lists, in order
-        self._plans: list[PostedPlan] = []  # by core
-        self._plan_of: dict[str, PostedPlan] = {}  # by open job
+        self._plans: list[ShownPlan] = []  # by core
+        self._plan_of: dict[str, ShownPlan] = {}  # by open job
         self._turn = 0
         self._planned_turn = 0  #: of the latest plan
         self._touched: deque[tuple[int, tuple[str, ...]]] = deque(maxlen=TURNS_KEPT)  # jobs, by turn
         self._stories: deque[tuple[int, str, Story]] = deque(maxlen=STORIES_SHOWN)  # by turn
 
-    def post(self, news: TurnNews) -> None:
+    def post(self, news: TurnResult) -> None:
         """Show what the head knows after the turn it has just made. Jobs that have ended are in the store."""
         with self._lock:
             self._turn += 1
@@ -143,7 +143,7 @@ class ViewBoard:
 
     def _post_changes(self, place: int, changes: TurnChanges) -> None:
         if place == len(self._plans):
-            self._plans.append(PostedPlan())
+            self._plans.append(ShownPlan())
         plan = self._plans[place]
         for view in changes.views:
             if view.id not in self._open:
@@ -253,7 +253,7 @@ class ViewBoard:
         return len(self._open)
 
     @property
-    def latest(self) -> TurnNews:
+    def latest(self) -> TurnResult:
         """What the head knew after its latest turn."""
         return self._posted
 

@@ -40,7 +40,7 @@ def read_boot_id() -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SystemClocks:
+class LocalClock:
     """Those of the machine."""
 
     boot_s: Callable[[], float] = lambda: time.clock_gettime(time.CLOCK_BOOTTIME)  #: never set, never back
@@ -55,8 +55,8 @@ class HeadClock:
     `go_on` is called this is the clock of a platform's first start, which begins by the calendar.
     """
 
-    def __init__(self, system: SystemClocks | None = None) -> None:
-        self._system = system or SystemClocks()
+    def __init__(self, system: LocalClock | None = None) -> None:
+        self._system = system or LocalClock()
         self.boot_id = self._system.boot_id
         self.go_on(Calendar(), 0.0)
 

@@ -17,7 +17,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from swell.core.explanations import planned_s
-from swell.live.board import TurnNews
+from swell.live.board import TurnResult
 from swell.live.webhooks import WebhookCounts
 from swell.model.calendar import Calendar
 from swell.model.command import AnyCommand
@@ -77,10 +77,10 @@ class Turn:
     ended_s: float = 0.0  #: what came of it was shown
     computed_s: float = 0.0  #: of a processor, to decide
     commands: list[AnyCommand] = field(default_factory=list)
-    news: TurnNews = field(init=False)
+    news: TurnResult = field(init=False)
 
 
-class Described(NamedTuple):
+class MetricEntry(NamedTuple):
     """What is known of a metric before anything is counted."""
 
     name: str  #: as queries use it; of a histogram without `_bucket`, `_count` and `_sum`
@@ -90,7 +90,7 @@ class Described(NamedTuple):
 
 
 @dataclass(slots=True)
-class _CountedJob:
+class _KnownJob:
     """What is counted of an open job."""
 
     promised_s: float | None = None  #: calendar time
@@ -110,9 +110,9 @@ class Counters(Collector):
 
     def __init__(self) -> None:
         disable_created_metrics()  # type: ignore[no-untyped-call]
-        self.described: list[Described] = []
+        self.described: list[MetricEntry] = []
         self._metrics: list[Counter | Histogram] = []
-        self._jobs: dict[str, _CountedJob] = {}  #: open ones
+        self._jobs: dict[str, _KnownJob] = {}  #: open ones
         self._num_devices: Sum[tuple[str, str]] = Sum()  #: that these have, by tenant and kind
         self._warned: set[str] = set()  #: names of nodes that are to be left, after the latest turn
         self._latest_s: float | None = None  #: head time of the latest turn
@@ -218,7 +218,7 @@ class Counters(Collector):
     ) -> Counter:
         """Args: labels: each with the values that are known: else the first count would be no growth."""
         counter = Counter(name, meaning, tuple(labels), registry=None)
-        self.described.append(Described(f"{name}_total", "counter", meaning, tuple(labels)))
+        self.described.append(MetricEntry(f"{name}_total", "counter", meaning, tuple(labels)))
         self._metrics.append(counter)
         for values in product(*labels.values()) if labels else ():
             counter.labels(*values)
@@ -226,7 +226,7 @@ class Counters(Collector):
 
     def _histogram(self, name: str, meaning: str, bounds: Sequence[float]) -> Histogram:
         histogram = Histogram(name, meaning, buckets=bounds, registry=None)
-        self.described.append(Described(name, "histogram", meaning, ()))
+        self.described.append(MetricEntry(name, "histogram", meaning, ()))
         self._metrics.append(histogram)
         return histogram
 
@@ -244,7 +244,7 @@ class Counters(Collector):
         """
         self._warned = set(warned)
         for view in views:
-            job = self._jobs[view.id] = _CountedJob(
+            job = self._jobs[view.id] = _KnownJob(
                 promised_s=_deadline_s(view, calendar) if view.is_promised else None,
                 resizes=frozenset(one.at_s for one in _over(view)),
                 is_half_done=_is_half_done(view),
@@ -262,14 +262,14 @@ class Counters(Collector):
         self._count_device_time(news.now_s)
         for changes in news.changes:
             for view in changes.views:
-                job = self._jobs.setdefault(view.id, _CountedJob())
+                job = self._jobs.setdefault(view.id, _KnownJob())
                 self._note(job, view, news.calendar)
                 self._note_devices(job, view)
                 if not job.is_half_done and _is_half_done(view):
                     job.is_half_done, job.half_s = True, changes.now_s
                     job.expected_s = planned_s(view, changes.outlook, changes.up_s.get(view.id))
         for view in news.ended:
-            job = self._jobs.pop(view.id, _CountedJob())
+            job = self._jobs.pop(view.id, _KnownJob())
             self._note(job, view, news.calendar)
             self._num_devices[job.tenant_kind] -= job.num_devices
             self._count_end(job, view)
@@ -303,7 +303,7 @@ class Counters(Collector):
         for tenant_kind, num_devices in self._num_devices.items():
             self._device_s.labels(*tenant_kind).inc(num_devices * passed_s)
 
-    def _note_devices(self, job: _CountedJob, view: JobView) -> None:
+    def _note_devices(self, job: _KnownJob, view: JobView) -> None:
         """The job has as many devices from now on as its view says. A series begins with 0."""
         self._num_devices[job.tenant_kind] -= job.num_devices
         job.tenant_kind = (view.tenant, view.kind)
@@ -311,7 +311,7 @@ class Counters(Collector):
         job.num_devices = workers * view.devices_per_worker
         self._num_devices[job.tenant_kind] += job.num_devices
 
-    def _note(self, job: _CountedJob, view: JobView, calendar: Calendar) -> None:
+    def _note(self, job: _KnownJob, view: JobView, calendar: Calendar) -> None:
         """Count a new promise, and resizes whose size was given up: all is known of them then.
 
         Times of day are compared: a step of the machine's clock moves head times, and promises nothing.
@@ -335,7 +335,7 @@ class Counters(Collector):
         elif resize.verdict is Verdict.UNPAID:
             self._lost_s.inc(max(0.0, -(resize.gain_s or 0.0)))
 
-    def _count_end(self, job: _CountedJob, view: JobView) -> None:
+    def _count_end(self, job: _KnownJob, view: JobView) -> None:
         self._ended.labels(view.phase, view.job_class).inc()
         if view.phase is Phase.REJECTED and view.job_class is JobClass.STRICT:
             self._refused.labels("ended").inc()

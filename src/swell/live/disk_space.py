@@ -27,7 +27,7 @@ def _space_of(path: Path) -> Space:
     return Space(usage.free, usage.total)
 
 
-class DiskSpace:
+class SpaceWatch:
     """Thread-safe. One thread looks at a time: others than the first wait for the same answer."""
 
     def __init__(self, path: Path, look: Callable[[Path], Space] = _space_of) -> None:

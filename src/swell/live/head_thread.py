@@ -18,11 +18,11 @@ import msgspec
 
 from swell.core.loop import run
 from swell.core.platform_core import PlatformCore
-from swell.live.board import TurnNews, ViewBoard
-from swell.live.clock import HeadClock, SystemClocks
+from swell.live.board import TurnResult, ViewBoard
+from swell.live.clock import HeadClock, LocalClock
 from swell.live.counters import Counters, Turn
 from swell.live.pruning import Retention
-from swell.live.recovery import PoisonGuard, changes_again, differences, digest, explained_jobs, load, replay
+from swell.live.recovery import BatchGuard, changes_again, differences, digest, explained_jobs, load, replay
 from swell.live.watches import DeviceDemand, FollowerWatch, QuotaWatch
 from swell.live.webhooks import WebhookMessage, Webhooks
 from swell.model.command import AnyCommand, LaunchGang, ProfileJob, StopGang, WakeAt
@@ -131,7 +131,7 @@ class Executor(Protocol):
 
 
 # ---------------------------------------------------------------- where events wait
-class Inbox:
+class HeadQueue:
     """Events in order of arrival. Progress reports of one gang are folded into one.
 
     When another agent has come, the events of the one before are taken first; those of the new one wait until
@@ -393,16 +393,16 @@ class HeadJournal:
         self._fold_at_seq = 0
         self._handled_s, self._most_handled_s = 0.0, FOLD_AFTER_S  #: since the last fold, and until the next
 
-    def recover(self, core: PlatformCore, history: JournalHistory) -> Iterator[TurnNews]:
+    def recover(self, core: PlatformCore, history: JournalHistory) -> Iterator[TurnResult]:
         """Bring a new head to where the journal ends, which then has all that came of its batches.
 
         Yields what the head knows in the beginning, and what came of each batch.
         """
         load(core, history.state)
-        yield TurnNews.of(core)
-        mend = PoisonGuard(core, self.store, self.amend).mend
+        yield TurnResult.of(core)
+        mend = BatchGuard(core, self.store, self.amend).mend
         for entry, commands in replay(core, history.entries, mend):
-            news = TurnNews.of(core)
+            news = TurnResult.of(core)
             self.finish(entry.seq, commands, news)
             yield news
 
@@ -418,7 +418,7 @@ class HeadJournal:
         """Do the same with a batch that takes the place of another."""
         self._insist(self.store.amend, seq, batch)
 
-    def finish(self, seq: int, commands: Sequence[AnyCommand], news: TurnNews) -> list[WebhookMessage]:
+    def finish(self, seq: int, commands: Sequence[AnyCommand], news: TurnResult) -> list[WebhookMessage]:
         """Keep what came of a batch, unless that was done before; the messages that are to be sent then."""
         messages: list[WebhookMessage] = []
         try:
@@ -512,16 +512,16 @@ class HeadThread:
         store: SqlJournal,
         executor: Executor,
         tell: Callable[[str], None],
-        system_clocks: SystemClocks | None,
+        system_clocks: LocalClock | None,
         webhooks: Webhooks,
         read_quotas: Callable[[], Quotas],
     ) -> None:
         self._site, self._core, self._executor, self._webhooks = site, core, executor, webhooks
         self.clock, self.quotas = HeadClock(system_clocks), QuotaWatch(read_quotas)
-        self.inbox, self.board, self.counters = Inbox(self.clock), ViewBoard(), Counters()
+        self.inbox, self.board, self.counters = HeadQueue(self.clock), ViewBoard(), Counters()
         self.journal = HeadJournal(store, webhooks, tell)
         self.started_s = self.clock.now_s()  #: head time
-        self._guard = PoisonGuard(core, store, self.journal.amend)
+        self._guard = BatchGuard(core, store, self.journal.amend)
         self._followers = FollowerWatch(lambda job_id: self.board.job(job_id) or store.job(job_id))
         self._demand = DeviceDemand()
         self._is_stopping = False
@@ -648,7 +648,7 @@ class HeadThread:
     def _end_turn(self, turn: Turn) -> None:
         """Keep and show what came of the turn, and let go of what is now safe in the journal."""
         self._is_open = True
-        turn.news = news = TurnNews.of(self._core)
+        turn.news = news = TurnResult.of(self._core)
         new = self.journal.finish(self.journal.store.last_seq, turn.commands, news)
         self.board.post(news)
         if self._watch(news.changed, news.ended):

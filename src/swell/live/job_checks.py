@@ -134,7 +134,7 @@ def with_predecessors(spec: JobSpec, candidates: Callable[[str], list[JobView]])
     """The request with ids in place of the names of the jobs that it follows.
 
     Args:
-        candidates: jobs that a name may mean; see `JobLookup`.
+        candidates: jobs that a name may mean; see `JobSource`.
 
     Raises InvalidJob: there is no such job, or it has ended without success.
     """

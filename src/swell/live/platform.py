@@ -13,9 +13,9 @@ from swell import __version__
 from swell.core.kinds import named_kinds
 from swell.core.platform_core import PlatformCore
 from swell.live.board import BoardChanges, ViewBoard
-from swell.live.clock import SystemClocks, followed, shown_job, shown_story, suspected
+from swell.live.clock import LocalClock, followed, shown_job, shown_story, suspected
 from swell.live.counters import Measures, usage_of
-from swell.live.disk_space import DiskSpace, Space
+from swell.live.disk_space import Space, SpaceWatch
 from swell.live.head_thread import Executor, HeadThread, Site
 from swell.live.job_checks import (
     check_findings,
@@ -26,8 +26,8 @@ from swell.live.job_checks import (
     with_named_kinds,
     with_predecessors,
 )
-from swell.live.pruning import Pruner, PruneRequest
-from swell.live.submitter import JobFolders, Submitter
+from swell.live.pruning import PruneRequest, PruneThread
+from swell.live.submitter import JobFiles, Submitter
 from swell.live.watches import ABOUT_QUOTAS
 from swell.live.webhooks import Webhooks
 from swell.model.calendar import Calendar
@@ -89,7 +89,7 @@ COLUMNS |= {"not_finite": "num_odd"}
 MANY_PERIODS = 48
 
 
-class JobLookup:
+class JobSource:
     """Looks up jobs on the board and in the archive, in calendar time. Calls come from any thread."""
 
     def __init__(self, board: ViewBoard, store: SqlJournal) -> None:
@@ -213,7 +213,7 @@ class JobLookup:
         return metric_history(curves, self._board.calendar, since_s)
 
 
-class Platform(JobLookup):
+class Platform(JobSource):
     """What the control API asks. Calls come from any thread, but for `recover` and `run`; times are calendar
     time. Those that change something return once the journal has it, which takes milliseconds, or raise
     Unavailable.
@@ -226,7 +226,7 @@ class Platform(JobLookup):
         store: SqlJournal,
         executor: Executor,
         tell: Callable[[str], None] = lambda why: None,
-        system_clocks: SystemClocks | None = None,
+        system_clocks: LocalClock | None = None,
         webhooks: Webhooks | None = None,
         read_quotas: Callable[[], Quotas] = lambda: NO_QUOTAS,
     ) -> None:
@@ -244,9 +244,9 @@ class Platform(JobLookup):
         self.counters = head.counters
         self._site, self._core, self._executor, self._head = site, core, executor, head
         self._clock, self._inbox, self._journal = head.clock, head.inbox, head.journal
-        self._submitter = Submitter(self._inbox, self._clock.now_s, store, JobFolders(site.jobs_dir))
-        self._disk = DiskSpace(site.jobs_dir.resolve().parent)
-        self._pruner = Pruner(store, site.jobs_dir, self._clock.now_s, self._board.note_pruned)
+        self._submitter = Submitter(self._inbox, self._clock.now_s, store, JobFiles(site.jobs_dir))
+        self._disk = SpaceWatch(site.jobs_dir.resolve().parent)
+        self._pruner = PruneThread(store, site.jobs_dir, self._clock.now_s, self._board.note_pruned)
 
     # ------------------------------------------------------------ the head
     def recover(self, history: JournalHistory) -> None:
@@ -295,7 +295,7 @@ class Platform(JobLookup):
         return None if found.phase.is_end else self._inbox.consult(lambda: self._core.throughput(found.id))
 
     def _ask(self, event: AnyEvent, doubt: str) -> bool:
-        """Hand an event to the head; False if it was stale. Raises Unavailable, see `Inbox.ask`."""
+        """Hand an event to the head; False if it was stale. Raises Unavailable, see `HeadQueue.ask`."""
         self._journal.refuse_while_stalled()
         return self._inbox.ask(event, doubt)
 

@@ -115,7 +115,7 @@ def _remove_folders(jobs: Sequence[PrunedJob], jobs_dir: Path) -> None:
                 ) from error
 
 
-class Pruner:
+class PruneThread:
     """Removes ended jobs of a running platform. Calls come from any thread.
 
     Args:

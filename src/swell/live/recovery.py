@@ -285,7 +285,7 @@ def _gone(job_id: str, generation: int, now_s: float) -> GangEnded:
     return GangEnded(at_s=now_s, job_id=job_id, generation=generation, outcome=Outcome.LOST, steps=0)
 
 
-class PoisonGuard:
+class BatchGuard:
     """Sets aside what cannot be handled of a batch, so that all else goes on.
 
     A batch is in the journal before it is handled: without this, an error would come again with each start.

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import msgspec
 
-from swell.live.head_thread import Inbox
+from swell.live.head_thread import HeadQueue
 from swell.model.errors import KeyConflict, Unavailable, WrongPhase
 from swell.model.event import JobSubmitted
 from swell.model.job import KEY_OF, Elasticity, JobSpec, Origin
@@ -37,7 +37,7 @@ NO_LINKS = (errno.EPERM, errno.EXDEV, errno.EMLINK, errno.EOPNOTSUPP, errno.ENOS
 Checked = Callable[[JobSpec, Collection[str]], JobSpec]
 
 
-class JobFolders:
+class JobFiles:
     """The folders of all jobs of a platform: logs, checkpoints, code. Making one touches nothing."""
 
     def __init__(self, path: Path) -> None:
@@ -92,7 +92,7 @@ class JobFolders:
 
 
 @dataclass(frozen=True, slots=True)
-class _InFlight:
+class _PendingSubmission:
     """A submission that is not yet in the journal."""
 
     job_id: str
@@ -104,12 +104,12 @@ class Submitter:
     """Thread-safe."""
 
     def __init__(
-        self, inbox: Inbox, now_s: Callable[[], float], submissions: SqlJournal, folders: JobFolders
+        self, inbox: HeadQueue, now_s: Callable[[], float], submissions: SqlJournal, folders: JobFiles
     ) -> None:
         self._inbox, self._now_s, self._submissions, self._folders = inbox, now_s, submissions, folders
         self._lock = threading.Lock()
         self._ids: dict[str, str] = {}  #: given, and not yet in the journal; each with its tenant
-        self._keys: dict[str, _InFlight] = {}  #: the same, by key
+        self._keys: dict[str, _PendingSubmission] = {}  #: the same, by key
 
     def submit(self, spec: JobSpec, origin: Origin, checked: Checked = lambda spec, _: spec) -> SubmitResult:
         """Returns once the journal has the job, and the board shows it.
@@ -145,7 +145,7 @@ class Submitter:
                 self._keys.pop(origin.key, None)
 
     # ------------------------------------------------------------ under the lock
-    def _earlier(self, origin: Origin) -> JobSubmitted | _InFlight | None:
+    def _earlier(self, origin: Origin) -> JobSubmitted | _PendingSubmission | None:
         """The submission that came first with this key."""
         if not origin.key:
             return None
@@ -158,8 +158,8 @@ class Submitter:
             )
         return earlier
 
-    def _begin(self, spec: JobSpec, origin: Origin) -> _InFlight:
-        mine = _InFlight(self._new_id(spec.name), origin)
+    def _begin(self, spec: JobSpec, origin: Origin) -> _PendingSubmission:
+        mine = _PendingSubmission(self._new_id(spec.name), origin)
         self._ids[mine.job_id] = spec.tenant
         if origin.key:
             self._keys[origin.key] = mine
@@ -182,7 +182,7 @@ class Submitter:
                 ) from error
 
     # ------------------------------------------------------------ without it
-    def _finish(self, mine: _InFlight, spec: JobSpec) -> SubmitResult:
+    def _finish(self, mine: _PendingSubmission, spec: JobSpec) -> SubmitResult:
         origin = self._with_checkpoint(mine, spec)
         event = JobSubmitted(at_s=self._now_s(), job_id=mine.job_id, spec=spec, origin=origin)
         doubt = f"job {mine.job_id!r} may or may not have been submitted"
@@ -191,7 +191,7 @@ class Submitter:
             raise Unavailable(f"the scheduler knows a job {mine.job_id!r} already; submit again")
         return _result(mine.job_id, origin, is_new=True)
 
-    def _with_checkpoint(self, mine: _InFlight, spec: JobSpec) -> Origin:
+    def _with_checkpoint(self, mine: _PendingSubmission, spec: JobSpec) -> Origin:
         """Give the new job what it is to go on from; a restart job has that in its own folder."""
         origin = mine.origin
         if not origin.continues or spec.elasticity is Elasticity.RESTART:
@@ -209,9 +209,9 @@ class Submitter:
         return msgspec.structs.replace(origin, steps=steps_in(checkpoint))
 
 
-def _again(earlier: JobSubmitted | _InFlight) -> SubmitResult:
+def _again(earlier: JobSubmitted | _PendingSubmission) -> SubmitResult:
     """The answer to a request that was made before."""
-    if isinstance(earlier, _InFlight):
+    if isinstance(earlier, _PendingSubmission):
         return msgspec.structs.replace(earlier.answer.result(), is_new=False)
     return _result(earlier.job_id, earlier.origin, is_new=False)
 

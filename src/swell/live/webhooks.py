@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from swell import __version__
-from swell.live.board import TurnNews
+from swell.live.board import TurnResult
 from swell.live.clock import shown_job
 from swell.model.calendar import Calendar
 from swell.model.coding import encode
@@ -174,7 +174,7 @@ def wait_s(num_failures: int) -> float:
     return retry_pause_s(num_failures, FIRST_WAIT_S, LONGEST_WAIT_S)
 
 
-class Sender:
+class WebhookThread:
     """Delivers messages, each until its address has taken it.
 
     An address has one request at a time. While it fails, all of its messages wait; others do not.
@@ -357,7 +357,7 @@ def _told_of(status: int) -> str:
 
 
 # ---------------------------------------------------------------- news
-class Webhooks(Sender):
+class Webhooks(WebhookThread):
     """Finds news in turns, and in open jobs every few seconds. A message is in the journal before it is sent.
 
     A message that is found again has the same id, and the journal takes it once.
@@ -386,7 +386,7 @@ class Webhooks(Sender):
         """Where the board and the clocks are."""
         self._open_jobs, self._now_s, self._calendar = open_jobs, now_s, calendar
 
-    def of_ends(self, news: TurnNews) -> list[WebhookMessage]:
+    def of_ends(self, news: TurnResult) -> list[WebhookMessage]:
         """What a turn brings: news of jobs that have ended."""
         calendar, found = news.calendar, list[WebhookMessage]()
         for view in news.ended:

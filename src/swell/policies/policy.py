@@ -10,7 +10,7 @@ import msgspec
 from swell.model.options import Domain
 from swell.model.plan import Allocation
 from swell.model.snapshot import Snapshot
-from swell.plugins import Registered
+from swell.plugins import RegistryEntry
 
 #: Decisions that are closer than this would be all that the head does.
 LEAST_PERIOD_S = 1.0
@@ -25,7 +25,7 @@ def switch(description: str) -> msgspec.Meta:
     return msgspec.Meta(ge=0, le=1, description=description)
 
 
-class Policy(Registered, kw_only=True):
+class Policy(RegistryEntry, kw_only=True):
     """A policy is a value: its fields are its parameters, its class variables what it declares.
 
     `decide` is pure: what it is to know next time goes through `Allocation.memory`.

@@ -10,7 +10,7 @@ from collections.abc import Callable
 Happening = Callable[[float], None]
 
 
-class Agenda:
+class EventQueue:
     """A heap with decided ties: in two runs of one input the same things happen in the same order."""
 
     def __init__(self) -> None:

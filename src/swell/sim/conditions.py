@@ -22,13 +22,13 @@ from swell.model.quota import Quota
 from swell.model.quota_words import told_tenant
 from swell.model.share_mode import ShareMode
 from swell.sim.change_cost import change_cost
-from swell.sim.faults import NO_FAULTS, FaultRates, InjectedFaults, node_failures, parse_fault_rates
-from swell.sim.gangs import GangTimings
+from swell.sim.faults import NO_FAULTS, FaultRates, FaultSource, node_failures, parse_fault_rates
+from swell.sim.gangs import GangTimes
 from swell.sim.job import jobs_of
 from swell.sim.kind_nodes import KindNodes, speeds_of
 from swell.sim.pool import Pool
 from swell.sim.profiles.curve import ProfileSet
-from swell.sim.report import Shape, Truth
+from swell.sim.report import ClusterSize, Truth
 from swell.sim.shared_cores import parse_share_mode
 from swell.sim.simulate import MAX_DEVICES, Scenario, cluster
 from swell.sim.traces.record import plural
@@ -192,16 +192,16 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True):
         return of_kinds + self.nodes * self.devices_per_node + (self.pool.num_devices if self.pool else 0)
 
     @property
-    def shape(self) -> Shape:
+    def shape(self) -> ClusterSize:
         devices = self.nodes * self.devices_per_node
         if self.kinds:
-            return Shape(
+            return ClusterSize(
                 nodes=sum(kind.nodes for kind in self.kinds),
                 devices_per_node=0,
                 devices=self.num_devices,
                 kinds=self.kinds,
             )
-        return Shape(
+        return ClusterSize(
             nodes=self.nodes,
             devices_per_node=self.devices_per_node,
             devices=devices,
@@ -245,9 +245,9 @@ def set_up(workload: Workload, profiles: ProfileSet, conditions: Conditions) -> 
             speeds_of(conditions.kinds),
         ),
         cost=cost,
-        timings=GangTimings(report_s=_report_s(workload, conditions)),
+        timings=GangTimes(report_s=_report_s(workload, conditions)),
         others=others,
-        faults=InjectedFaults(conditions.fault_rates, conditions.seed),
+        faults=FaultSource(conditions.fault_rates, conditions.seed),
         pool=_pool_beside(nodes, conditions.pool, kind),
         cpu_shares=conditions.cpu_shares,
     )

@@ -79,7 +79,7 @@ def parse_fault_rates(text: str) -> FaultRates:
 
 
 @dataclass(frozen=True, slots=True)
-class InjectedFaults:
+class FaultSource:
     """Which of the things that could fail do. Each is drawn by itself, whatever came before it."""
 
     rates: FaultRates = NO_FAULTS
@@ -94,4 +94,4 @@ class InjectedFaults:
         return rate > 0.0 and random.Random(f"{self.seed} {kind} {job_id} {number}").random() < rate
 
 
-NOTHING_FAILS = InjectedFaults()
+NOTHING_FAILS = FaultSource()

@@ -24,7 +24,7 @@ class LossFields(TypedDict, total=False):
 
 
 @dataclass(slots=True)
-class WastedTime:
+class LostTime:
     """Device-seconds of all gangs that brought no training."""
 
     unsaved_device_s: float = 0.0  #: of training that was lost with its gang
@@ -33,7 +33,7 @@ class WastedTime:
 
 
 @dataclass(slots=True)
-class CheckpointCycle:
+class CheckpointTimes:
     """Training, a checkpoint, training: as workers do it, by the clock.
 
     The first checkpoint comes early. Training stands still while one is written.
@@ -71,7 +71,7 @@ class CheckpointCycle:
 
 
 @dataclass(slots=True)
-class Training:
+class SimGang:
     """One job on its devices. Progress is advanced lazily from the rate."""
 
     job: SimJob
@@ -97,8 +97,8 @@ class Training:
     report_due_s: float = 0.0  #: when it reports next
     report_step: float = 0.0  #: not before it has done so many steps
     node_of: Mapping[str, str] = field(default_factory=dict)  #: of the cluster's devices
-    cycle: CheckpointCycle | None = None  #: of its checkpoints, once it trains
-    waste: WastedTime = field(default_factory=WastedTime)  #: of all gangs
+    cycle: CheckpointTimes | None = None  #: of its checkpoints, once it trains
+    waste: LostTime = field(default_factory=LostTime)  #: of all gangs
     is_unheard: bool = False  #: a loss was told, and no command shows yet that the head has heard of it
 
     @property
@@ -192,7 +192,7 @@ class Training:
     def save_each(self, interval_s: float, save_s: float, now_s: float) -> None:
         """Make a checkpoint each time so much was trained."""
         if self.cycle is None:
-            self.cycle = CheckpointCycle(now_s, interval_s, save_s)
+            self.cycle = CheckpointTimes(now_s, interval_s, save_s)
         else:
             self.cycle.change_interval(interval_s, now_s)
 

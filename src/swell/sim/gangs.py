@@ -30,10 +30,10 @@ from swell.model.job import Elasticity
 from swell.model.node import Node
 from swell.model.share_mode import ShareMode
 from swell.model.target import Target
-from swell.sim.agenda import Agenda
+from swell.sim.agenda import EventQueue
 from swell.sim.change_cost import ChangeCost, GangChange
-from swell.sim.faults import MESSAGE, InjectedFaults
-from swell.sim.gang import WHOLE, Training, Upcoming, WastedTime
+from swell.sim.faults import MESSAGE, FaultSource
+from swell.sim.gang import WHOLE, LostTime, SimGang, Upcoming
 from swell.sim.job import SimJob
 from swell.sim.outcome import SegmentLog
 from swell.sim.shared_cores import SharedCores
@@ -44,7 +44,7 @@ FIRST_REPORT_S = 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GangTimings:
+class GangTimes:
     """How long things take that are no change of a gang, and how often gangs report."""
 
     profiling_s: float = 0.0  #: a trial run
@@ -71,16 +71,16 @@ class SimGangs:
     def __init__(
         self,
         cost: ChangeCost,
-        timings: GangTimings,
-        agenda: Agenda,
+        timings: GangTimes,
+        agenda: EventQueue,
         tell: Callable[[AnyEvent], None],
-        faults: InjectedFaults,
+        faults: FaultSource,
         log: SegmentLog | None = None,
     ) -> None:
         self._log = log
-        self.waste = WastedTime()
+        self.waste = LostTime()
         self._cores: SharedCores | None = None  #: None: no node has any, each device has its own
-        self.training: dict[str, Training] = {}
+        self.training: dict[str, SimGang] = {}
         self.version = 0  #: changes whenever who trains on what does
         self._cost = cost
         self._timings = timings
@@ -89,7 +89,7 @@ class SimGangs:
         self._faults = faults
         self._silent: dict[str, float] = {}  #: since when devices are gone, of which no event has told yet
         self._node_of: dict[str, str] = {}  #: of a device, of all nodes that there have been
-        self._left: dict[str, Training] = {}  #: job id -> its latest gang, if that is no more
+        self._left: dict[str, SimGang] = {}  #: job id -> its latest gang, if that is no more
 
     def usage(self) -> tuple[int, float]:
         """Devices of all gangs, and the sum over jobs of rate / rate on one device.
@@ -103,7 +103,7 @@ class SimGangs:
         return sum([len(gang.devices) for gang in gangs]), sum(speedups)
 
     # ------------------------------------------------------------ from elsewhere
-    def adopt(self, training: Training, now_s: float) -> None:
+    def adopt(self, training: SimGang, now_s: float) -> None:
         """A gang that is there already; one without a rate stands still until it is told to change or end."""
         training.node_of, training.waste = self._node_of, self.waste
         if training.formed_s is not None:
@@ -115,7 +115,7 @@ class SimGangs:
             self._expect_end(training, now_s)
             self._expect_report(training, now_s)
 
-    def shelve(self, training: Training) -> None:
+    def shelve(self, training: SimGang) -> None:
         """A job without a gang, which will go on from `saved_steps`."""
         self._left[training.job.id] = training
 
@@ -129,7 +129,7 @@ class SimGangs:
         if latest is not None and command.generation <= latest.generation:
             self._answer_again(latest, command, now_s)
             return
-        training = Training(
+        training = SimGang(
             job, command.generation, command.target.devices, as_of_s=now_s, node_of=self._node_of
         )
         training.waste = self.waste
@@ -184,7 +184,7 @@ class SimGangs:
             training.generation = command.generation
             self._end(training, Outcome.STOPPED, now_s)
 
-    def _gang_of(self, command: GangCommand, now_s: float) -> Training | None:
+    def _gang_of(self, command: GangCommand, now_s: float) -> SimGang | None:
         """The job's gang. Where there is none, its end is told, in answer to the command."""
         training = self.training.get(command.job_id)
         if training is None:
@@ -208,7 +208,7 @@ class SimGangs:
             )
         )
 
-    def _is_news(self, training: Training, command: GangCommand, now_s: float) -> bool:
+    def _is_news(self, training: SimGang, command: GangCommand, now_s: float) -> bool:
         """Whether the command was not said before, and none that supersedes it."""
         if command.generation <= training.generation:
             self._answer_again(training, command, now_s)
@@ -216,22 +216,22 @@ class SimGangs:
         training.generation, training.answer = command.generation, None
         return True
 
-    def _answer_again(self, training: Training, command: GangCommand, now_s: float) -> None:
+    def _answer_again(self, training: SimGang, command: GangCommand, now_s: float) -> None:
         """The command was said before; an answer that is still to come will come by itself."""
         if training.answer is not None and command.generation == training.generation:
             self._tell(msgspec.structs.replace(training.answer, at_s=now_s))
 
-    def _reply(self, training: Training, event: AnyEvent) -> None:
+    def _reply(self, training: SimGang, event: AnyEvent) -> None:
         training.answer = event
         self._tell(event)
 
-    def _fail(self, training: Training, now_s: float, message: str) -> None:
+    def _fail(self, training: SimGang, now_s: float, message: str) -> None:
         """The change was not to be had: it trains on as it was, and goes on reporting."""
         self._note(training, now_s)
         self._reply(training, ResizeFailed(**_facts(training, now_s), message=message))
         self._expect_report(training, now_s)
 
-    def _begin(self, training: Training, before: int, target: Target, now_s: float) -> float:
+    def _begin(self, training: SimGang, before: int, target: Target, now_s: float) -> float:
         """Note the change that is under way; returns when it takes place, in seconds from now."""
         profile, devices = training.job.profile, target.devices
         if training.trains_on(devices):  # the same members go on with another batch, at once
@@ -380,7 +380,7 @@ class SimGangs:
             self.version += 1
             self._expect_end(training, now_s)
 
-    def _note(self, training: Training, now_s: float) -> None:
+    def _note(self, training: SimGang, now_s: float) -> None:
         """What the gang does has changed."""
         if self._log is not None:
             self._log.note(training, now_s)
@@ -389,14 +389,14 @@ class SimGangs:
             if training.rate_per_s > 0.0 and training.resumes_s > now_s:
                 self._agenda.put(training.resumes_s, partial(self.contends, training.job.id))
 
-    def _note_end(self, training: Training, now_s: float, how: str) -> None:
+    def _note_end(self, training: SimGang, now_s: float, how: str) -> None:
         """The gang is no more."""
         if self._log is not None:
             self._log.end(training, now_s, how)
         if self._cores is not None:
             self._cores.note(training)
 
-    def _is_struck(self, kind: str, training: Training) -> bool:
+    def _is_struck(self, kind: str, training: SimGang) -> bool:
         return self._faults.is_struck(kind, training.job.id, training.generation)
 
     # ------------------------------------------------------------ faults
@@ -410,11 +410,11 @@ class SimGangs:
                 self._note(training, now_s)
                 self.version += 1
 
-    def _hangs(self, training: Training | None) -> bool:
+    def _hangs(self, training: SimGang | None) -> bool:
         """Whether it waits for workers that are gone, and of which no event has told."""
         return training is not None and not self._silent.keys().isdisjoint(training.occupied)
 
-    def _count_unnoticed(self, training: Training, devices: Collection[str], now_s: float) -> None:
+    def _count_unnoticed(self, training: SimGang, devices: Collection[str], now_s: float) -> None:
         """Count the time for which the gang has had devices of these that are gone."""
         formed_s = training.formed_s
         if self._silent and formed_s is not None:
@@ -437,11 +437,11 @@ class SimGangs:
             newest = training.devices[-training.job.spec.devices_per_worker :]
             self._lose_devices(training, frozenset(newest), now_s, MESSAGE)
 
-    def _may_lose_worker(self, training: Training, at_s: float) -> None:
+    def _may_lose_worker(self, training: SimGang, at_s: float) -> None:
         if self._is_struck("loss", training):
             self._agenda.put(at_s, partial(self.lose_worker, training.job.id, training.generation))
 
-    def _lose_devices(self, training: Training, gone: frozenset[str], now_s: float, cause: str) -> None:
+    def _lose_devices(self, training: SimGang, gone: frozenset[str], now_s: float, cause: str) -> None:
         """The workers that are left wait for the head's word. A gang that was starting is lost whole."""
         left = _whole_workers(training.devices, training.job.spec.devices_per_worker, gone)
         training.change = None
@@ -461,7 +461,7 @@ class SimGangs:
         self._reply(training, WorkersLost(**_facts(training, now_s), devices=lost, message=cause))
 
     # ------------------------------------------------------------ the same for all
-    def _boundary_s(self, training: Training, now_s: float) -> float:
+    def _boundary_s(self, training: SimGang, now_s: float) -> float:
         """When the steps under way are done that nothing cuts in two; now if none is under way."""
         grain = self._timings.grain_steps
         if not grain or training.rate_per_s <= 0.0:
@@ -482,7 +482,7 @@ class SimGangs:
         change, training.change = training.change, None
         return change
 
-    def _train(self, training: Training, target: Target, pause_s: float | None, now_s: float) -> None:
+    def _train(self, training: SimGang, target: Target, pause_s: float | None, now_s: float) -> None:
         self._save_each(training, target.mean_time_to_loss_s, now_s)
         training.train_on(target, now_s, pause_s or 0.0)
         if not training.is_possible:
@@ -497,14 +497,14 @@ class SimGangs:
         else:
             self._expect_report(training, now_s, goes_on=pause_s is None)
 
-    def _save_each(self, training: Training, mean_time_to_loss_s: float | None, now_s: float) -> None:
+    def _save_each(self, training: SimGang, mean_time_to_loss_s: float | None, now_s: float) -> None:
         """The gang makes checkpoints as live workers do, by the same rule."""
         timings, named_s = self._timings, training.job.spec.checkpoint_interval_s
         fixed_s = timings.checkpoint_interval_s if named_s is None else named_s
         training.advance(now_s)
         training.save_each(interval_s(fixed_s, mean_time_to_loss_s, timings.save_s), timings.save_s, now_s)
 
-    def _expect_end(self, training: Training, now_s: float) -> None:
+    def _expect_end(self, training: SimGang, now_s: float) -> None:
         """Schedule the job's end, or the change of its speed that comes before it."""
         turn_s = training.turn_s()
         if math.isfinite(turn_s):
@@ -515,13 +515,13 @@ class SimGangs:
                 partial(self.ended, training.job.id, training.end_mark),
             )
 
-    def _expect_first_step(self, training: Training, now_s: float) -> None:
+    def _expect_first_step(self, training: SimGang, now_s: float) -> None:
         """Where cores are shared it is reported at once: later losses are compared with the one after it."""
         training.report_due_s = max(now_s, training.resumes_s)
         training.report_step = math.floor(training.steps + WHOLE) + 1.0
         self._agenda.put(training.report_due_s, partial(self.reported, training.job.id, training.generation))
 
-    def _expect_report(self, training: Training, now_s: float, goes_on: bool = False) -> None:
+    def _expect_report(self, training: SimGang, now_s: float, goes_on: bool = False) -> None:
         """A gang whose members go on as they are reports when it would have without the change."""
         if math.isfinite(self._timings.report_s):
             if not goes_on:
@@ -533,13 +533,13 @@ class SimGangs:
             at_s = max(now_s, training.report_due_s)
             self._agenda.put(at_s, partial(self.reported, training.job.id, training.generation))
 
-    def _counts_steps(self, training: Training) -> bool:
+    def _counts_steps(self, training: SimGang) -> bool:
         """Whether it reports at the end of a step, as live gangs do: that says how long steps take."""
         is_heard = math.isfinite(self._timings.report_s)
         return is_heard or self._cores is not None or training.job.loss is not None
 
     def _report(
-        self, training: Training, now_s: float, step_s: float | None = None, pause_s: float | None = None
+        self, training: SimGang, now_s: float, step_s: float | None = None, pause_s: float | None = None
     ) -> None:
         training.advance(now_s)
         if self._counts_steps(training):
@@ -559,7 +559,7 @@ class SimGangs:
             )
         )
 
-    def _end(self, training: Training, outcome: Outcome, now_s: float, message: str = "") -> None:
+    def _end(self, training: SimGang, outcome: Outcome, now_s: float, message: str = "") -> None:
         """Its processes are gone, at once."""
         self._count_unnoticed(training, self._silent.keys(), now_s)
         del self.training[training.job.id]
@@ -572,11 +572,11 @@ class SimGangs:
         self._reply(training, end)
 
 
-def _facts(training: Training, now_s: float) -> SimEventFields:
+def _facts(training: SimGang, now_s: float) -> SimEventFields:
     return {"at_s": now_s, "job_id": training.job.id, "generation": training.generation}
 
 
-def _obstacle(training: Training, target: Target, gone: frozenset[str]) -> str:
+def _obstacle(training: SimGang, target: Target, gone: frozenset[str]) -> str:
     """Why the gang cannot become this; empty if it can."""
     if training.is_unheard and set(target.devices) != set(training.devices):
         return "workers had been lost when this was asked for"

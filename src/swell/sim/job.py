@@ -26,7 +26,7 @@ from swell.sim.loss_curves import JobLoss, parse_loss
 from swell.sim.profiles.batch_truth import BatchTruth
 from swell.sim.profiles.curve import ProfileSet, ThroughputCurve
 from swell.sim.traces.workload import Workload, WorkloadJob
-from swell.sim.true_speed import KindTruth, TrueBatches, TrueSpeed
+from swell.sim.true_speed import KindTruth, TrueBatches, TrueRates
 
 #: Of a job's draws: those of what it reports of its loss.
 NOISE = 1
@@ -40,7 +40,7 @@ class SimJob:
     submit_s: float
     spec: JobSpec
     profile: Profile
-    speed: TrueSpeed
+    speed: TrueRates
     batches: TrueBatches | None = None  #: of a job whose batch is open
     num_steps: int  #: that it really has to do; the spec's may be wrong
     dies_at_step: int | None = None  #: a buggy script raises there; 0: in its trial run
@@ -144,8 +144,8 @@ def _with_kinds(spec: JobSpec, named: tuple[str, ...], speeds: Mapping[str, floa
 
 def true_speed(
     curve: ThroughputCurve, noise_share: float = 0.0, generator: np.random.Generator | None = None
-) -> TrueSpeed:
-    return TrueSpeed(curve.sizes, curve.rate_per_s, noise_share, generator, curve.crossing_s)
+) -> TrueRates:
+    return TrueRates(curve.sizes, curve.rate_per_s, noise_share, generator, curve.crossing_s)
 
 
 def _batches(job: WorkloadJob, curve: ThroughputCurve) -> BatchTruth | None:

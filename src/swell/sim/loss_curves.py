@@ -12,7 +12,6 @@ import math
 import re
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
 
 import numpy as np
 
@@ -20,11 +19,6 @@ from swell.arrays import FloatArray
 
 #: Steps of a job whose noise is drawn apart; it repeats after so many, a prime.
 NUM_DRAWS = 1009
-
-
-class LossCurve(Protocol):
-    def value(self, steps: float) -> float:
-        """Without noise, once so many steps are done. Learning may lower it, or raise it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +30,7 @@ class ExponentialApproach:
     scale_steps: float  #: > 0
 
     def value(self, steps: float) -> float:
+        """Without noise, once so many steps are done. Learning may lower it, or raise it."""
         return self.limit + (self.start - self.limit) * math.exp(-steps / self.scale_steps)
 
 
@@ -52,6 +47,9 @@ class MeasuredCurve:
 
     def value(self, steps: float) -> float:
         return float(np.interp(steps, *self._columns))
+
+
+LossCurve = ExponentialApproach | MeasuredCurve
 
 
 @dataclass(frozen=True)

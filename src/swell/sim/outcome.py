@@ -14,7 +14,7 @@ from swell.arrays import FloatArray
 from swell.model.failure import why_failed
 from swell.model.job import JobClass, Phase
 from swell.model.view import JobView
-from swell.sim.gang import Training, WastedTime
+from swell.sim.gang import LostTime, SimGang
 from swell.sim.job import SimJob
 from swell.sim.pool import Pool
 
@@ -87,7 +87,7 @@ class SimOutcome:
     cpu_s: float  #: of the whole run; not reproducible
     pool: Pool | None = None  #: nodes that were borrowed
     kept_device_s: float = 0.0  #: device-seconds on nodes that had been reclaimed
-    waste: WastedTime = field(default_factory=WastedTime)
+    waste: LostTime = field(default_factory=LostTime)
 
     def mean_devices(self, from_s: float, until_s: float) -> float:
         """That were there in this time: owned ones, and on average borrowed ones."""
@@ -189,10 +189,10 @@ class SegmentLog:
     """Keeps the segments of each job until they are taken."""
 
     def __init__(self) -> None:
-        self._begun: dict[str, tuple[Training, Segment]] = {}  #: those whose end is to come
+        self._begun: dict[str, tuple[SimGang, Segment]] = {}  #: those whose end is to come
         self._ended: dict[str, list[Segment]] = {}
 
-    def note(self, training: Training, now_s: float) -> None:
+    def note(self, training: SimGang, now_s: float) -> None:
         """The gang is new, or what it holds or does has changed."""
         self._close(training.job.id, now_s)
         trains, step = training.rate_per_s > 0.0, training.steps_at(now_s)
@@ -211,7 +211,7 @@ class SegmentLog:
         )
         self._begun[training.job.id] = training, begun
 
-    def end(self, training: Training, now_s: float, how: str) -> None:
+    def end(self, training: SimGang, now_s: float, how: str) -> None:
         """The gang is no more."""
         self._close(training.job.id, now_s, how)
 

@@ -64,7 +64,7 @@ INVENTED = "invented deadlines"
 _DEADLINE = "deadline = "
 
 
-class Shape(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ClusterSize(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A cluster of equal nodes, or of several kinds of them; 0x0: borrowed nodes only."""
 
     nodes: int
@@ -112,7 +112,7 @@ class PolicyResult(msgspec.Struct, frozen=True, kw_only=True):
     """What a policy did with a log."""
 
     policy: str
-    cluster: Shape
+    cluster: ClusterSize
     truth: Truth
     metrics: Metrics
 

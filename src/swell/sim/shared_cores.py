@@ -7,7 +7,7 @@ from itertools import accumulate
 
 from swell.model.node import Node
 from swell.model.share_mode import ShareMode
-from swell.sim.gang import Training
+from swell.sim.gang import SimGang
 
 
 class SharedCores:
@@ -21,9 +21,9 @@ class SharedCores:
         self._divide = RULES[cpu_shares]
         self._cores: dict[str, float] = {}  #: of a node
         self._node_of: dict[str, str] = {}  #: of a device
-        self._gangs: dict[str, dict[str, Training]] = {}  #: node -> job id -> gang that is busy there
+        self._gangs: dict[str, dict[str, SimGang]] = {}  #: node -> job id -> gang that is busy there
         self._nodes: dict[str, tuple[str, ...]] = {}  #: job id -> nodes where its gang is busy
-        self._noted: dict[str, Training] = {}  #: since the last settlement
+        self._noted: dict[str, SimGang] = {}  #: since the last settlement
 
     def add(self, node: Node, cores: float) -> None:
         """Gangs on it share so many from now on. Each device of a node that is not added has its own."""
@@ -31,11 +31,11 @@ class SharedCores:
         self._gangs.setdefault(node.name, {})
         self._node_of |= dict.fromkeys(node.devices, node.name)
 
-    def note(self, training: Training) -> None:
+    def note(self, training: SimGang) -> None:
         """The gang is new, is no more, or trains otherwise than before."""
         self._noted[training.job.id] = training
 
-    def settle(self, now_s: float) -> Iterator[tuple[Training, float]]:
+    def settle(self, now_s: float) -> Iterator[tuple[SimGang, float]]:
         """Gangs that go at another pace from now on: factors on their speed."""
         if not self._noted:
             return
@@ -50,7 +50,7 @@ class SharedCores:
             if pace != training.pace:
                 yield training, pace
 
-    def _move(self, training: Training, now_s: float) -> Sequence[str]:
+    def _move(self, training: SimGang, now_s: float) -> Sequence[str]:
         """Note where the gang is busy; returns the nodes whose gangs are others now, or have other shares."""
         job_id = training.job.id
         left = self._nodes.pop(job_id, ())
@@ -75,13 +75,13 @@ class SharedCores:
             for job_id, got, demand in zip(gangs, given, demands, strict=True)
         }
 
-    def _demand(self, training: Training, name: str) -> float:
+    def _demand(self, training: SimGang, name: str) -> float:
         """Cores of the node that the gang would use alone."""
         num_devices = sum(self._node_of.get(device) == name for device in training.devices)
         return training.job.cores_per_worker * num_devices / training.job.spec.devices_per_worker
 
 
-def _is_busy(training: Training, now_s: float) -> bool:
+def _is_busy(training: SimGang, now_s: float) -> bool:
     return training.rate_per_s > 0.0 and training.resumes_s <= now_s
 
 

@@ -20,8 +20,8 @@ from swell.model.node import Node
 from swell.model.share_mode import ShareMode
 from swell.model.view import JobView, Story
 from swell.sim.change_cost import ChangeCost
-from swell.sim.faults import NOTHING_FAILS, InjectedFaults
-from swell.sim.gangs import GangTimings, SimGangs
+from swell.sim.faults import NOTHING_FAILS, FaultSource
+from swell.sim.gangs import GangTimes, SimGangs
 from swell.sim.job import SimJob
 from swell.sim.outcome import JobOutcome, SegmentLog, SimOutcome, Usage, outcome_of, too_large
 from swell.sim.pool import KeptDevices, Pool
@@ -38,9 +38,9 @@ class Scenario:
     nodes: Sequence[Node]  #: owned ones, that are there from the start
     jobs: Sequence[SimJob]
     cost: ChangeCost
-    timings: GangTimings = field(default_factory=GangTimings)
+    timings: GangTimes = field(default_factory=GangTimes)
     others: Sequence[AnyEvent] = ()
-    faults: InjectedFaults = NOTHING_FAILS
+    faults: FaultSource = NOTHING_FAILS
     pool: Pool | None = None  #: nodes that are borrowed while they are idle
     cpu_shares: ShareMode = ShareMode.WEIGHT  #: of the cores of nodes that say how many they have
 
@@ -105,7 +105,7 @@ def simulate(
             kept.note(now_s, world.num_kept)
         listen(core)
 
-    recorder = TurnRecorder(core, note_end, with_offers)
+    recorder = TurnLog(core, note_end, with_offers)
     world = SimulatedWorld(
         scenario.nodes,
         coming,
@@ -179,7 +179,7 @@ def cluster(
     )
 
 
-class TurnRecorder:
+class TurnLog:
     """Stands where the journal stands in a live platform; and sees each turn's end.
 
     Args:

@@ -28,7 +28,7 @@ class TrueBatches(Protocol):
         """The number of steps at which rates become others; inf if they do not."""
 
 
-class TrueSpeed:
+class TrueRates:
     """How fast a job really goes at each number of workers.
 
     Args:
@@ -76,7 +76,7 @@ class TrueSpeed:
         extra_s = crossing_s(np.array([num_workers]), np.array([num_hosts]), self._crossing)
         return 1.0 / (1.0 + float(extra_s[0]) * self.rate_per_s(num_workers))
 
-    def times(self, factor: float) -> TrueSpeed:
+    def times(self, factor: float) -> TrueRates:
         """The same job, so much faster at every size."""
         faster = copy(self)
         faster._crossing = {
@@ -102,13 +102,13 @@ class KindTruth:
     """How fast a job really goes on one kind of device, and what a trial run there shows."""
 
     profile: Profile
-    speed: TrueSpeed
+    speed: TrueRates
     batches: TrueBatches | None = None
 
     def times(self, factor: float, kind: str) -> KindTruth:
         """The same job on a kind whose devices are so much faster, the network included.
 
-        Its rates at other batches are those of its own times `TrueSpeed.factor`.
+        Its rates at other batches are those of its own times `TrueRates.factor`.
         """
         profile = msgspec.structs.replace(self.profile, device_kind=kind)
         if factor == 1.0:

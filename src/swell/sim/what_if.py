@@ -27,12 +27,12 @@ from swell.model.options import Sizes
 from swell.model.share_mode import ShareMode
 from swell.model.view import JobView
 from swell.sim.change_cost import ChangeCost, MeasuredCost
-from swell.sim.gang import Training
-from swell.sim.gangs import GangTimings
+from swell.sim.gang import SimGang
+from swell.sim.gangs import GangTimes
 from swell.sim.job import SimJob
 from swell.sim.shared_cores import SharedCores
-from swell.sim.simulate import TurnRecorder
-from swell.sim.true_speed import TrueSpeed
+from swell.sim.simulate import TurnLog
+from swell.sim.true_speed import TrueRates
 from swell.sim.world import SimulatedWorld
 from swell.throughput.belief import FittedBelief
 from swell.throughput.crossing import NO_CROSSING, Crossing
@@ -45,7 +45,7 @@ MOST_HOSTS = 8
 EVERY_UP_TO = 64
 
 
-class ResumedWorld(SimulatedWorld):
+class PlatformWorld(SimulatedWorld):
     """Gangs train on from where they are believed to be, and what was commanded is under way.
 
     Args:
@@ -63,7 +63,7 @@ class ResumedWorld(SimulatedWorld):
         jobs: Sequence[SimJob] = (),
         others: Iterable[AnyEvent] = (),
         end_turn: Callable[[float], None] = lambda now_s: None,
-        timings: GangTimings | None = None,
+        timings: GangTimes | None = None,
         cpu_shares: ShareMode = ShareMode.WEIGHT,
     ) -> None:
         self._standing = standing
@@ -126,12 +126,12 @@ def go_on(core: PlatformCore, standing: PlatformState, change: PlatformChange) -
     kind = nodes[0].kind if nodes else ""
     head = msgspec.Raw(encode(standing.saved))
     core.load(msgspec.json.encode(SavedPlatform(kinds=[SavedKind(kind=kind, head=head)])))
-    recorder = TurnRecorder(core)
+    recorder = TurnLog(core)
 
     def end_turn(now_s: float) -> None:
         recorder.end_turn(now_s, world.all_gangs)
 
-    world = ResumedWorld(
+    world = PlatformWorld(
         standing,
         core.under_way(),
         as_learnt(standing.saved.costs),
@@ -145,10 +145,10 @@ def go_on(core: PlatformCore, standing: PlatformState, change: PlatformChange) -
     return {job_id: _fate(view) for job_id, view in views.items()}
 
 
-def _timings(nodes: Sequence[Node]) -> GangTimings:
+def _timings(nodes: Sequence[Node]) -> GangTimes:
     """Where jobs share cores, how fast they go depends on others, and is reported."""
     shares_cores = any(node.cores is not None for node in nodes)
-    return GangTimings(report_s=REPORT_S) if shares_cores else GangTimings()
+    return GangTimes(report_s=REPORT_S) if shares_cores else GangTimes()
 
 
 def as_learnt(costs: CostTable) -> MeasuredCost:
@@ -196,13 +196,13 @@ class PlatformState:
     saved: Saved
     jobs: dict[str, SimJob]  #: by id, one for each record
 
-    def gang(self, record: JobRecord) -> Training:
+    def gang(self, record: JobRecord) -> SimGang:
         """The job's workers, or what its next ones will go on from."""
         job = self.jobs[record.id]
         gang = record.gang
         target = gang.goal if gang.is_launching else gang.members
         node_of = self.saved.cluster.node_of
-        training = Training(job, gang.generation, target.devices, as_of_s=self.now_s, node_of=node_of)
+        training = SimGang(job, gang.generation, target.devices, as_of_s=self.now_s, node_of=node_of)
         training.configuration = target.configuration
         training.steps = training.saved_steps = _steps(record, self.now_s)
         training.formed_s = self.now_s
@@ -266,7 +266,7 @@ def sim_job(record: JobRecord, belief: FittedBelief, num_devices: int) -> SimJob
         submit_s=record.submitted_s,
         spec=record.spec,
         profile=record.profile or _no_profile(),
-        speed=TrueSpeed(sizes, rate_per_s, crossing=_crossing(record, belief, sizes, rate_per_s)),
+        speed=TrueRates(sizes, rate_per_s, crossing=_crossing(record, belief, sizes, rate_per_s)),
         batches=None if record.spec.max_batch is None else BelievedBatches(record.id, belief),
         num_steps=max(1, math.ceil(record.progress.total_steps)),
         model=record.spec.name,

@@ -29,10 +29,10 @@ from swell.model.event import (
 )
 from swell.model.node import Node
 from swell.model.share_mode import ShareMode
-from swell.sim.agenda import Agenda
+from swell.sim.agenda import EventQueue
 from swell.sim.change_cost import ChangeCost
-from swell.sim.faults import MESSAGE, NOTHING_FAILS, InjectedFaults
-from swell.sim.gangs import GangTimings, SimGangs
+from swell.sim.faults import MESSAGE, NOTHING_FAILS, FaultSource
+from swell.sim.gangs import GangTimes, SimGangs
 from swell.sim.job import SimJob
 from swell.sim.outcome import SegmentLog
 
@@ -61,10 +61,10 @@ class SimulatedWorld:
         nodes: Sequence[Node],
         jobs: Iterable[SimJob],
         cost: ChangeCost,
-        timings: GangTimings | None = None,
+        timings: GangTimes | None = None,
         others: Iterable[AnyEvent] = (),
         end_turn: Callable[[float], None] = lambda now_s: None,
-        faults: InjectedFaults = NOTHING_FAILS,
+        faults: FaultSource = NOTHING_FAILS,
         log: SegmentLog | None = None,
         cpu_shares: ShareMode = ShareMode.WEIGHT,
     ) -> None:
@@ -72,8 +72,8 @@ class SimulatedWorld:
         self._faults = faults
         self.now_s = 0.0
         self._end_turn = end_turn
-        self._timings = timings or GangTimings()
-        self._agenda = Agenda()
+        self._timings = timings or GangTimes()
+        self._agenda = EventQueue()
         self._told: list[AnyEvent] = []
         self.all_gangs = SimGangs(cost, self._timings, self._agenda, self._told.append, self._faults, log)
         self._jobs: dict[str, SimJob] = {}
@@ -108,7 +108,7 @@ class SimulatedWorld:
     def expect(self, event: AnyEvent) -> None:
         """Have this happen at its time, after all that is put in already for the same moment.
 
-        A node that is lost fails then; the head hears of it `GangTimings.notice_s` later.
+        A node that is lost fails then; the head hears of it `GangTimes.notice_s` later.
         """
         match event:
             case NodeLost():

@@ -24,7 +24,7 @@ import msgspec
 from swell.model.code import tree_path
 from swell.store.code_store import CodeStore
 from swell.store.database import companions, copy_file, dated, explained
-from swell.store.errors import DamagedState, OtherVersion, StateError, remedy
+from swell.store.errors import DamagedState, StateError, UnknownFormat, remedy
 from swell.store.folder import StateFolder
 from swell.store.journal import SqlJournal
 from swell.store.lock import exclusive, lock_state
@@ -185,7 +185,7 @@ def _flaw(copy: Path) -> str:
             for _ in history.entries:
                 pass
             journal.rows("SELECT name, content FROM copied_files")
-    except (DamagedState, OtherVersion) as error:  # its remedy is for the journal of a platform
+    except (DamagedState, UnknownFormat) as error:  # its remedy is for the journal of a platform
         return error.what.replace(str(copy), "it")
     except msgspec.MsgspecError as error:
         return f"its folded state cannot be read: {error}"

@@ -141,7 +141,7 @@ def _without_curves(event: AnyEvent) -> AnyEvent:
     return event
 
 
-class CurveBook:
+class CurveStore:
     """`put` and `was_put` belong to the head's thread, reading to any."""
 
     def __init__(self, database: Database) -> None:

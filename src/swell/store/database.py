@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from swell.store.errors import DamagedState, OtherVersion, StateError, StateUnwritable, remedy
+from swell.store.errors import DamagedState, StateError, StateUnwritable, UnknownFormat, remedy
 from swell.wire.whole_files import sync
 
 T = TypeVar("T")
@@ -247,7 +247,7 @@ class Database:
             if version == SCHEMA_VERSION:
                 return
             if version:
-                raise OtherVersion(
+                raise UnknownFormat(
                     f"{self.path} was written by another version of Swell (schema {version}; this one reads "
                     f"{SCHEMA_VERSION})",
                     "install that version, or choose another folder with --state",

@@ -33,7 +33,7 @@ class DamagedState(StateError):
     """The database cannot be read."""
 
 
-class OtherVersion(StateError):
+class UnknownFormat(StateError):
     """Another version of Swell has written the database."""
 
 

@@ -72,7 +72,7 @@ class PageKeys(msgspec.Struct, frozen=True, kw_only=True):
     port: int | None = None  #: of loopback HTTP on which the page was last; None: it was never asked for
 
 
-class StopNotice(msgspec.Struct, frozen=True, kw_only=True):
+class StopMessage(msgspec.Struct, frozen=True, kw_only=True):
     """The last words of a platform that ended, or stood still, for a reason."""
 
     at_s: float
@@ -315,7 +315,7 @@ class StateFolder:
 
         Overwrites a page in place, so a full disk has room for it once it was written.
         """
-        notice = StopNotice(at_s=time.time(), message=message[: NOTICE_BYTES // 8])
+        notice = StopMessage(at_s=time.time(), message=message[: NOTICE_BYTES // 8])
         text = msgspec.json.encode(notice) if message else b""
         try:
             descriptor = os.open(self.notice, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -325,9 +325,9 @@ class StateFolder:
         except OSError as error:
             raise _unwritable(self.notice, error) from error
 
-    def read_notice(self) -> StopNotice | None:
+    def read_notice(self) -> StopMessage | None:
         """None if the platform ended in good order, or was killed."""
-        return _load_sound(self.notice, StopNotice)
+        return _load_sound(self.notice, StopMessage)
 
     def write_options(self, options: msgspec.Struct) -> None:
         """Remember what the platform is started with. Raises StateUnwritable."""

@@ -15,7 +15,7 @@ from swell.model.coding import decoder, encode
 from swell.model.event import AnyEvent, JobSubmitted
 from swell.model.view import JobView, Story
 from swell.store.archive import Archive, put_jobs, put_stories
-from swell.store.curves import CurveBook, CurvePoint, taken_off
+from swell.store.curves import CurvePoint, CurveStore, taken_off
 from swell.store.database import as_text, bytes_on_disk
 from swell.store.errors import DamagedState, StateError, remedy
 
@@ -76,7 +76,7 @@ class SqlJournal(Archive):
             self.last_seq: int = (
                 self.rows(highest)[0][0] or 0
             )  #: number of the last batch; 0 before the first
-            self._curves = CurveBook(self)
+            self._curves = CurveStore(self)
         except BaseException:
             self.close()
             raise

@@ -32,9 +32,9 @@ from swell.live.webhooks import (
     KEPT_S,
     MOST_OF_ADDRESS,
     PREFIX,
-    Sender,
     WebhookMessage,
     Webhooks,
+    WebhookThread,
     key_of,
     message_id,
     signature,
@@ -191,7 +191,7 @@ def journal() -> SqlJournal:
 
 
 @contextmanager
-def sending(journal: Any, waits_s: list[float] | None = None) -> Iterator[Sender]:
+def sending(journal: Any, waits_s: list[float] | None = None) -> Iterator[WebhookThread]:
     """A sender that notes for how long it would wait, and tries again at once."""
 
     async def sleep(seconds: float) -> None:
@@ -199,7 +199,7 @@ def sending(journal: Any, waits_s: list[float] | None = None) -> Iterator[Sender
             waits_s.append(seconds)
         await asyncio.sleep(0.001)
 
-    sender = Sender(journal, key_of(SECRET), sleep=sleep)
+    sender = WebhookThread(journal, key_of(SECRET), sleep=sleep)
     sender.start()
     try:
         yield sender
@@ -207,7 +207,7 @@ def sending(journal: Any, waits_s: list[float] | None = None) -> Iterator[Sender
         sender.stop()
 
 
-def put(sender: Sender, journal: SqlJournal, message: WebhookMessage) -> None:
+def put(sender: WebhookThread, journal: SqlJournal, message: WebhookMessage) -> None:
     journal.put_deliveries([message.delivery])
     sender.add(message)
 

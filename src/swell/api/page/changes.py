@@ -88,7 +88,7 @@ class Told(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     capacity: tuple[tuple[float, int], ...] | None = None  #: devices from each time on
 
 
-class _Look(NamedTuple):
+class _ShownChanges(NamedTuple):
     """What one look has found, before anything is told of it."""
 
     rows: Mapping[str, JobRow]  #: new ones, and others than before
@@ -283,7 +283,7 @@ class PageChanges:
         self._turn, self._has_begun = found.turn, True
         for job_id in renewed:
             del self._unrenewed[job_id]
-        self._take(_Look(rows, gone, stories, parts))
+        self._take(_ShownChanges(rows, gone, stories, parts))
         if found.has_new_plan:
             self._unrenewed |= dict.fromkeys(row.id for row in self._rows.values() if row.is_open)
         if parts:
@@ -361,7 +361,7 @@ class PageChanges:
             "capacity": capacity,
         }
 
-    def _take(self, look: _Look) -> None:
+    def _take(self, look: _ShownChanges) -> None:
         """Put what a look has found in place, under its number if that is anything."""
         number, gone = self._number + 1, set(look.gone)
         is_progress = all(_is_progress(self._rows.get(name), row) for name, row in look.rows.items())

@@ -32,7 +32,7 @@ _NUMBER = re.compile(r"-\.?\d[\d.eE+-]*$")
 _ASSIGNMENT = re.compile(r"([A-Za-z_][\w.\-/]*)=(.*)", re.DOTALL)
 
 
-class ComparePage:
+class ComparisonPage:
     """The view that compares jobs."""
 
     def __init__(self, control: Platform) -> None:

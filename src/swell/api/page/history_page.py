@@ -48,7 +48,7 @@ EndPhase = Literal["succeeded", "ended-early", "failed", "cancelled", "rejected"
 Promise = Literal["kept", "missed", "other-kept", "other-missed"]
 
 
-class HistoryFilter(msgspec.Struct, frozen=True, kw_only=True):
+class HistoryQuery(msgspec.Struct, frozen=True, kw_only=True):
     """Fields of the form as a user has filled them in, by their names in addresses; none: any."""
 
     name: str = ""  #: the beginning of it
@@ -74,12 +74,12 @@ class HistoryFilter(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def filter_of(given: Mapping[str, str]) -> HistoryFilter:
+def filter_of(given: Mapping[str, str]) -> HistoryQuery:
     """Raises InvalidField, which names the field, the rule and the remedy."""
     try:
-        return msgspec.convert(given, HistoryFilter)
+        return msgspec.convert(given, HistoryQuery)
     except msgspec.ValidationError as error:
-        raise wrong_type(error, given, HistoryFilter) from error
+        raise wrong_type(error, given, HistoryQuery) from error
 
 
 def day_s(field: str, value: str, days: int = 0) -> float | None:

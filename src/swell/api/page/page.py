@@ -13,11 +13,11 @@ from starlette.staticfiles import StaticFiles
 
 from swell.api.answers import answer, failure
 from swell.api.page.changes import PageChanges
-from swell.api.page.compare_page import ComparePage
+from swell.api.page.compare_page import ComparisonPage
 from swell.api.page.history_page import HistoryPage
 from swell.api.page.job_page import JobPage
 from swell.api.page.rows import COLUMNS, NOW, JobRow, TenantRow
-from swell.api.page.sessions import SESSION_S, USED, Sessions, base_values, refusal_page
+from swell.api.page.sessions import SESSION_S, USED, SessionList, base_values, refusal_page
 from swell.api.user_list import Caller
 from swell.live.platform import Platform
 from swell.model.errors import Unavailable
@@ -39,14 +39,14 @@ class Page:
     def __init__(
         self,
         control: Platform,
-        sessions: Sessions | None = None,
+        sessions: SessionList | None = None,
         port: Callable[[], int] | None = None,
     ) -> None:
         self.control = control
-        self.sessions = Sessions(secrets.token_urlsafe(32)) if sessions is None else sessions
+        self.sessions = SessionList(secrets.token_urlsafe(32)) if sessions is None else sessions
         self.changes = PageChanges(control)
         self._port = _no_port if port is None else port
-        self._views = [kind(control) for kind in (JobPage, HistoryPage, ComparePage)]
+        self._views = [kind(control) for kind in (JobPage, HistoryPage, ComparisonPage)]
 
     def link(self, caller: Caller) -> str:
         """Opens the page for this caller once. Raises Unavailable."""

@@ -47,15 +47,7 @@ class Session:
     csrf: str  #: that requests send which change something
 
 
-@dataclass(frozen=True, slots=True)
-class _Invitation:
-    """A code that waits to be used."""
-
-    caller: Caller
-    ends_s: float
-
-
-class _Claims(msgspec.Struct, frozen=True, array_like=True):
+class _PageToken(msgspec.Struct, frozen=True, array_like=True):
     """What a cookie says."""
 
     name: str
@@ -66,29 +58,28 @@ class _Claims(msgspec.Struct, frozen=True, array_like=True):
     added_s: float = 0.0  #: see `Caller`
 
 
-class Sessions:
+class SessionList:
     """Made of a secret, so that a session outlives the daemon. Any thread."""
 
     def __init__(self, secret: str, now_s: Callable[[], float] = time.time) -> None:
         self._key = secret.encode()
         self._now_s = now_s
-        self._codes: dict[bytes, _Invitation] = {}
+        self._codes: dict[bytes, tuple[Caller, float]] = {}  #: that wait to be used, and when they end
 
     def invite(self, caller: Caller) -> str:
         """A code that is exchanged for a session once, within a minute."""
         code = secrets.token_urlsafe(32)
         while len(self._codes) >= MAX_CODES:
             self._codes.pop(next(iter(self._codes)), None)
-        self._codes[_digest(code)] = _Invitation(caller, self._now_s() + CODE_S)
+        self._codes[_digest(code)] = caller, self._now_s() + CODE_S
         return code
 
     def enter(self, code: str) -> str | None:
         """The cookie for a code; None if it was used, is too old or was never given."""
-        invitation = self._codes.pop(_digest(code), None)
-        if invitation is None or self._now_s() >= invitation.ends_s:
+        caller, ends_s = self._codes.pop(_digest(code), (None, 0.0))
+        if caller is None or self._now_s() >= ends_s:
             return None
-        caller = invitation.caller
-        claims = _Claims(
+        claims = _PageToken(
             name=caller.name,
             role=int(caller.role),
             tenant=caller.tenant,
@@ -108,7 +99,7 @@ class Sessions:
             return None
         try:
             text = base64.urlsafe_b64decode(body + "=" * (-len(body) % 4))
-            claims = msgspec.json.decode(text, type=_Claims)
+            claims = msgspec.json.decode(text, type=_PageToken)
         except msgspec.MsgspecError:  # signed by another version
             return None
         if self._now_s() >= claims.ends_s:

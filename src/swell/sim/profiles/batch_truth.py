@@ -105,7 +105,7 @@ class BatchTruth:
 
 
 @dataclass(frozen=True, eq=False)
-class Validation:
+class MeasuredRun:
     """One training run at a fixed batch, a row an epoch."""
 
     global_batch: int
@@ -125,7 +125,7 @@ class GradientStatistics:
         al., "AdaScale SGD", ICML 2020 (the gain).
     """
 
-    def __init__(self, runs: Sequence[Validation]) -> None:
+    def __init__(self, runs: Sequence[MeasuredRun]) -> None:
         runs = sorted(runs, key=lambda run: run.global_batch)
         num_epochs = min(len(run.progress) for run in runs)
         self.batches = tuple(run.global_batch for run in runs)

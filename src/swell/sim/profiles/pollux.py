@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from swell.arrays import FloatArray
-from swell.sim.profiles.batch_truth import BatchTruth, GradientStatistics, Validation
+from swell.sim.profiles.batch_truth import BatchTruth, GradientStatistics, MeasuredRun
 from swell.sim.profiles.curve import ProfileError, ThroughputCurve, UnknownProfile
 
 #: A local batch that is above a bound by rounding alone is within it.
@@ -231,7 +231,7 @@ def _pass_times(at: Mapping[float, tuple[float, float]]) -> PassTimes:
     return PassTimes(np.array(samples), step_s, sync_s)
 
 
-def _runs(folder: Path) -> list[Validation]:
+def _runs(folder: Path) -> list[MeasuredRun]:
     runs = []
     for path in sorted(folder.glob(f"{VALIDATION}*.csv")):
         batch = path.stem.removeprefix(VALIDATION)
@@ -243,7 +243,7 @@ def _runs(folder: Path) -> list[Validation]:
         columns = [_column(rows, name) for name in ("progress", "grad_sqr", "grad_var")]
         if not rows or (np.diff(columns[0], prepend=0.0) <= 0.0).any():
             raise ProfileError(f"{path}: progress must grow from epoch to epoch, beginning above 0")
-        runs.append(Validation(int(batch), *columns))
+        runs.append(MeasuredRun(int(batch), *columns))
     if not runs:
         raise ProfileError(f"{folder} has no training run; add {VALIDATION}BATCH.csv")
     return runs

@@ -9,7 +9,7 @@ from typing import TypeVar
 import numpy as np
 
 from swell.arrays import FloatArray, IntArray
-from swell.sim.profiles.batch_truth import BatchTruth, GradientStatistics, Validation
+from swell.sim.profiles.batch_truth import BatchTruth, GradientStatistics, MeasuredRun
 from swell.sim.profiles.curve import Curves, ThroughputCurve
 
 #: Table II: samples of each of 2 devices -> scaling factor of a job of category 1.
@@ -193,7 +193,7 @@ def _truth(times: CategoryTimes) -> BatchTruth:
     job = times.job
     steps = 60.0 * job.minutes / FULL_STEP_S * job.local_batch / job.min_batch
     runs = [
-        Validation(global_batch=batch, progress=np.array([steps]), grad_sqr=np.zeros(1), grad_var=np.ones(1))
+        MeasuredRun(global_batch=batch, progress=np.array([steps]), grad_sqr=np.zeros(1), grad_var=np.ones(1))
         for batch in (job.min_batch, job.max_batch)
     ]
     return BatchTruth(times, GradientStatistics(runs), job.local_batch, times.tried_batches())

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from swell.model.job import MOST_PRIORITY, MOST_WEIGHT
 from swell.model.kind import ANY, is_kind
 from swell.sim.loss_curves import parse_loss
-from swell.sim.traces.entry import Malformed, Status
+from swell.sim.traces.entry import InvalidLine, Status
 
 #: Words for nothing, in lower case.
 BLANK = frozenset({"", "-", "none", "null", "nan", "na", "n/a", "unknown"})
@@ -45,15 +45,15 @@ def text(cell: str) -> str:
 
 
 def number(cell: str) -> float:
-    """Raises Malformed unless it is one, finite and of a size that can be."""
+    """Raises InvalidLine unless it is one, finite and of a size that can be."""
     try:
         value = float(cell)
     except ValueError:
-        raise Malformed(f"is not a number: {_shown(cell)}") from None
+        raise InvalidLine(f"is not a number: {_shown(cell)}") from None
     if not math.isfinite(value):
-        raise Malformed(f"is not a finite number: {_shown(cell)}")
+        raise InvalidLine(f"is not a finite number: {_shown(cell)}")
     if abs(value) > LARGEST:
-        raise Malformed(f"is larger than anything can be: {_shown(cell)}")
+        raise InvalidLine(f"is larger than anything can be: {_shown(cell)}")
     return value
 
 
@@ -90,7 +90,7 @@ def priority(cell: str) -> int:
     """A whole number that a job may have as its priority."""
     value = number(cell)
     if not value.is_integer() or abs(value) > MOST_PRIORITY:
-        raise Malformed(f"is not a whole number from {-MOST_PRIORITY} to {MOST_PRIORITY}: {_shown(cell)}")
+        raise InvalidLine(f"is not a whole number from {-MOST_PRIORITY} to {MOST_PRIORITY}: {_shown(cell)}")
     return int(value)
 
 
@@ -98,7 +98,7 @@ def weight(cell: str) -> float:
     """A number that a job may have as its weight."""
     value = number(cell)
     if not 1 / MOST_WEIGHT <= value <= MOST_WEIGHT:
-        raise Malformed(f"is not between {1 / MOST_WEIGHT:g} and {MOST_WEIGHT:g}: {_shown(cell)}")
+        raise InvalidLine(f"is not between {1 / MOST_WEIGHT:g} and {MOST_WEIGHT:g}: {_shown(cell)}")
     return value
 
 
@@ -107,9 +107,9 @@ def kinds(cell: str) -> str:
     words = [word.strip() for word in cell.split(",")]
     for word in words:
         if not is_kind(word):
-            raise Malformed(f"names no kind of device: {_shown(word)}")
+            raise InvalidLine(f"names no kind of device: {_shown(word)}")
     if len(set(words)) < len(words) or (ANY in words and len(words) > 1):
-        raise Malformed(f"names a kind twice: {_shown(cell)}")
+        raise InvalidLine(f"names a kind twice: {_shown(cell)}")
     return ",".join(words)
 
 
@@ -118,7 +118,7 @@ def flag(cell: str) -> bool:
         return True
     if cell.lower() in ("0", "0.0", "false", "no"):
         return False
-    raise Malformed(f"is neither 0 nor 1: {_shown(cell)}")
+    raise InvalidLine(f"is neither 0 nor 1: {_shown(cell)}")
 
 
 def moment(cell: str) -> float:
@@ -128,7 +128,7 @@ def moment(cell: str) -> float:
     try:
         at = datetime.fromisoformat(cell)
     except ValueError:
-        raise Malformed(f"is neither a moment nor a number: {_shown(cell)}") from None
+        raise InvalidLine(f"is neither a moment nor a number: {_shown(cell)}") from None
     return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
 
 

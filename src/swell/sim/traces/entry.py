@@ -13,7 +13,7 @@ class TraceError(InvalidInput):
     """The file as a whole cannot be used; the text names it, the rule and the remedy."""
 
 
-class Malformed(ValueError):
+class InvalidLine(ValueError):
     """A line that breaks a rule of its format: the text says which, then perhaps a colon and the detail."""
 
 

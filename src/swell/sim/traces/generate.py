@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from itertools import cycle, repeat
-from typing import Protocol
 
 import msgspec
 import numpy as np
@@ -74,12 +73,6 @@ def generate(arrivals: Arrivals, num_jobs: int, demand: Demand | None = None, se
     )
 
 
-class Arrivals(Protocol):
-    """A rate over time."""
-
-    def segments(self) -> Segments: ...
-
-
 class Poisson(msgspec.Struct, frozen=True):
     """The same rate always."""
 
@@ -138,6 +131,10 @@ class Diurnal(msgspec.Struct, frozen=True, kw_only=True):
             # The mean of the sine over the step, so that the rate's mean is exact.
             middle = math.sin(2 * math.pi * (step + 0.5) / STEPS_A_PERIOD)
             yield step_s, self.mean_per_s * (1.0 + self.swing_share * middle)
+
+
+#: A rate over time.
+Arrivals = Poisson | Bursty | Diurnal
 
 
 def _check_rate(rate_per_s: float) -> None:

@@ -125,7 +125,7 @@ class SkippedLines(msgspec.Struct, kw_only=True):
     examples: list[Skipped]  #: the first few
 
 
-class TraceSurvey(msgspec.Struct, kw_only=True):
+class TraceStatistics(msgspec.Struct, kw_only=True):
     """Numbers of a trace. What no job tells is empty, 0 or None."""
 
     source: str
@@ -159,14 +159,14 @@ def quantiles(values: Iterable[float]) -> dict[str, float]:
     return {name: ordered[round(share * (len(ordered) - 1))] for name, share in QUANTILES.items()}
 
 
-def survey(path: Path, format_name: str | None = None, is_strict: bool = False) -> TraceSurvey:
+def survey(path: Path, format_name: str | None = None, is_strict: bool = False) -> TraceStatistics:
     """Arguments and errors as in `read`."""
     trace = read(path, format_name, is_strict)
     jobs = trace.jobs
     span_s = jobs[-1].submit_s if jobs else None
     device_seconds = sum((job.duration_s or 0.0) * (job.num_devices or 1) for job in jobs)
     due = [(job, job.deadline_s) for job in jobs if job.deadline_s is not None and not job.is_best_effort]
-    return TraceSurvey(
+    return TraceStatistics(
         source=trace.source,
         format=trace.format,
         title=by_name(trace.format).title,

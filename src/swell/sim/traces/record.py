@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 from swell.sim.traces.cells import number
-from swell.sim.traces.entry import Malformed, Outside, Skipped, TraceJob
+from swell.sim.traces.entry import InvalidLine, Outside, Skipped, TraceJob
 from swell.sim.traces.source import LONGEST_LINE, Source
 
 Item = TypeVar("Item")
@@ -52,7 +52,7 @@ def records(
     """(line, a checked job or why there is none) for each item.
 
     Args:
-        build: makes a job of an item; may raise Malformed or Outside.
+        build: makes a job of an item; may raise InvalidLine or Outside.
     """
     for line, item in items:
         found = _build(line, item, build)
@@ -65,10 +65,10 @@ def records(
 def _build(line: int, item: Item, build: Callable[[int, Item], TraceJob]) -> TraceJob | Skipped:
     try:
         if isinstance(item, str) and len(item) == LONGEST_LINE:
-            raise Malformed(f"line of more than {LONGEST_LINE:,} characters")
+            raise InvalidLine(f"line of more than {LONGEST_LINE:,} characters")
         job = build(line, item)
         check(job)
-    except Malformed as error:
+    except InvalidLine as error:
         return Skipped(line, str(error))
     except Outside as error:
         return Skipped(line, str(error), is_malformed=False)
@@ -80,7 +80,7 @@ def _is_hopeless(job: TraceJob) -> bool:
 
 
 def check(job: TraceJob) -> None:
-    """Raises Malformed or Outside if this cannot be simulated whatever is filled in."""
+    """Raises InvalidLine or Outside if this cannot be simulated whatever is filled in."""
     for name, value in (
         ("submission", job.submit_s),
         ("duration", job.duration_s),
@@ -92,13 +92,13 @@ def check(job: TraceJob) -> None:
         ("least number of devices", job.min_devices),
     ):
         if value is not None and value < 0:
-            raise Malformed(f"{name} is negative: {value:g}")
+            raise InvalidLine(f"{name} is negative: {value:g}")
     if not job.id:
-        raise Malformed("id is missing")
+        raise InvalidLine("id is missing")
     if job.cores_per_worker is not None and job.cores_per_worker <= 0.0:
-        raise Malformed(f"cores_per_worker is not above 0: {job.cores_per_worker:g}")
+        raise InvalidLine(f"cores_per_worker is not above 0: {job.cores_per_worker:g}")
     if job.global_batch == 0:
-        raise Malformed("global batch is 0")
+        raise InvalidLine("global batch is 0")
     _check_range(job)
     if job.num_devices == 0:
         raise Outside("asks for no device")
@@ -109,15 +109,15 @@ def check(job: TraceJob) -> None:
 def _check_range(job: TraceJob) -> None:
     if job.max_batch is None:
         if job.min_batch is not None:
-            raise Malformed("min_batch without max_batch")
+            raise InvalidLine("min_batch without max_batch")
         return
     least = job.global_batch if job.min_batch is None else job.min_batch
     if least is None or least == 0:
-        raise Malformed("max_batch without min_batch" if least is None else "min_batch is 0")
+        raise InvalidLine("max_batch without min_batch" if least is None else "min_batch is 0")
     if least > job.max_batch:
-        raise Malformed(f"empty range of batches: {least} is above {job.max_batch}")
+        raise InvalidLine(f"empty range of batches: {least} is above {job.max_batch}")
     if job.global_batch is not None and not least <= job.global_batch <= job.max_batch:
-        raise Malformed(f"global batch outside of its range: {job.global_batch}")
+        raise InvalidLine(f"global batch outside of its range: {job.global_batch}")
 
 
 def cut(job_id: str) -> str:
@@ -154,7 +154,7 @@ class Format:
         title: what it is, for people.
         notes: how files of this format are understood where they leave it open.
         looks_so: whether a file with this beginning is of this format.
-        build: makes a job of an item, which is a line unless `items` says otherwise; may raise Malformed or
+        build: makes a job of an item, which is a line unless `items` says otherwise; may raise InvalidLine or
             Outside.
         items: of a file, numbered; may raise TraceError. None: its lines.
         comment: a line that begins so is none of them; empty: there are no comments.

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from swell.sim.traces.cells import is_blank, text
-from swell.sim.traces.entry import Malformed, Outside, TraceError, TraceJob
+from swell.sim.traces.entry import InvalidLine, Outside, TraceError, TraceJob
 from swell.sim.traces.record import Format, Head, LineRemarks, Records, records, split, split_header
 from swell.sim.traces.source import Source
 
@@ -68,7 +68,7 @@ class TableFormat(Format):
 
     Args:
         columns: by field of a job; of a name that begins with `_` the column is known and not read.
-        job_of: makes a job of a row whose submission is known; may raise Malformed or Outside.
+        job_of: makes a job of a row whose submission is known; may raise InvalidLine or Outside.
         unnamed: words in the column of a job's state by which a file without a line of names is known; empty:
             there always is one.
         delimiters: the first that splits the header into the columns needed counts.
@@ -124,7 +124,7 @@ class TableFormat(Format):
             if row["submit_s"] is None:
                 if self.unnamed and row["status"] is None:
                     raise Outside("never ran")  # it waits still
-                raise Malformed(f"{self.columns['submit_s'].names[0]} is missing")
+                raise InvalidLine(f"{self.columns['submit_s'].names[0]} is missing")
             return self.job_of(row, remarks)
 
         yield from records(lines, build, remarks)
@@ -138,18 +138,18 @@ class TableFormat(Format):
 
 
 def cells_of(line: str, delimiter: str, num_columns: int) -> list[str]:
-    """Raises Malformed unless there are so many."""
+    """Raises InvalidLine unless there are so many."""
     try:
         cells = split(line, delimiter)
     except csv.Error as error:
-        raise Malformed(f"cannot be split into cells: {error}") from error
+        raise InvalidLine(f"cannot be split into cells: {error}") from error
     if len(cells) != num_columns:
-        raise Malformed(f"number of cells is not that of the header: {len(cells)} instead of {num_columns}")
+        raise InvalidLine(f"number of cells is not that of the header: {len(cells)} instead of {num_columns}")
     return cells
 
 
 def read_row(cells: list[str], places: list[FileColumn]) -> Row:
-    """Raises Malformed that names the column."""
+    """Raises InvalidLine that names the column."""
     row: Row = {}
     for place in places:
         cell = cells[place.index].strip()
@@ -159,5 +159,5 @@ def read_row(cells: list[str], places: list[FileColumn]) -> Row:
         try:
             row[place.field] = place.parse(cell)
         except ValueError as error:
-            raise Malformed(f"{place.name} {error}") from error
+            raise InvalidLine(f"{place.name} {error}") from error
     return row

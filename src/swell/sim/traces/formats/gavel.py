@@ -9,7 +9,7 @@ import re
 from functools import partial
 
 from swell.sim.traces.cells import is_number, number
-from swell.sim.traces.entry import Malformed, TraceJob
+from swell.sim.traces.entry import InvalidLine, TraceJob
 from swell.sim.traces.record import Format, Head
 
 _COMMON = ("type", "command", "steps_arg", "needs_data")
@@ -32,7 +32,7 @@ def build(layouts: dict[int, tuple[str, ...]], line: int, row_text: str) -> Trac
     layout = layouts.get(len(cells))
     if layout is None:
         known = ", ".join(str(width) for width in layouts)
-        raise Malformed(f"number of fields is none of {known}: {len(cells)}")
+        raise InvalidLine(f"number of fields is none of {known}: {len(cells)}")
     row = dict(zip(layout, cells, strict=True))
     values = {name: _number(name, cell) for name, cell in row.items() if name in NUMBERS}
     submit_s, duration_s, slo = values["submit"], values.get("duration"), values.get("slo", -1.0)
@@ -54,8 +54,8 @@ def build(layouts: dict[int, tuple[str, ...]], line: int, row_text: str) -> Trac
 def _number(name: str, cell: str) -> float:
     try:
         return number(cell.strip())
-    except Malformed as error:
-        raise Malformed(f"{name} {error}") from error
+    except InvalidLine as error:
+        raise InvalidLine(f"{name} {error}") from error
 
 
 def _looks_so(layouts: dict[int, tuple[str, ...]], head: Head) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from swell.sim.traces.cells import is_blank, moment, status
-from swell.sim.traces.entry import Malformed, Outside, TraceError, TraceJob
+from swell.sim.traces.entry import InvalidLine, Outside, TraceError, TraceJob
 from swell.sim.traces.record import Format
 from swell.sim.traces.source import Source
 
@@ -18,13 +18,13 @@ KEYS = re.compile(r'\{\s*"(?:status|vc|jobid|attempts|submitted_time|user)"\s*:'
 
 def build(line: int, found: Any) -> TraceJob:
     if not isinstance(found, dict):
-        raise Malformed("is no JSON object")
+        raise InvalidLine("is no JSON object")
     attempts = found.get("attempts")
     if not isinstance(attempts, list) or not all(isinstance(attempt, dict) for attempt in attempts):
-        raise Malformed("attempts is no list of objects")
+        raise InvalidLine("attempts is no list of objects")
     submit_s = _time(found.get("submitted_time"))
     if submit_s is None:
-        raise Malformed("submitted_time is missing")
+        raise InvalidLine("submitted_time is missing")
     if not attempts:
         raise Outside("never ran")
     spans = [(_time(attempt.get("start_time")), _time(attempt.get("end_time"))) for attempt in attempts]
@@ -55,11 +55,11 @@ def _time(value: Any) -> float | None:
     if value is None or (isinstance(value, str) and is_blank(value)):
         return None
     if not isinstance(value, str):
-        raise Malformed("a time is no text")
+        raise InvalidLine("a time is no text")
     try:
         return moment(value)
-    except Malformed as error:
-        raise Malformed(f"a time {error}") from error
+    except InvalidLine as error:
+        raise InvalidLine(f"a time {error}") from error
 
 
 def _num_gpus(attempt: dict[str, Any]) -> int:
@@ -67,7 +67,7 @@ def _num_gpus(attempt: dict[str, Any]) -> int:
     try:
         return sum(len(machine["gpus"]) for machine in detail)
     except (TypeError, KeyError):
-        raise Malformed("detail is no list of machines with gpus") from None
+        raise InvalidLine("detail is no list of machines with gpus") from None
 
 
 def _jobs(source: Source) -> Iterator[tuple[int, Any]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from swell.sim.traces.cells import is_number, number
-from swell.sim.traces.entry import Malformed, Outside, Status, TraceJob
+from swell.sim.traces.entry import InvalidLine, Outside, Status, TraceJob
 from swell.sim.traces.record import Format, Head
 
 NUM_FIELDS = 18
@@ -17,11 +17,11 @@ PARTS = (2, 3, 4)
 def build(line: int, row_text: str) -> TraceJob:
     words = row_text.split()
     if len(words) != NUM_FIELDS:
-        raise Malformed(f"number of fields is not {NUM_FIELDS}: {len(words)}")
+        raise InvalidLine(f"number of fields is not {NUM_FIELDS}: {len(words)}")
     try:
         fields = [number(word) for word in words]
-    except Malformed as error:
-        raise Malformed(f"a field {error}") from error
+    except InvalidLine as error:
+        raise InvalidLine(f"a field {error}") from error
     job_id, submit_s, wait_s, run_s, allocated, _, _, requested, *_ = fields
     status, user, group = (int(field) for field in fields[10:13])
     if status in PARTS:
