@@ -28,7 +28,7 @@ from rich.table import Table
 from benchmarks.conditions import conditions, describe, write_json
 from benchmarks.crowded_state import profile_of, write_crowded_state
 from benchmarks.service import percentile
-from swell.api.prometheus import Exposition
+from swell.api.prometheus import MetricsOutput
 from swell.executors.local.devices import parse_devices
 from swell.live.head_thread import Site
 from swell.live.platform import Platform
@@ -192,7 +192,7 @@ def _time_turns(platform: Platform) -> list[float]:
 def scraped(platform: Platform, every_s: float) -> Iterator[list[float]]:
     """All metrics are read so often, from another thread; how long that took, in seconds. 0: never."""
     scrapes_s: list[float] = []
-    exposition, is_over = Exposition(platform), threading.Event()
+    exposition, is_over = MetricsOutput(platform), threading.Event()
 
     def scrape() -> None:
         while not is_over.wait(every_s):

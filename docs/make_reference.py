@@ -18,7 +18,7 @@ from swell.api.submission import JobField, declared
 from swell.api.verbs import VERBS
 from swell.cli.commands import load_all
 from swell.cli.main import app
-from swell.live.counters import Counters, Measures
+from swell.live.counters import PlatformCounts, PlatformValues
 from swell.model.view import ClusterView
 from swell.policies.registry import POLICIES, parameters_of
 from swell.settings import HEARTBEATS_IN_SILENCE, Settings, bounds, spell
@@ -207,9 +207,9 @@ def _label_values() -> list[str]:
         num_stale_reports=0,
         journal_bytes=0,
     )
-    idle = Measures(cluster=cluster, jobs={}, promises={}, num_workers=0, num_batches=0)
+    idle = PlatformValues(cluster=cluster, jobs={}, promises={}, num_workers=0, num_batches=0)
     found: dict[tuple[str, str], dict[str, None]] = {}
-    for family in (*PlatformMetrics(lambda: idle).collect(), *Counters().collect()):
+    for family in (*PlatformMetrics(lambda: idle).collect(), *PlatformCounts().collect()):
         for sample in family.samples:
             if family.type != "histogram" and family.name != "swell_info":
                 for label, value in sample.labels.items():

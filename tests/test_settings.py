@@ -14,7 +14,7 @@ from tests.executors.puppets import make_stage
 
 from swell.core.core_settings import CoreSettings
 from swell.executors.gang.job_context import GangSettings
-from swell.settings import InvalidSetting, Settings, bounds, make_settings, parse_setting, spell
+from swell.settings import InvalidSettings, Settings, bounds, make_settings, parse_setting, spell
 
 KNOWN = [field for field in msgspec.structs.fields(Settings) if field.name != "parameters"]
 
@@ -58,14 +58,14 @@ def test_what_is_spelled_is_read_and_what_is_out_of_bounds_is_not(field: Any, da
     value = data.draw(inside)
     assert parse_setting(f"{field.name}={spell(value)}") == (field.name, value)
     for beyond in (least - 1, most + 1):
-        with pytest.raises(InvalidSetting, match=f"between {spell(least)} and {spell(most)}"):
+        with pytest.raises(InvalidSettings, match=f"between {spell(least)} and {spell(most)}"):
             parse_setting(f"{field.name}={spell(beyond)}")
 
 
 def test_an_interval_between_checkpoints_is_chosen_or_no_shorter_than_a_second() -> None:
     assert make_settings({"checkpoint_interval_s": 0.0}).core.checkpoint_interval_s == 0.0
     error = r"checkpoint_interval_s=0\.5 is too short; it must be 0, .* at least 1"
-    with pytest.raises(InvalidSetting, match=error):
+    with pytest.raises(InvalidSettings, match=error):
         make_settings({"checkpoint_interval_s": 0.5})
 
 
@@ -88,13 +88,15 @@ def test_a_parameter_of_a_policy_is_a_setting_too() -> None:
     ],
 )
 def test_a_parameter_that_cannot_be_is_refused_by_name(said: str, error: str) -> None:
-    with pytest.raises(InvalidSetting, match=error):
+    with pytest.raises(InvalidSettings, match=error):
         parse_setting(said)
 
 
 def test_a_log_that_is_kept_in_part_is_no_smaller_than_what_is_read_at_once() -> None:
     make_settings({"log_bytes": 0})
-    with pytest.raises(InvalidSetting, match=r"log_bytes=1000 is too small; it must be 0, .* at least 65536"):
+    with pytest.raises(
+        InvalidSettings, match=r"log_bytes=1000 is too small; it must be 0, .* at least 65536"
+    ):
         make_settings({"log_bytes": 1000})
 
 

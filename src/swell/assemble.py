@@ -31,9 +31,9 @@ from swell.model.view import JobView, PrunedJob
 from swell.model.webhook import Webhook
 from swell.platform_options import PlatformOptions
 from swell.scheduler import new_core
-from swell.settings import InvalidSetting, Settings, make_settings
+from swell.settings import InvalidSettings, Settings, make_settings
 from swell.store.database import log_of
-from swell.store.errors import DamagedState, StateError, StateLocked, StateUnwritable, remedy
+from swell.store.errors import DamagedState, StateError, StateHeld, StateUnwritable, remedy
 from swell.store.folder import StateFolder
 from swell.store.journal import JournalEntry, JournalHistory, SqlJournal
 from swell.store.lock import find_holder, lock_state
@@ -145,14 +145,14 @@ def _note(folder: StateFolder, why: str) -> None:
 
 
 def _locked(folder: StateFolder) -> FileIO:
-    """Raises StateLocked, whose text says so if the holder was stopped by a signal."""
+    """Raises StateHeld, whose text says so if the holder was stopped by a signal."""
     try:
         return lock_state(folder.lock, LOCK_WAIT_S)
-    except StateLocked:
+    except StateHeld:
         pid = find_holder(folder.lock)
         if pid is None or not is_stopped(pid):
             raise
-        raise StateLocked(
+        raise StateHeld(
             f"state folder {folder.path} is in use by a platform (pid {pid}) that was stopped by a signal: "
             f"`kill -CONT {pid}` lets it go on, `swell down --force` ends it"
         ) from None
@@ -222,7 +222,7 @@ def _last_settings(folder: StateFolder) -> Settings:
     try:
         options = folder.read_options(PlatformOptions)
         return Settings() if options is None else make_settings(options.settings)
-    except (StateError, InvalidSetting):
+    except (StateError, InvalidSettings):
         return Settings()  # as `swell up` takes them to be
 
 

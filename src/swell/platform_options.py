@@ -14,7 +14,7 @@ from swell.model.durations import parse_duration
 from swell.model.errors import InvalidOption
 from swell.model.lengths import span
 from swell.model.option import option
-from swell.settings import DEFAULT_POLICY, InvalidSetting, Settings, make_settings
+from swell.settings import DEFAULT_POLICY, InvalidSettings, Settings, make_settings
 
 #: A copy reads the whole state.
 LEAST_BACKUP_S = 1.0
@@ -118,7 +118,7 @@ class PlatformOptions(MachineOptions, frozen=True, kw_only=True, forbid_unknown_
     def made_settings(self) -> Settings:
         try:
             return make_settings(self.settings)
-        except InvalidSetting as error:
+        except InvalidSettings as error:
             raise InvalidOption(f"--set: {error}") from error
 
     @property

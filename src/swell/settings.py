@@ -13,7 +13,7 @@ from msgspec import Meta
 from swell.core.core_settings import CoreSettings
 from swell.executors.gang.job_context import GangSettings
 from swell.executors.leases import LeaseTimes
-from swell.live.pruning import Retention
+from swell.live.pruning import HistoryLimits
 from swell.plugins import did_you_mean, type_hints
 from swell.store.code_store import CodeLimits
 from swell.throughput.estimate_margins import KEPT_SHARE
@@ -21,7 +21,7 @@ from swell.throughput.estimate_margins import KEPT_SHARE
 Number = int | float
 
 _CORE, _GANG = CoreSettings(), GangSettings()
-_RETENTION, _CODE, _LEASES = Retention(), CodeLimits(), LeaseTimes()
+_RETENTION, _CODE, _LEASES = HistoryLimits(), CodeLimits(), LeaseTimes()
 
 #: Decides unless another one is asked for.
 DEFAULT_POLICY = "unified"
@@ -36,7 +36,7 @@ LEAST_LOG_BYTES = 64 << 10
 HEARTBEATS_IN_SILENCE = 4
 
 
-class InvalidSetting(ValueError):
+class InvalidSettings(ValueError):
     """No setting has this name, or the value is none that it may have; the text names the remedy."""
 
 
@@ -49,7 +49,7 @@ def _bytes(least: int, meaning: str) -> Meta:
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """All of them; a field's unit is in its name. Raises InvalidSetting if two do not fit together."""
+    """All of them; a field's unit is in its name. Raises InvalidSettings if two do not fit together."""
 
     # ---- the head: counts from the next `swell up` on
     min_hold_s: Annotated[
@@ -207,18 +207,18 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     def __post_init__(self) -> None:
         if self.silence_s < HEARTBEATS_IN_SILENCE * self.heartbeat_s:
-            raise InvalidSetting(
+            raise InvalidSettings(
                 f"silence_s={spell(self.silence_s)} is too short for "
                 f"heartbeat_s={spell(self.heartbeat_s)}; it must be at least "
                 f"{HEARTBEATS_IN_SILENCE} times as long"
             )
         if 0 < self.checkpoint_interval_s < 1:
-            raise InvalidSetting(
+            raise InvalidSettings(
                 f"checkpoint_interval_s={spell(self.checkpoint_interval_s)} is too short; "
                 "it must be 0, which lets Swell choose, or at least 1"
             )
         if 0 < self.log_bytes < LEAST_LOG_BYTES:
-            raise InvalidSetting(
+            raise InvalidSettings(
                 f"log_bytes={self.log_bytes} is too small; "
                 f"it must be 0, which keeps all, or at least {LEAST_LOG_BYTES}"
             )
@@ -242,8 +242,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return LeaseTimes(lease_s=self.lease_s, margin_s=self.lease_margin_s)
 
     @property
-    def retention(self) -> Retention:
-        return Retention(**self._of(Retention))
+    def retention(self) -> HistoryLimits:
+        return HistoryLimits(**self._of(HistoryLimits))
 
     @property
     def code(self) -> CodeLimits:
@@ -282,10 +282,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 def parse_setting(text: str) -> tuple[str, Number | str]:
-    """`ready_s=300`, or a parameter of a policy: `tiresias.promote_knob=4`. Raises InvalidSetting."""
+    """`ready_s=300`, or a parameter of a policy: `tiresias.promote_knob=4`. Raises InvalidSettings."""
     name, sign, value = text.partition("=")
     if not sign:
-        raise InvalidSetting(f"{text!r} is not NAME=VALUE; write for example ready_s=300")
+        raise InvalidSettings(f"{text!r} is not NAME=VALUE; write for example ready_s=300")
     name = name.strip()
     is_whole = False
     if _is_text(name):
@@ -298,13 +298,13 @@ def parse_setting(text: str) -> tuple[str, Number | str]:
         number: Number = int(value) if is_whole else float(value)
     except ValueError as error:
         kind = "a whole number" if is_whole else "a number"
-        raise InvalidSetting(f"{text}: {value!r} is not {kind}") from error
+        raise InvalidSettings(f"{text}: {value!r} is not {kind}") from error
     _check_bounds(name, number)
     return name, number
 
 
 def make_settings(values: Mapping[str, Number | str]) -> Settings:
-    """Make settings from these values, by default as far as not given. Raises InvalidSetting."""
+    """Make settings from these values, by default as far as not given. Raises InvalidSettings."""
     for name, value in values.items():
         if not _is_parameter(name):
             _check_name(name)
@@ -339,7 +339,7 @@ def _check_name(name: str) -> None:
     known = [field for field in Settings.__struct_fields__ if field != "parameters"]
     if name not in known:
         others = f"choose from {', '.join(known)}, and parameters of policies such as tiresias.promote_knob"
-        raise InvalidSetting(f"there is no setting {name!r}; {did_you_mean(name, known) or others}")
+        raise InvalidSettings(f"there is no setting {name!r}; {did_you_mean(name, known) or others}")
 
 
 def _is_text(name: str) -> bool:
@@ -357,12 +357,12 @@ def _check_bounds(name: str, value: Number | str) -> None:
         _check_parameter(name, value)
         return
     if isinstance(value, str):
-        raise InvalidSetting(f"{name}={value} is not a number; write one")
+        raise InvalidSettings(f"{name}={value} is not a number; write one")
     meta = bounds(name)
     least, most = meta.ge or 0, meta.le or math.inf
     if not least <= value <= most:  # which no NaN is
         text = spell(value) if math.isfinite(value) else str(value)
-        raise InvalidSetting(f"{name}={text} is not between {spell(least)} and {spell(most)}")
+        raise InvalidSettings(f"{name}={text} is not between {spell(least)} and {spell(most)}")
 
 
 def _check_parameter(name: str, value: Number | str) -> None:
@@ -372,4 +372,4 @@ def _check_parameter(name: str, value: Number | str) -> None:
     try:
         check_parameter(policy, parameter, value)
     except (UnknownPolicy, InvalidParameter) as error:
-        raise InvalidSetting(str(error)) from error
+        raise InvalidSettings(str(error)) from error

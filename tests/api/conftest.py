@@ -8,7 +8,7 @@ from tests.api.fake_control import FakeControl
 
 from swell.api.server import ApiServer, bind, create_app
 from swell.api.unix_socket import listen
-from swell.store.folder import Endpoint, StateFolder
+from swell.store.folder import ApiAddress, StateFolder
 
 
 @pytest.fixture(scope="module")
@@ -20,7 +20,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[FakeContr
     folder.create()
     server = ApiServer(create_app(control, folder.ensure_token()), bind(), listen(folder.socket))
     server.start()
-    folder.write_endpoint(Endpoint.of_this_process(server.port))
+    folder.write_endpoint(ApiAddress.of_this_process(server.port))
     yield control, folder
     server.stop()
 

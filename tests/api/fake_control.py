@@ -14,7 +14,7 @@ from tests.store.views import added_up, job_view, outcome_of
 
 from swell import __version__
 from swell.live.board import BoardChanges
-from swell.live.counters import Counters, Measures
+from swell.live.counters import PlatformCounts, PlatformValues
 from swell.live.job_checks import check_room
 from swell.live.platform import Platform, metric_history
 from swell.live.pruning import PruneRequest, choose
@@ -65,7 +65,7 @@ class FakeControl(Platform):
         self.allowed: list[str] = []
         self.removed: list[str] = []
         self.tenants: dict[tuple[str, str], TenantDevices] = {}  #: that have quotas
-        self.counters = Counters()
+        self.counters = PlatformCounts()
         self.is_full = False  #: its disk
         self.curves: dict[str, list[CurvePoint]] = {}  #: of each job
         self.throughputs: dict[str, JobThroughput] = {}  #: of jobs with a profile
@@ -334,9 +334,9 @@ class FakeControl(Platform):
     def tenant_devices(self) -> Mapping[tuple[str, str], TenantDevices]:
         return self.tenants
 
-    def measures(self) -> Measures:
+    def measures(self) -> PlatformValues:
         open_jobs = [job for job in self.jobs() if not job.phase.is_end]
-        return Measures(
+        return PlatformValues(
             cluster=self.cluster(),
             jobs=Counter((job.phase, job.job_class) for job in open_jobs),
             promises={},

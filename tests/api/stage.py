@@ -21,7 +21,7 @@ from swell.live.platform import Platform
 from swell.model.job import Phase
 from swell.scheduler import new_core
 from swell.settings import Settings
-from swell.store.folder import Endpoint, StateFolder
+from swell.store.folder import ApiAddress, StateFolder
 from swell.store.journal import SqlJournal
 
 
@@ -65,7 +65,7 @@ def on_stage(path: Path, policy: str = "elasticflow", settings: Settings | None 
     platform.start()
     thread = threading.Thread(target=platform.run)
     thread.start()
-    folder.write_endpoint(Endpoint.of_this_process(server.port))
+    folder.write_endpoint(ApiAddress.of_this_process(server.port))
     try:
         with connect(path) as client:
             until(lambda: client.cluster().num_devices == len(NODE.devices))

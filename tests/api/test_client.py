@@ -27,7 +27,7 @@ from swell.api.unix_socket import listen
 from swell.model.errors import InvalidJob, UnknownJob
 from swell.model.job import Phase
 from swell.store.curves import CurvePoint
-from swell.store.folder import Endpoint, StateFolder
+from swell.store.folder import ApiAddress, StateFolder
 from swell.tally import tally_of
 
 
@@ -174,18 +174,18 @@ def test_waiting_ends_when_it_is_true_or_time_is_up(client: Client, control: Fak
         client.wait("patient", timeout_s=0.0)
 
 
-def dead_endpoint() -> Endpoint:
+def dead_endpoint() -> ApiAddress:
     process = subprocess.Popen([sys.executable, "-c", ""])
     process.wait()
-    return Endpoint(pid=process.pid, started_ticks=1)
+    return ApiAddress(pid=process.pid, started_ticks=1)
 
 
-def another_endpoint() -> Endpoint:
+def another_endpoint() -> ApiAddress:
     """Of a process that had our pid before us."""
-    return Endpoint(pid=os.getpid(), started_ticks=1)
+    return ApiAddress(pid=os.getpid(), started_ticks=1)
 
 
-@pytest.mark.parametrize("endpoint", [dead_endpoint, another_endpoint, Endpoint.of_this_process])
+@pytest.mark.parametrize("endpoint", [dead_endpoint, another_endpoint, ApiAddress.of_this_process])
 def test_no_platform_is_said_with_its_remedy(tmp_path: Path, endpoint: object) -> None:
     folder = StateFolder(tmp_path)
     expected = f"no platform is running for state folder {tmp_path}: start one with `swell up`"
@@ -204,7 +204,7 @@ def test_the_token_goes_to_the_daemon_only(tmp_path: Path) -> None:
         listen(folder.socket) as stranger,
         subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as daemon,
     ):
-        ours = Endpoint.of_this_process()
+        ours = ApiAddress.of_this_process()
         folder.write_endpoint(msgspec.structs.replace(ours, pid=daemon.pid, started_ticks=ticks(daemon.pid)))
         with pytest.raises(NoPlatform, match=f"process {os.getpid()} listens at .*; nothing was sent to it"):
             swell.connect(tmp_path)
@@ -226,7 +226,7 @@ def test_a_state_folder_may_have_a_long_path(tmp_path: Path, control: FakeContro
     for _ in range(2):  # the second finds the file of the first, as after a kill
         server = ApiServer(create_app(control, folder.ensure_token()), listen(folder.socket))
         server.start()
-        folder.write_endpoint(Endpoint.of_this_process())
+        folder.write_endpoint(ApiAddress.of_this_process())
         assert folder.socket.stat().st_mode & 0o777 == 0o600
         with swell.connect(folder.path) as client:
             assert client.cluster().num_devices == 8
@@ -240,7 +240,7 @@ def test_a_platform_that_does_not_answer_is_not_called_gone(
     folder = StateFolder(tmp_path)
     folder.ensure_token()
     with listen(folder.socket):
-        folder.write_endpoint(Endpoint.of_this_process())
+        folder.write_endpoint(ApiAddress.of_this_process())
         expected = rf"\(pid {os.getpid()}\) has not answered for 0.1 s: .*`swell down --force`"
         with pytest.raises(PlatformSilent, match=expected):
             swell.connect(tmp_path)
@@ -252,7 +252,7 @@ def test_a_stopped_platform_is_named_at_once(tmp_path: Path) -> None:
     try:
         process.send_signal(signal.SIGSTOP)
         os.waitid(os.P_PID, process.pid, os.WSTOPPED)
-        ours = Endpoint.of_this_process()
+        ours = ApiAddress.of_this_process()
         stopped = msgspec.structs.replace(ours, pid=process.pid, started_ticks=ticks(process.pid))
         folder.write_endpoint(stopped)
         with pytest.raises(PlatformSilent, match=rf"was stopped by a signal.*`kill -CONT {process.pid}`"):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.live.parts import spec
 
-from swell.api.intake import Intake
+from swell.api.intake import SubmissionCheck
 from swell.api.submission import Submission
 from swell.model.errors import InvalidJob, Unwritable
 from swell.store.code_store import CodeLimits, CodeStore
@@ -32,6 +32,6 @@ def test_code_that_cannot_be_kept_is_no_fault_of_the_job_where_the_disk_is_full(
         raise OSError(number, "no luck")
 
     monkeypatch.setattr(CodeStore, "take", fail)
-    intake = Intake(StateFolder(tmp_path), CodeLimits())
+    intake = SubmissionCheck(StateFolder(tmp_path), CodeLimits())
     with pytest.raises(known_as, match=text):
         intake.prepare(Submission(global_batch=8, steps=1), spec())

@@ -13,7 +13,7 @@ from tests.api.fake_control import FakeControl
 from tests.store.views import job_view
 
 from swell.api import logs
-from swell.api.server import MAX_BODY_BYTES, ApiServer, PortTaken, bind, create_app
+from swell.api.server import MAX_BODY_BYTES, ApiServer, PortHeld, bind, create_app
 from swell.model.errors import Unavailable
 from swell.model.job import JobClass
 from swell.store.folder import StateFolder
@@ -320,7 +320,7 @@ def test_an_id_is_no_path(folder: StateFolder, job_id: str) -> None:
 
 # ---------------------------------------------------------------- the socket
 def test_a_taken_port_is_named() -> None:
-    with bind() as first, pytest.raises(PortTaken, match=rf"port {first.getsockname()[1]} .*--port"):
+    with bind() as first, pytest.raises(PortHeld, match=rf"port {first.getsockname()[1]} .*--port"):
         bind(first.getsockname()[1])
 
 

@@ -21,7 +21,7 @@ from swell.api.server import ApiServer, create_app
 from swell.api.unix_socket import announce, listen, shared_socket
 from swell.api.user_list import UserList
 from swell.store.errors import StateError
-from swell.store.folder import Endpoint, StateFolder
+from swell.store.folder import ApiAddress, StateFolder
 
 #: Another user, and a group that only some are in.
 STRANGER, GROUP = 65534, 4242
@@ -42,7 +42,7 @@ class SharedSite:
         server = ApiServer(app, listen(self.state.socket), listener)
         server.start()
         opened.callback(server.stop)
-        endpoint = Endpoint.of_this_process()
+        endpoint = ApiAddress.of_this_process()
         self.state.write_endpoint(endpoint)
         announce(str(self.shared), endpoint)
 
@@ -116,7 +116,7 @@ def test_a_folder_that_cannot_be_shared_is_named(tmp_path: Path, name: str) -> N
 
 def test_a_process_of_another_user_there_gets_no_token(site: SharedSite) -> None:
     token = site.add(Role.VIEW)
-    endpoint = Endpoint(pid=os.getppid(), started_ticks=0)
+    endpoint = ApiAddress(pid=os.getppid(), started_ticks=0)
     announce(str(site.shared), endpoint)
     with pytest.raises(NoPlatform):
         connect(site.shared, token)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.examples import fewer_if_quick
 
 from swell.api.role import Role
-from swell.api.user_list import OWNER, TOKEN_PREFIX, Caller, TenantLimits, UserList, UserListError
+from swell.api.user_list import OWNER, TOKEN_PREFIX, ApiUser, TenantLimits, UserList, UserListError
 
 NOW_S = 1_800_000_000.0
 
@@ -25,7 +25,7 @@ def test_a_token_is_its_users_until_the_user_is_removed(tmp_path: Path) -> None:
     writer, reader = users_in(tmp_path), users_in(tmp_path)
     assert not reader.users()
     token = writer.add("ana", Role.SUBMIT, "vision")
-    caller = Caller("ana", Role.SUBMIT, "vision", NOW_S)
+    caller = ApiUser("ana", Role.SUBMIT, "vision", NOW_S)
     assert reader.find(token) == caller
     assert reader.is_current(caller)
     writer.remove("ana")
@@ -51,7 +51,7 @@ def test_only_a_digest_is_on_disk_and_only_the_owner_can_read_it(
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
         assert token.removeprefix(TOKEN_PREFIX).encode() not in path.read_bytes()
     found = users_in(folder).find(token)
-    assert found == Caller(name, role, "vision" if role is Role.SUBMIT else "", NOW_S)
+    assert found == ApiUser(name, role, "vision" if role is Role.SUBMIT else "", NOW_S)
 
 
 def test_a_name_is_given_once(tmp_path: Path) -> None:
@@ -61,7 +61,7 @@ def test_a_name_is_given_once(tmp_path: Path) -> None:
         users.add("ana", Role.OPERATE)
     with pytest.raises(UserListError, match="users are: ana"):
         users.remove("bob")
-    assert users.find(token) == Caller("ana", Role.VIEW, added_s=NOW_S)
+    assert users.find(token) == ApiUser("ana", Role.VIEW, added_s=NOW_S)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.examples import pick
 from tests.store.views import job_view
 
-from swell.live.counters import Counters
+from swell.live.counters import PlatformCounts
 from swell.live.platform import Platform
 from swell.live.watches import DeviceDemand
 from swell.model.calendar import Calendar
@@ -29,13 +29,13 @@ from .turns import turn
 OVER = [verdict for verdict in Verdict if verdict is not Verdict.UNDER_WAY]
 
 
-def value(counters: Counters, name: str, **labels: str) -> float:
+def value(counters: PlatformCounts, name: str, **labels: str) -> float:
     """Of one series, as Prometheus would read it; 0 where there is none."""
     samples = [sample for metric in counters.collect() for sample in metric.samples if sample.name == name]
     return next((sample.value for sample in samples if sample.labels == labels), 0.0)
 
 
-def values(counters: Counters, name: str) -> dict[str, float]:
+def values(counters: PlatformCounts, name: str) -> dict[str, float]:
     """Of each series that is not 0, by the value of its only label."""
     samples = [sample for metric in counters.collect() for sample in metric.samples if sample.name == name]
     return {label: sample.value for sample in samples for label in sample.labels.values() if sample.value}
@@ -48,7 +48,7 @@ def values(counters: Counters, name: str) -> dict[str, float]:
 )
 def test_device_time_is_that_which_is_charged(steps: list[tuple[str, int, int]], most_s: int) -> None:
     """Of jobs whose numbers of workers change in turns, and that end at the last turn, or are open then."""
-    counters, now_s = Counters(), 0
+    counters, now_s = PlatformCounts(), 0
     views = {
         name: job_view(id=name, tenant=tenant, devices_per_worker=2, sizes=())
         for name, tenant in (("a", "vision"), ("b", "nlp"), ("c", ""))
@@ -71,7 +71,7 @@ def test_device_time_is_that_which_is_charged(steps: list[tuple[str, int, int]],
     assert device_s(counters, ended) == pytest.approx(charged_s), "an ended job has no devices"
 
 
-def device_s(counters: Counters, view: JobView) -> float:
+def device_s(counters: PlatformCounts, view: JobView) -> float:
     return value(counters, "swell_tenant_device_seconds_total", tenant=view.tenant, kind=view.kind)
 
 
@@ -99,7 +99,7 @@ def resize(at_s: float, verdict: Verdict, is_held: bool, gain_s: float | None = 
 @given(st.lists(st.sampled_from(OVER), max_size=8), st.data())
 def test_a_resize_counts_once_when_its_size_is_given_up(verdicts: list[Verdict], data: st.DataObject) -> None:
     """However often its job is shown meanwhile, and whether its end is shown with the job's or before."""
-    counters = Counters()
+    counters = PlatformCounts()
     for number in range(len(verdicts)):
         over = [resize(at_s, verdicts[at_s], is_held=False) for at_s in range(number)]
         held = resize(number, verdicts[number], is_held=True)
@@ -119,7 +119,7 @@ def promised(**changes: object) -> JobView:
 
 
 def test_a_promise_counts_when_it_is_made_and_when_it_is_another_one() -> None:
-    counters = Counters()
+    counters = PlatformCounts()
     for view in (promised(), promised(), promised(deadline_s=200.0), promised(id="other")):
         counters.hear(turn(view))
     assert value(counters, "swell_promises_made_total") == 3
@@ -138,7 +138,7 @@ def test_a_promise_counts_when_it_is_made_and_when_it_is_another_one() -> None:
 def test_a_promise_is_kept_or_missed_at_the_end(
     end: dict[str, object], num_kept: int, missed: dict[Phase, int]
 ) -> None:
-    counters = Counters()
+    counters = PlatformCounts()
     counters.hear(turn(ended=[promised(**end)]))
     assert value(counters, "swell_promises_kept_total") == num_kept
     assert values(counters, "swell_promises_missed_total") == missed
@@ -146,7 +146,7 @@ def test_a_promise_is_kept_or_missed_at_the_end(
 
 # ---------------------------------------------------------------- expected ends
 def test_the_error_is_that_of_the_first_expectation_after_half_of_the_steps() -> None:
-    counters = Counters()
+    counters = PlatformCounts()
     for now_s, steps, expected_s in ((10.0, 49, 1000.0), (20.0, 50, 90.0), (30.0, 60, 41.0)):
         view = job_view(steps=steps, total_steps=100, workers=1, estimated_finish_s=expected_s)
         counters.hear(turn(view, now_s=now_s))

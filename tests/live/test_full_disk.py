@@ -12,7 +12,7 @@ from swell.live import disk_space, head_thread
 from swell.live.disk_space import Space, SpaceWatch
 from swell.live.head_thread import Site
 from swell.live.platform import Platform
-from swell.live.pruning import Retention
+from swell.live.pruning import HistoryLimits
 from swell.model.errors import Unavailable, Unwritable
 from swell.model.event import AnyEvent
 from swell.store.journal import SqlJournal
@@ -51,7 +51,7 @@ def test_a_platform_on_a_full_disk_answers_refuses_and_goes_on_when_there_is_roo
         jobs_dir=tmp_path / "jobs",
         policy="one",
         nodes=(NODE,),
-        retention=Retention(min_free_bytes=1 << 50),
+        retention=HistoryLimits(min_free_bytes=1 << 50),
     )
     platform = Platform(site, new_core(), journal, hands, told.append)
     platform.recover(journal.history())

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.store.views import job_view
 
-from swell.live.pruning import DAY_S, PruneRequest, Retention, choose, prune
+from swell.live.pruning import DAY_S, HistoryLimits, PruneRequest, choose, prune
 from swell.model.errors import UnknownJob, Unwritable
 from swell.model.event import Outcome
 from swell.model.job import Phase
@@ -121,7 +121,7 @@ def test_a_folder_that_cannot_be_removed_is_named_and_its_job_stays(
 
 def test_a_platform_with_a_limit_prunes_by_itself(tmp_path: Path) -> None:
     journal = archive_with(tmp_path, {"old": 1})
-    limits = Retention(keep_days=1.0)
+    limits = HistoryLimits(keep_days=1.0)
     assert limits.is_limited and limits.keep_days * DAY_S > 0
     with running(tmp_path, Hands(), journal, retention=limits):
         until(lambda: not (tmp_path / "jobs" / "old").exists())

@@ -14,7 +14,7 @@ from tests.api.fake_control import FakeControl
 from swell.api.page.page import Page
 from swell.api.role import Role
 from swell.api.server import ApiServer, bind, create_app
-from swell.api.user_list import OWNER, Caller, UserList
+from swell.api.user_list import OWNER, ApiUser, UserList
 
 TOKEN = "t" * 40
 
@@ -32,7 +32,7 @@ class Served:
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
-    def user(self, name: str, role: Role, tenant: str = "") -> Caller:
+    def user(self, name: str, role: Role, tenant: str = "") -> ApiUser:
         """Whom the operator has added."""
         found = self.users.find(self.users.add(name, role, tenant))
         assert found is not None

@@ -13,7 +13,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 from tests.store.views import job_view
 
-from swell.api.user_list import OWNER, Caller
+from swell.api.user_list import OWNER, ApiUser
 from swell.model.job import Phase
 from swell.model.view import JobView, Story
 from swell.script_facts import ScriptFinding
@@ -95,7 +95,7 @@ def await_drawn(page: Page) -> None:
         page.wait_for_timeout(50)
 
 
-def open_job(served: Served, browser: Browser, caller: Caller = OWNER, **options: Any) -> Opened:
+def open_job(served: Served, browser: Browser, caller: ApiUser = OWNER, **options: Any) -> Opened:
     opened = Opened(served, Watched(browser.new_context(**options)))
     page = opened.page
     page.set_default_timeout(SOON_MS)

@@ -20,7 +20,7 @@ from swell.api.logs import LogOwner, read_tail_offsets
 from swell.api.page.job_page import MOST_SHOWN_BYTES, read_checkpoints
 from swell.api.page.rows import job_row
 from swell.api.role import Role
-from swell.api.user_list import OWNER, Caller
+from swell.api.user_list import OWNER, ApiUser
 from swell.api.words import promise_words
 from swell.model.job import JobClass, Phase
 from swell.model.resize import Resize, Verdict
@@ -76,13 +76,13 @@ class Elements(HTMLParser):
 
 
 @contextmanager
-def opened_by(served: Served, caller: Caller) -> Iterator[httpx.Client]:
+def opened_by(served: Served, caller: ApiUser) -> Iterator[httpx.Client]:
     with served.browser() as client:
         assert client.get(served.page.link(caller)).status_code == 303
         yield client
 
 
-def look(served: Served, job_id: str = "digits-1", caller: Caller = OWNER) -> Elements:
+def look(served: Served, job_id: str = "digits-1", caller: ApiUser = OWNER) -> Elements:
     with opened_by(served, caller) as client:
         answer = client.get(f"/jobs/{job_id}")
     assert answer.status_code == 200

@@ -14,7 +14,7 @@ from swell.model.target import Target
 from swell.sim.agenda import EventQueue
 from swell.sim.change_cost import MeasuredCost
 from swell.sim.faults import FaultSource
-from swell.sim.gang import Upcoming
+from swell.sim.gang import AskedChange
 from swell.sim.gangs import GangTimes, SimGangs
 
 
@@ -48,5 +48,5 @@ def test_a_growth_to_four_workers_and_a_shrink_to_one(
         order = Reconfigure(job_id="a", generation=generation, target=_devices(num_workers))
         gangs.reconfigure(order, frozenset(), 20.0)
         change = gangs.training["a"].change
-        assert isinstance(change, Upcoming) and change.pause_s == pytest.approx(pause_s)
+        assert isinstance(change, AskedChange) and change.pause_s == pytest.approx(pause_s)
         gangs.changed("a", generation, 30.0)

@@ -10,7 +10,7 @@ import pytest
 import swell
 from swell.cli import main
 from swell.platform_options import PlatformOptions
-from swell.store.errors import StateError, StateLocked
+from swell.store.errors import StateError, StateHeld
 from swell.store.folder import StateFolder, default_path
 from swell.store.lock import lock_state
 
@@ -190,12 +190,12 @@ def test_a_second_daemon_is_told_the_pid_of_the_first(tmp_path: Path) -> None:
     )
     assert holder.stdout is not None
     assert holder.stdout.readline() == "held\n"
-    with pytest.raises(StateLocked, match=rf"pid {holder.pid}\).*swell down"):
+    with pytest.raises(StateHeld, match=rf"pid {holder.pid}\).*swell down"):
         lock_state(path)
     holder.kill()
     waiting = lock_state(path, timeout_s=10.0)
     holder.communicate()
-    with pytest.raises(StateLocked):
+    with pytest.raises(StateHeld):
         lock_state(path, timeout_s=0.1)
     waiting.close()
     with lock_state(path):

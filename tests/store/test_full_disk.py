@@ -10,7 +10,7 @@ from tests.full_disk import fill, mounted
 from tests.store.views import report
 
 from swell.store.errors import StateError, StateUnwritable
-from swell.store.folder import Endpoint, StateFolder
+from swell.store.folder import ApiAddress, StateFolder
 from swell.store.journal import SqlJournal
 from swell.store.lock import lock_state
 
@@ -68,4 +68,4 @@ def test_a_notice_can_be_written_where_nothing_else_can(disk: Path) -> None:
     with pytest.raises(
         StateError, match=r"cannot write .*endpoint\.json \(No space left on device\); make room"
     ):
-        folder.write_endpoint(Endpoint(pid=2, started_ticks=1))
+        folder.write_endpoint(ApiAddress(pid=2, started_ticks=1))

@@ -17,7 +17,7 @@ from tests.store.views import BATCHES, curve_report, job_view, report
 from swell.model.event import EventSetAside, Woke
 from swell.model.job import Phase
 from swell.model.view import Story
-from swell.store.journal import Delivery, SqlJournal
+from swell.store.journal import SavedMessage, SqlJournal
 
 
 def tally(point: Any) -> tuple[int, int, int, float]:
@@ -93,10 +93,10 @@ def test_a_batch_may_be_amended_and_what_was_noted_of_it_is_forgotten(journal: S
 
 def test_what_came_of_a_batch_is_kept_once(journal: SqlJournal) -> None:
     view, story = job_view(id="a", phase=Phase.SUCCEEDED), Story(at_s=1.0, code="held", text="waits")
-    message = Delivery("msg_1", "a", "{}")
+    message = SavedMessage("msg_1", "a", "{}")
     seq = _append(journal, BATCHES[0])
     assert journal.finish(seq, "beef", [view], [("a", story)], [message]) == {"msg_1"}
-    assert journal.finish(seq, "dead", [], [("a", story)], [Delivery("msg_2", "a", "{}")]) == set()
+    assert journal.finish(seq, "dead", [], [("a", story)], [SavedMessage("msg_2", "a", "{}")]) == set()
     assert [entry.digest for entry in journal.history().entries] == ["beef"]
     assert (journal.job("a"), journal.stories("a")) == (view, [story])
     assert journal.finish(_append(journal, BATCHES[1]), "beef", deliveries=[message]) == set()
@@ -104,7 +104,7 @@ def test_what_came_of_a_batch_is_kept_once(journal: SqlJournal) -> None:
 
 
 def test_a_message_that_was_delivered_is_not_sent_again(journal: SqlJournal) -> None:
-    first, second = Delivery("msg_1", "a", "one"), Delivery("msg_2", "b", "two")
+    first, second = SavedMessage("msg_1", "a", "one"), SavedMessage("msg_2", "b", "two")
     assert journal.put_deliveries([first, second]) == {"msg_1", "msg_2"}
     late = Story(at_s=1.0, code="webhook", text="delivered late")
     journal.end_delivery("msg_1", "a", late)

@@ -9,7 +9,7 @@ import numpy as np
 from swell.model.job import JobClass
 from swell.sim.profiles.saxena import CATEGORIES, FULL_STEP_S, Category
 from swell.sim.traces.generate import Arrivals, Bursty, Poisson, arrival_times
-from swell.sim.traces.workload import Dropped, Workload, WorkloadJob
+from swell.sim.traces.workload import JobsLeftOut, Workload, WorkloadJob
 
 MINUTE_S = 60.0
 #: Section IV-A: how long a job of a benchmark of one category takes on one device.
@@ -63,7 +63,7 @@ def workload(
     pairs = enumerate(zip(times_s.tolist(), drawn, strict=True))
     return Workload(
         jobs=tuple(_job(at, submit_s, chosen[kind], lengths_s[kind]) for at, (submit_s, kind) in pairs),
-        dropped=Dropped(),
+        dropped=JobsLeftOut(),
         filled=(),
         profiles="saxena",
         source=f"generated: {pattern.name}, {pattern.minutes:g} minutes, seed {seed}",

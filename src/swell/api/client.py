@@ -34,7 +34,7 @@ from swell.model.job import Phase
 from swell.model.job_query import choose
 from swell.model.lengths import span
 from swell.model.view import JobView
-from swell.store.folder import Endpoint, StateFolder
+from swell.store.folder import ApiAddress, StateFolder
 from swell.store.lock import find_holder
 
 __all__ = [
@@ -122,7 +122,7 @@ class Client(Verbs):
         return self._transport.folder
 
     @property
-    def endpoint(self) -> Endpoint:
+    def endpoint(self) -> ApiAddress:
         """Addresses and pid of the process that answers."""
         return self._transport.endpoint
 
@@ -370,7 +370,7 @@ def open_transport(folder: StateFolder, user_token: str) -> Transport:
 class Transport:
     """Made by `open_transport`, to be closed."""
 
-    def __init__(self, folder: StateFolder, endpoint: Endpoint, user_token: str = "") -> None:
+    def __init__(self, folder: StateFolder, endpoint: ApiAddress, user_token: str = "") -> None:
         self.folder = folder
         self.endpoint = endpoint
         self._user_token = user_token

@@ -16,12 +16,12 @@ from types import FrameType
 import msgspec
 
 from swell.api.errors import ApiError, InvalidOption
-from swell.api.intake import Intake
+from swell.api.intake import SubmissionCheck
 from swell.api.job_file import load_webhooks
 from swell.api.page.page import Page
 from swell.api.page.sessions import SessionList
 from swell.api.prometheus import create_metrics_app
-from swell.api.server import HOST, ApiServer, PortTaken, bind, create_app
+from swell.api.server import HOST, ApiServer, PortHeld, bind, create_app
 from swell.api.unix_socket import announce, listen, shared_socket
 from swell.api.user_list import HOW_TO_END, UserList, UserListError, refuse_unkept, set_quotas
 from swell.assemble import open_platform
@@ -33,10 +33,10 @@ from swell.model.errors import Unavailable
 from swell.model.webhook import Webhook
 from swell.platform_options import PlatformOptions
 from swell.policies.registry import UnknownPolicy
-from swell.settings import InvalidSetting
+from swell.settings import InvalidSettings
 from swell.store.copies import AutomaticCopies
 from swell.store.errors import StateUnwritable
-from swell.store.folder import Endpoint, StateFolder
+from swell.store.folder import ApiAddress, StateFolder
 
 log = logging.getLogger("swell.daemon")
 
@@ -74,7 +74,7 @@ def serve(
         stack.enter_context(_noticed(folder))
         metrics = _metrics(platform, folder, metrics_port, metrics_address or HOST)
         bound_metrics_port = stack.enter_context(metrics)
-        intake, door = Intake(folder, settings.code), PageDoor(folder)
+        intake, door = SubmissionCheck(folder, settings.code), PageDoor(folder)
         page = Page(platform, SessionList(door.secret), door.port)
         app = create_app(platform, folder.ensure_token(), intake, page, UserList(folder.path))
         server = ApiServer(app, *listeners)
@@ -90,7 +90,7 @@ def serve(
                 msgspec.structs.replace(options, settings=changed[0], engine_options=changed[1])
             )
             bound_port = None if port is None else server.port
-            endpoint = Endpoint.of_this_process(bound_port, bound_metrics_port, metrics_address or HOST)
+            endpoint = ApiAddress.of_this_process(bound_port, bound_metrics_port, metrics_address or HOST)
             folder.write_endpoint(endpoint)
             if options.share:
                 announce(options.share, endpoint)
@@ -154,7 +154,7 @@ class PageDoor:
         """Listen on the port of the former daemon if it is free, else on any other."""
         try:
             self._listen(server, self._keys.port or 0)
-        except PortTaken:
+        except PortHeld:
             self._listen(server, 0)
         self._keys = msgspec.structs.replace(self._keys, port=self._port)
         self._folder.write_page_keys(self._keys)
@@ -223,7 +223,7 @@ def _opened(folder: StateFolder, options: PlatformOptions, webhooks: Sequence[We
             refuse_unkept([options.policy], users.quotas(), HOW_TO_END)
         with open_platform(folder, options, webhooks, set_quotas(users, options.policy)) as platform:
             yield platform
-    except (DeviceError, InvalidSetting, LimitError, UnknownPolicy) as error:
+    except (DeviceError, InvalidSettings, LimitError, UnknownPolicy) as error:
         raise InvalidOption(str(error)) from error
     except AgentError as error:
         raise ApiError(str(error)) from error

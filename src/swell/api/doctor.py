@@ -23,7 +23,7 @@ from swell.model.view import JobView
 from swell.platform_options import PlatformOptions
 from swell.plugins import Registry, why_not_importable
 from swell.policies.registry import POLICIES
-from swell.settings import InvalidSetting, make_settings
+from swell.settings import InvalidSettings, make_settings
 from swell.store import database
 from swell.store.errors import StateError, UnknownFormat, remedy
 from swell.store.folder import StateFolder
@@ -113,7 +113,7 @@ def _options(folder: StateFolder) -> Iterator[Finding]:
             yield ok("options", "none yet")
             return
         make_settings(options.settings)
-    except (StateError, InvalidSetting) as error:
+    except (StateError, InvalidSettings) as error:
         yield warn("options", str(error), f"remove {folder.options}: `swell up` then takes the defaults")
         return
     yield ok("options", f"{options.devices}, {options.policy}, {options.engine}")

@@ -23,7 +23,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from swell.api.answers import failure
 from swell.api.page.sessions import NO_SESSION, Session, SessionList, refusal_page
 from swell.api.role import Role
-from swell.api.user_list import OWNER, AccessEntry, AccessLog, Caller, UserList, UserListError
+from swell.api.user_list import OWNER, AccessEntry, AccessLog, ApiUser, UserList, UserListError
 from swell.api.verbs import Verb
 from swell.executors.rate_limited_log import RateLimitedLog
 
@@ -85,7 +85,7 @@ log = logging.getLogger("swell.access")
 
 
 # ---------------------------------------------------------------- who it is
-class AuthenticationMiddleware:
+class AccessMiddleware:
     """Refuses a request before anything else has read it, and says in its scope who sends it."""
 
     def __init__(
@@ -120,7 +120,7 @@ class AuthenticationMiddleware:
             )
         scope[CALLER] = self._caller(scope, host)
 
-    def _caller(self, scope: Scope, host: bytes) -> Caller | None:
+    def _caller(self, scope: Scope, host: bytes) -> ApiUser | None:
         """None: anybody, who is told nothing."""
         if _first(scope, b"authorization") is not None:
             given = _one(scope, b"authorization")
@@ -137,7 +137,7 @@ class AuthenticationMiddleware:
             return None
         raise _wrong_token()
 
-    def _of_token(self, authorization: bytes) -> Caller | None:
+    def _of_token(self, authorization: bytes) -> ApiUser | None:
         """Looked up for each request: a token that was removed is refused at once."""
         if not authorization.startswith(BEARER):
             return None
@@ -150,7 +150,7 @@ class AuthenticationMiddleware:
             self._complain(error)
             return None
 
-    def _is_current(self, caller: Caller) -> bool:
+    def _is_current(self, caller: ApiUser) -> bool:
         try:
             return caller == OWNER or (self._users is not None and self._users.is_current(caller))
         except UserListError as error:
@@ -175,9 +175,9 @@ class AuthenticationMiddleware:
         return session if session is not None and self._is_current(session.caller) else None
 
 
-def caller_of(scope: Mapping[str, Any]) -> Caller:
+def caller_of(scope: Mapping[str, Any]) -> ApiUser:
     """Who sends the request of an ASGI scope, which is not for a part of the page that is open to anybody."""
-    caller: Caller = scope[CALLER]
+    caller: ApiUser = scope[CALLER]
     return caller
 
 
@@ -261,7 +261,7 @@ class AccessLogMiddleware:
 
     async def _note(self, scope: Scope, status: int, job_id: str = "") -> None:
         """The file is written in a thread."""
-        caller: Caller | None = scope.get(CALLER)
+        caller: ApiUser | None = scope.get(CALLER)
         verb: Verb | None = scope.get(VERB)
         is_change = verb is not None and verb.method != "GET"
         if caller is not None and (is_change or status == 403) and self._users.is_there:
@@ -275,7 +275,7 @@ class AccessLogMiddleware:
                 log.error("a request is not in the access log: %s", error)
 
 
-def _entry(scope: Scope, caller: Caller, verb: Verb | None, status: int, job_id: str) -> AccessEntry:
+def _entry(scope: Scope, caller: ApiUser, verb: Verb | None, status: int, job_id: str) -> AccessEntry:
     given = scope.get("path_params", {})
     return AccessEntry(
         at_s=time.time(),
@@ -315,7 +315,7 @@ def guard(verb: Verb, platform: Platform) -> Callable[[Request], Awaitable[None]
     return check
 
 
-def of_other_tenant(caller: Caller, tenant: str) -> str:
+def of_other_tenant(caller: ApiUser, tenant: str) -> str:
     """Why the caller may not change what is of that tenant."""
     whose = f"is of tenant {tenant!r}" if tenant else "is of no tenant"
     return (

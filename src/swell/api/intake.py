@@ -36,7 +36,7 @@ print(json.dumps({"torch": known["torch"], "swell": version}))
 """
 
 
-class Intake:
+class SubmissionCheck:
     """Thread-safe."""
 
     def __init__(self, folder: StateFolder, limits: CodeLimits) -> None:

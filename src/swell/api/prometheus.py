@@ -22,7 +22,7 @@ from starlette.routing import Route
 
 from swell.api.answers import failure
 from swell.api.verbs import PROMETHEUS_TEXT
-from swell.live.counters import Counters, Measures, MetricEntry
+from swell.live.counters import MetricEntry, PlatformCounts, PlatformValues
 from swell.live.platform import Platform
 from swell.model.deadline_state import DeadlineState
 from swell.model.job import JobClass, Phase
@@ -40,7 +40,7 @@ class Gauge(NamedTuple):
 
     name: str
     meaning: str
-    read: Callable[[Measures], float | Samples]
+    read: Callable[[PlatformValues], float | Samples]
     labels: tuple[str, ...] = ()
 
     @property
@@ -204,7 +204,7 @@ class PlatformMetrics(Collector):
         measure: what is to be told.
     """
 
-    def __init__(self, measure: Callable[[], Measures]) -> None:
+    def __init__(self, measure: Callable[[], PlatformValues]) -> None:
         self._measure = measure
 
     def collect(self) -> Iterator[Family]:
@@ -218,7 +218,7 @@ class PlatformMetrics(Collector):
             yield family
 
 
-class Exposition:
+class MetricsOutput:
     """The text of all metrics, with those of the daemon's process."""
 
     def __init__(self, platform: Platform) -> None:
@@ -239,7 +239,7 @@ def described() -> list[MetricEntry]:
         MetricEntry(one.name, "counter" if one.is_count else "gauge", one.meaning, one.labels)
         for one in GAUGES
     ]
-    return [*read, *Counters().described]
+    return [*read, *PlatformCounts().described]
 
 
 # ---------------------------------------------------------------- a port of their own
@@ -253,7 +253,7 @@ def create_metrics_app(platform: Platform, folder: StateFolder, is_local: bool =
     Args:
         is_local: at loopback, where no other name of the machine is asked for.
     """
-    exposition, bearer = Exposition(platform), f"Bearer {folder.ensure_metrics_token()}".encode()
+    exposition, bearer = MetricsOutput(platform), f"Bearer {folder.ensure_metrics_token()}".encode()
 
     def metrics(request: Request) -> Response:
         if is_local and request.url.hostname not in HOST_NAMES:

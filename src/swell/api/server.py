@@ -36,22 +36,22 @@ from swell.api.errors import InvalidOption
 from swell.api.fields import InvalidField, parse_query, parsed, wrong_type
 from swell.api.identity import (
     AccessLogMiddleware,
-    AuthenticationMiddleware,
+    AccessMiddleware,
     HeadersMiddleware,
     caller_of,
     guard,
     of_other_tenant,
 )
-from swell.api.intake import Intake
+from swell.api.intake import SubmissionCheck
 from swell.api.logs import LogChunk, LogOwner, parse_offsets, read_chunks, read_tail_offsets
 from swell.api.openapi import document
 from swell.api.page.page import Page
-from swell.api.prometheus import Exposition
+from swell.api.prometheus import MetricsOutput
 from swell.api.resubmission import Resubmission, submitted_again
 from swell.api.role import Role
 from swell.api.submission import Number, Submission, origin_of, request_key, within_bounds
 from swell.api.unix_socket import BACKLOG
-from swell.api.user_list import OWNER, AccessLog, Caller, UserList, UserListError
+from swell.api.user_list import OWNER, AccessLog, ApiUser, UserList, UserListError
 from swell.api.verbs import HEADERS, VERBS, Health, JobRef, PageLink, Stopping, Verb
 from swell.live.platform import Platform
 from swell.live.pruning import PruneRequest
@@ -122,7 +122,7 @@ ACCEPT_AT_ONCE = 64
 def create_app(
     platform: Platform,
     token: str,
-    intake: Intake | None = None,
+    intake: SubmissionCheck | None = None,
     page: Page | None = None,
     users: UserList | None = None,
 ) -> Starlette:
@@ -136,7 +136,7 @@ def create_app(
     page = Page(platform) if page is None else page
     app = Starlette(routes=_routes(platform, intake, page, users))
     app.router.redirect_slashes = False
-    app.add_middleware(AuthenticationMiddleware, token=token, sessions=page.sessions, users=users)
+    app.add_middleware(AccessMiddleware, token=token, sessions=page.sessions, users=users)
     if users is not None:
         app.add_middleware(AccessLogMiddleware, users=users, entries=AccessLog(users.folder))
     app.add_middleware(HeadersMiddleware)  # the last one is the outermost
@@ -145,8 +145,10 @@ def create_app(
     return app
 
 
-def _routes(platform: Platform, intake: Intake | None, page: Page, users: UserList | None) -> list[BaseRoute]:
-    operations, threads = Operations(platform, intake, page, users), _SubmissionThreads(SUBMISSION_THREADS)
+def _routes(
+    platform: Platform, intake: SubmissionCheck | None, page: Page, users: UserList | None
+) -> list[BaseRoute]:
+    operations, threads = PlatformVerbs(platform, intake, page, users), _SubmissionThreads(SUBMISSION_THREADS)
 
     return [
         *(
@@ -157,16 +159,18 @@ def _routes(platform: Platform, intake: Intake | None, page: Page, users: UserLi
     ]
 
 
-class Operations:
+class PlatformVerbs:
     """Answers verbs that need more than the method of the same name of the platform.
 
     Each method is that of a verb, and runs in a thread; `scope` is that of the request.
     """
 
-    def __init__(self, platform: Platform, intake: Intake | None, page: Page, users: UserList | None) -> None:
+    def __init__(
+        self, platform: Platform, intake: SubmissionCheck | None, page: Page, users: UserList | None
+    ) -> None:
         self._platform, self._page, self._users = platform, page, users
         self._intake = intake
-        self._exposition = Exposition(platform)
+        self._exposition = MetricsOutput(platform)
 
     def health(self) -> Health:
         return Health(pid=os.getpid(), version=__version__)
@@ -205,7 +209,7 @@ class Operations:
         again = submitted_again(self._platform, job_id, wish, request_key(key), is_continued=is_continued)
         return self._bound(*again, caller_of(scope))
 
-    def _bound(self, spec: JobSpec, origin: Origin, caller: Caller) -> SubmitResult:
+    def _bound(self, spec: JobSpec, origin: Origin, caller: ApiUser) -> SubmitResult:
         """Submit it, within the limits of its tenant; its code is kept for as long as the job is."""
         if caller != OWNER:
             key = key_of_user(caller.name, origin.key)
@@ -287,7 +291,7 @@ def _why_no_curve(view: JobView) -> str:
     return f"its trial run is not over; `swell explain {view.id}` tells how far it is"
 
 
-def _of_tenant(submission: Submission, caller: Caller) -> Submission:
+def _of_tenant(submission: Submission, caller: ApiUser) -> Submission:
     """A job without a tenant is of the caller's. Raises HTTPException: it may not submit for that one."""
     if submission.tenant is None and caller.tenant:
         submission = msgspec.structs.replace(submission, tenant=caller.tenant)
@@ -297,7 +301,7 @@ def _of_tenant(submission: Submission, caller: Caller) -> Submission:
 
 
 def _endpoint(
-    verb: Verb, operations: Operations, platform: Platform, threads: _SubmissionThreads
+    verb: Verb, operations: PlatformVerbs, platform: Platform, threads: _SubmissionThreads
 ) -> Callable[[Request], Awaitable[Response]]:
     check = guard(verb, platform)
     owner: Any = operations if hasattr(operations, verb.name) else platform
@@ -410,7 +414,7 @@ async def _failed(_request: Request, error: Exception) -> Response:
 
 
 # ---------------------------------------------------------------- on sockets
-class PortTaken(InvalidOption):
+class PortHeld(InvalidOption):
     """Another program listens on the port."""
 
 
@@ -421,7 +425,7 @@ def bind(port: int = 0, option: str = "--port", address: str = HOST) -> socket.s
         option: with which the port was chosen.
 
     Raises:
-        PortTaken, InvalidOption
+        PortHeld, InvalidOption
     """
     if not 0 <= port <= 65535:
         raise InvalidOption(f"{option}: port {port} is not between 0 and 65535; choose another")
@@ -435,7 +439,7 @@ def bind(port: int = 0, option: str = "--port", address: str = HOST) -> socket.s
     except OSError as error:
         listener.close()
         if error.errno == errno.EADDRINUSE:
-            raise PortTaken(
+            raise PortHeld(
                 f"port {port} on {address} is used by another program; choose another with "
                 f"{option}, or {option} 0 for a free one"
             ) from error

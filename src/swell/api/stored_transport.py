@@ -35,10 +35,10 @@ def read_stored(state: str | os.PathLike[str] | None, why: NoPlatform) -> Client
     folder = StateFolder(state)
     if os.environ.get(TOKEN) or not folder.journal.exists() or find_holder(folder.lock) is not None:
         raise why
-    return Client(StoredTransport(folder, why))
+    return Client(SavedTransport(folder, why))
 
 
-class StoredTransport(Transport):
+class SavedTransport(Transport):
     """Requests that are answered from a state folder, in the place of a line to a platform.
 
     Args:

@@ -14,7 +14,7 @@ import msgspec
 
 from swell.api.errors import InvalidOption
 from swell.store.errors import StateError
-from swell.store.folder import Endpoint, StateFolder
+from swell.store.folder import ApiAddress, StateFolder
 from swell.wire.whole_files import write_whole
 
 #: An address holds 108 bytes, the last of them a NUL.
@@ -103,7 +103,7 @@ def shared_socket(path: str) -> Iterator[socket.socket]:
         folder.remove_endpoint()
 
 
-def announce(path: str, endpoint: Endpoint) -> None:
+def announce(path: str, endpoint: ApiAddress) -> None:
     """Say in the folder which process listens; who can see the folder may read it. Raises OSError."""
     write_whole(StateFolder(path).endpoint, msgspec.json.encode(endpoint), mode=0o644)
 

@@ -48,7 +48,7 @@ _PERCENTAGE = re.compile(r"(\d{1,3}(?:\.\d{1,6})?)%", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
-class Caller:
+class ApiUser:
     """Behind a token or a session of the page. Equal as long as nothing about them was changed."""
 
     name: str
@@ -62,7 +62,7 @@ class Caller:
 
 
 #: Who holds the platform's own token.
-OWNER = Caller("owner", Role.OPERATE)
+OWNER = ApiUser("owner", Role.OPERATE)
 
 
 class UserListError(StateError):
@@ -77,8 +77,8 @@ class KnownUser(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     added_s: float  #: seconds since 1970
     tenant: str = ""
 
-    def as_caller(self, name: str) -> Caller:
-        return Caller(name, Role[self.role.upper()], self.tenant, self.added_s)
+    def as_caller(self, name: str) -> ApiUser:
+        return ApiUser(name, Role[self.role.upper()], self.tenant, self.added_s)
 
 
 class TenantLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -115,7 +115,7 @@ class UserList:
         self._read: tuple[bytes, UserListContent] = (b"", UserListContent())
 
     # ------------------------------------------------------------ for requests
-    def find(self, token: str) -> Caller | None:
+    def find(self, token: str) -> ApiUser | None:
         """Whose token it is; None: no user's.
 
         How long it takes tells nothing of the digests. Raises UserListError.
@@ -126,7 +126,7 @@ class UserList:
                 found = user.as_caller(name)
         return found
 
-    def is_current(self, caller: Caller) -> bool:
+    def is_current(self, caller: ApiUser) -> bool:
         """Whether the caller of an earlier request may send others: for sessions. Raises UserListError."""
         if caller == OWNER:
             return True

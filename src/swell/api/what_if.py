@@ -112,7 +112,7 @@ class KindState:
 
     kind: str
     saved: Saved
-    similar_jobs: SimilarJobs
+    similar_jobs: EqualJobs
     belief: FittedBelief
 
     def num_usable_devices(self, drained: Collection[str]) -> int:
@@ -190,7 +190,7 @@ def _kind_scene(
     saved, belief = one.saved, FittedBelief()
     saved.quotas = saved.quotas if quotas is None else quotas
     belief.restore(saved.belief)
-    similar_jobs = SimilarJobs(cache, saved.cluster, saved.records, ended)
+    similar_jobs = EqualJobs(cache, saved.cluster, saved.records, ended)
     return KindState(kind=one.kind, saved=saved, similar_jobs=similar_jobs, belief=belief)
 
 
@@ -409,7 +409,7 @@ def _by_calendar(fate: JobForecast, offset_s: float) -> JobForecast:
     )
 
 
-class SimilarJobs:
+class EqualJobs:
     """Jobs are alike that run the same script with the same global batch on workers of the same size.
 
     Args:

@@ -16,7 +16,7 @@ from swell.cli.output import note, print_json, print_table, warn
 if TYPE_CHECKING:
     from swell.measure.measurement import DeviceMeasure
     from swell.model.finding import Finding
-    from swell.store.copies import Restored
+    from swell.store.copies import KeptAside
     from swell.store.folder import StateFolder
 
 
@@ -153,7 +153,7 @@ def restore(
     )
 
 
-def _print_restored(folder: StateFolder, file: Path, restored: Restored) -> None:
+def _print_restored(folder: StateFolder, file: Path, restored: KeptAside) -> None:
     print(f"{folder.journal} now is a copy of {file}{_moved(restored.journal)}")
     for name, former in restored.files.items():
         print(f"{folder.path / name} is that of the copy{_moved(former)}")

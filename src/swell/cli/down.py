@@ -176,12 +176,12 @@ def _stopped_agent(folder: StateFolder) -> int | None:
 @contextmanager
 def _free(folder: StateFolder) -> Iterator[None]:
     """Holds the folder's lock. Raises PlatformSilent if a daemon has it: one that starts, or that hangs."""
-    from swell.store.errors import StateLocked
+    from swell.store.errors import StateHeld
     from swell.store.lock import find_holder, lock_state
 
     try:
         lock = lock_state(folder.lock)
-    except StateLocked as error:
+    except StateHeld as error:
         pid = find_holder(folder.lock)
         raise PlatformSilent(
             f"a process (pid {pid or 'unknown'}) holds {folder.lock} and does not answer: it "
@@ -231,7 +231,7 @@ def _make_answer(folder: StateFolder) -> bool:
 
 
 def _kill(folder: StateFolder, pid: int) -> None:
-    """Returns when the folder is free. Raises StateLocked if it does not become so."""
+    """Returns when the folder is free. Raises StateHeld if it does not become so."""
     from swell.store.lock import lock_state
 
     with contextlib.suppress(ProcessLookupError):  # it may end while we ask

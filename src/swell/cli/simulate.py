@@ -274,12 +274,12 @@ def _bound(scenario: Scenario, conditions: Conditions) -> float | None:
 
 
 def _settings(texts: list[str]) -> Settings:
-    from swell.settings import InvalidSetting, make_settings, parse_setting
+    from swell.settings import InvalidSettings, make_settings, parse_setting
     from swell.sim.conditions import SETTINGS
 
     try:
         return make_settings(SETTINGS | dict(parse_setting(text) for text in texts))
-    except InvalidSetting as error:
+    except InvalidSettings as error:
         raise InvalidInput(f"--set: {error}") from error
 
 

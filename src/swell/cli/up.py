@@ -27,7 +27,7 @@ from swell.executors.engines import ENGINES, engine_type
 from swell.model.durations import format_duration
 from swell.platform_options import PlatformOptions
 from swell.plugins import meaning
-from swell.settings import InvalidSetting, parse_setting, spell
+from swell.settings import InvalidSettings, parse_setting, spell
 from swell.store.errors import StateError
 from swell.store.folder import StateFolder
 
@@ -190,7 +190,7 @@ def choose(
     try:
         settings = dict(parse_setting(text) for text in texts if text)
         kind = engine_type(given.get("engine", last.engine))
-    except InvalidSetting as error:
+    except InvalidSettings as error:
         raise InvalidOption(f"--set: {error}") from error
     except InvalidEngine as error:
         raise InvalidOption(str(error)) from error

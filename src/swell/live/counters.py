@@ -42,8 +42,8 @@ TOLD_REFUSALS = {"unpromised": "tried", "change_refused": "unchanged"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measures:
-    """What is there, beside what `Counters` count. What is empty may be left out."""
+class PlatformValues:
+    """What is there, beside what `PlatformCounts` count. What is empty may be left out."""
 
     cluster: ClusterView
     jobs: Mapping[tuple[Phase, JobClass], int]  #: open ones
@@ -102,7 +102,7 @@ class _KnownJob:
     num_devices: int = 0  #: that it has since the latest turn
 
 
-class Counters(Collector):
+class PlatformCounts(Collector):
     """`begin` and `hear` belong to the head's thread, reading to any.
 
     A restart repeats what the journal tells since its last fold; that is not counted again.

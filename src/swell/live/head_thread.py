@@ -20,8 +20,8 @@ from swell.core.loop import run
 from swell.core.platform_core import PlatformCore
 from swell.live.board import TurnResult, ViewBoard
 from swell.live.clock import HeadClock, LocalClock
-from swell.live.counters import Counters, Turn
-from swell.live.pruning import Retention
+from swell.live.counters import PlatformCounts, Turn
+from swell.live.pruning import HistoryLimits
 from swell.live.recovery import BatchGuard, changes_again, differences, digest, explained_jobs, load, replay
 from swell.live.watches import DeviceDemand, FollowerWatch, QuotaWatch
 from swell.live.webhooks import WebhookMessage, Webhooks
@@ -94,7 +94,7 @@ class Site:
     jobs_dir: Path
     policy: str
     nodes: Sequence[Node]  #: of the platform's own machine
-    retention: Retention = field(default_factory=Retention)
+    retention: HistoryLimits = field(default_factory=HistoryLimits)
     hosts_may_join: bool = False  #: from other machines
     engine: str = ""  #: see `ClusterView`
     no_nodes: str = ""  #: likewise
@@ -518,7 +518,7 @@ class HeadThread:
     ) -> None:
         self._site, self._core, self._executor, self._webhooks = site, core, executor, webhooks
         self.clock, self.quotas = HeadClock(system_clocks), QuotaWatch(read_quotas)
-        self.inbox, self.board, self.counters = HeadQueue(self.clock), ViewBoard(), Counters()
+        self.inbox, self.board, self.counters = HeadQueue(self.clock), ViewBoard(), PlatformCounts()
         self.journal = HeadJournal(store, webhooks, tell)
         self.started_s = self.clock.now_s()  #: head time
         self._guard = BatchGuard(core, store, self.journal.amend)

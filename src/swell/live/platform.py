@@ -14,7 +14,7 @@ from swell.core.kinds import named_kinds
 from swell.core.platform_core import PlatformCore
 from swell.live.board import BoardChanges, ViewBoard
 from swell.live.clock import LocalClock, followed, shown_job, shown_story, suspected
-from swell.live.counters import Measures, usage_of
+from swell.live.counters import PlatformValues, usage_of
 from swell.live.disk_space import Space, SpaceWatch
 from swell.live.head_thread import Executor, HeadThread, Site
 from swell.live.job_checks import (
@@ -613,11 +613,11 @@ class Platform(JobSource):
         quotas = self._core.quotas
         return devices_of_tenants(quotas, self._nodes(), self._board.views()) if quotas else {}
 
-    def measures(self) -> Measures:
+    def measures(self) -> PlatformValues:
         """What operators measure, after the last scheduling cycle."""
         open_jobs, now_s = self._board.open_jobs(), self._clock.now_s()
         views = [view for view, _ in open_jobs]
-        return Measures(
+        return PlatformValues(
             cluster=self.cluster(),
             jobs=Counter((view.phase, view.job_class) for view in views),
             promises=Counter(

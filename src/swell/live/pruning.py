@@ -26,7 +26,7 @@ log = logging.getLogger("swell.platform")
 
 
 @dataclass(frozen=True, slots=True)
-class Retention:
+class HistoryLimits:
     """How long the platform keeps what has ended, and how much room it wants; 0: no limit."""
 
     keep_days: float = 0.0
@@ -142,7 +142,7 @@ class PruneThread:
             self._note_pruned([job.job_id for job in pruned])
         return pruned
 
-    def start(self, retention: Retention) -> None:
+    def start(self, retention: HistoryLimits) -> None:
         """Look now and every hour, until `stop`; no effect without a limit."""
         if retention.is_limited:
             threading.Thread(target=self._keep_to, args=(retention,), name="swell-prune", daemon=True).start()
@@ -151,7 +151,7 @@ class PruneThread:
         """Start no further round of pruning; a running one completes."""
         self._is_over.set()
 
-    def _keep_to(self, retention: Retention) -> None:
+    def _keep_to(self, retention: HistoryLimits) -> None:
         while True:
             before_s = self._now_s() - retention.keep_days * DAY_S if retention.keep_days else None
             request = PruneRequest(ended_before_s=before_s, keep_bytes=retention.keep_bytes or None)

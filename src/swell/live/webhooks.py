@@ -33,7 +33,7 @@ from swell.model.lengths import span
 from swell.model.retry import retry_pause_s
 from swell.model.view import JobView, Story
 from swell.model.webhook import Webhook, WebhookEvent, place_of
-from swell.store.journal import Delivery, SqlJournal
+from swell.store.journal import SavedMessage, SqlJournal
 
 if TYPE_CHECKING:
     import httpx
@@ -107,9 +107,9 @@ class WebhookMessage(msgspec.Struct, frozen=True, kw_only=True):
     is_of_job: bool = False  #: the job's owner has named the address
 
     @property
-    def delivery(self) -> Delivery:
+    def delivery(self) -> SavedMessage:
         """What the journal keeps of it."""
-        return Delivery(self.id, self.job_id, msgspec.json.encode(self).decode())
+        return SavedMessage(self.id, self.job_id, msgspec.json.encode(self).decode())
 
     def __str__(self) -> str:
         return f"{self.event} of job {self.job_id} to {place_of(self.url)}"

@@ -89,7 +89,7 @@ class SimGang:
     pace: float = 1.0  #: factor on its speed, of the cores that its neighbours leave it
     num_paces: int = 0  #: that it has had before
     cpu_s: float = 0.0  #: CPU time that it has used, of a job whose loss is told
-    change: Upcoming | None = None
+    change: AskedChange | None = None
     configuration: Configuration = PLAIN_CONFIGURATION
     formed_s: float | None = None  #: when its workers first trained; None: they are starting
     known_sets: set[frozenset[str]] = field(default_factory=set)
@@ -298,7 +298,7 @@ class SimGang:
 
 
 @dataclass(frozen=True, slots=True)
-class Upcoming:
+class AskedChange:
     """A change whose joiners are starting."""
 
     generation: int

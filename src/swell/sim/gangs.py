@@ -33,7 +33,7 @@ from swell.model.target import Target
 from swell.sim.agenda import EventQueue
 from swell.sim.change_cost import ChangeCost, GangChange
 from swell.sim.faults import MESSAGE, FaultSource
-from swell.sim.gang import WHOLE, LostTime, SimGang, Upcoming
+from swell.sim.gang import WHOLE, AskedChange, LostTime, SimGang
 from swell.sim.job import SimJob
 from swell.sim.outcome import SegmentLog
 from swell.sim.shared_cores import SharedCores
@@ -235,7 +235,7 @@ class SimGangs:
         """Note the change that is under way; returns when it takes place, in seconds from now."""
         profile, devices = training.job.profile, target.devices
         if training.trains_on(devices):  # the same members go on with another batch, at once
-            training.change = Upcoming(training.generation, target, None)
+            training.change = AskedChange(training.generation, target, None)
             return 0.0
         per_worker = training.job.spec.devices_per_worker
         change = GangChange(
@@ -247,7 +247,7 @@ class SimGangs:
             is_restart=training.job.spec.elasticity is Elasticity.RESTART,
         )
         cost = (training.job.cost or self._cost)(change)
-        training.change = Upcoming(training.generation, target, cost.pause_s)
+        training.change = AskedChange(training.generation, target, cost.pause_s)
         return cost.delay_s
 
     # ------------------------------------------------------------ what time brings
@@ -474,7 +474,7 @@ class SimGangs:
             return now_s
         return training.reach_s(done)
 
-    def _take_change(self, job_id: str, generation: int) -> Upcoming | None:
+    def _take_change(self, job_id: str, generation: int) -> AskedChange | None:
         """The change under way, if it is still the one that was expected."""
         training = self.training.get(job_id)
         if training is None or training.change is None or training.change.generation != generation:

@@ -53,7 +53,7 @@ CODE = "code"
 log = logging.getLogger("swell.copies")
 
 
-class Restored(NamedTuple):
+class KeptAside(NamedTuple):
     """What a copy has replaced."""
 
     journal: Path | None  #: where the former journal is now; None: there was none
@@ -102,7 +102,7 @@ def back_up(folder: StateFolder, file: Path) -> tuple[str, ...]:
     return tuple(name for name, _ in contents)
 
 
-def restore(folder: StateFolder, file: Path) -> Restored:
+def restore(folder: StateFolder, file: Path) -> KeptAside:
     """Put a copy in the place of the journal and of those files that the copy has.
 
     No daemon may run. Workers of a killed daemon may: to the next they are those of an older journal.
@@ -127,7 +127,7 @@ def restore(folder: StateFolder, file: Path) -> Restored:
             f"cannot read or write {error.filename or folder.path} ({error.strerror}); make room on its "
             "disk, or let yourself read and write there"
         ) from error
-    return Restored(former.pop(folder.journal.name), former)
+    return KeptAside(former.pop(folder.journal.name), former)
 
 
 def _unpacked(folder: StateFolder, file: Path, drafts: Path) -> dict[Path, Path]:
@@ -256,7 +256,7 @@ def found_in(to: Path) -> list[Path]:
     return sorted(path for path in to.glob(COPIES) if path.name.split("-")[1].isdecimal())
 
 
-def restore_newest(folder: StateFolder, to: Path) -> tuple[Path, Restored, list[str]]:
+def restore_newest(folder: StateFolder, to: Path) -> tuple[Path, KeptAside, list[str]]:
     """Restore the newest sound copy, and the code of jobs. Later copies are this platform's.
 
     Returns the copy, what it has replaced, and what is wrong with later ones.

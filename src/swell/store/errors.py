@@ -25,7 +25,7 @@ class StateUnwritable(StateError, Unwritable):
     """The database cannot be written now: its disk is full, its folder is read-only, or it is locked."""
 
 
-class StateLocked(StateError):
+class StateHeld(StateError):
     """Another daemon holds the state folder."""
 
 

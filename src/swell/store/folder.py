@@ -24,7 +24,7 @@ Options = TypeVar("Options", bound=msgspec.Struct)
 NOTICE_BYTES = 4096
 
 
-class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
+class ApiAddress(msgspec.Struct, frozen=True, kw_only=True):
     """Which process is the daemon, and where it answers besides the Unix socket."""
 
     pid: int
@@ -37,7 +37,7 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     @classmethod
     def of_this_process(
         cls, port: int | None = None, metrics_port: int | None = None, metrics_address: str = "127.0.0.1"
-    ) -> Endpoint:
+    ) -> ApiAddress:
         """The calling process, which also listens on these ports if they are given."""
         ticks = _started_ticks(os.getpid()) or 0
         return cls(
@@ -299,13 +299,13 @@ class StateFolder:
         """Raises StateUnwritable."""
         _write(self.page, msgspec.json.encode(keys))
 
-    def write_endpoint(self, endpoint: Endpoint) -> None:
+    def write_endpoint(self, endpoint: ApiAddress) -> None:
         """Raises StateUnwritable."""
         _write(self.endpoint, msgspec.json.encode(endpoint))
 
-    def read_endpoint(self) -> Endpoint | None:
+    def read_endpoint(self) -> ApiAddress | None:
         """Where the daemon said it listens; None if it did not, or ended in good order. Raises StateError."""
-        return _load(self.endpoint, Endpoint, ": remove it and run `swell up`")
+        return _load(self.endpoint, ApiAddress, ": remove it and run `swell up`")
 
     def remove_endpoint(self) -> None:
         self.endpoint.unlink(missing_ok=True)

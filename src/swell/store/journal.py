@@ -14,7 +14,7 @@ import msgspec
 from swell.model.coding import decoder, encode
 from swell.model.event import AnyEvent, JobSubmitted
 from swell.model.view import JobView, Story
-from swell.store.archive import Archive, put_jobs, put_stories
+from swell.store.archive import HistoryTable, put_jobs, put_stories
 from swell.store.curves import CurvePoint, CurveStore, taken_off
 from swell.store.database import as_text, bytes_on_disk
 from swell.store.errors import DamagedState, StateError, remedy
@@ -40,7 +40,7 @@ class JournalEntry:
     digest: str | None  #: None: what came of it is yet to be kept
 
 
-class Delivery(NamedTuple):
+class SavedMessage(NamedTuple):
     """A message for an address."""
 
     id: str
@@ -57,7 +57,7 @@ class JournalHistory:
     entries: Iterable[JournalEntry]  #: later batches, oldest first, each once
 
 
-class SqlJournal(Archive):
+class SqlJournal(HistoryTable):
     """A journal in a database. `append` and `fold` belong to the head's thread, reading to any.
 
     Raises:
@@ -121,7 +121,7 @@ class SqlJournal(Archive):
         digest: str,
         ended: Sequence[JobView] = (),
         stories: Sequence[tuple[str, Story]] = (),
-        deliveries: Sequence[Delivery] = (),
+        deliveries: Sequence[SavedMessage] = (),
     ) -> set[str]:
         """Keep what came of batch `seq`, all or nothing, and once: no effect if that was done before.
 
@@ -206,7 +206,7 @@ class SqlJournal(Archive):
         return bytes_on_disk(self.path)
 
     # ------------------------------------------------------------ deliveries
-    def put_deliveries(self, deliveries: Sequence[Delivery]) -> set[str]:
+    def put_deliveries(self, deliveries: Sequence[SavedMessage]) -> set[str]:
         """Keep messages that are to be delivered; returns the ids of those that are new."""
         with self.writing() as connection:
             return _put_deliveries(connection, deliveries)
@@ -246,7 +246,7 @@ class SqlJournal(Archive):
         return DamagedState(f"{self.path} is damaged ({why})", remedy(self.path))
 
 
-def _put_deliveries(connection: sqlite3.Connection, deliveries: Sequence[Delivery]) -> set[str]:
+def _put_deliveries(connection: sqlite3.Connection, deliveries: Sequence[SavedMessage]) -> set[str]:
     insert = "INSERT OR IGNORE INTO deliveries VALUES (?, ?, ?)"
     return {one.id for one in deliveries if connection.execute(insert, one).rowcount}
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from io import FileIO
 from pathlib import Path
 
-from swell.store.errors import StateError, StateLocked
+from swell.store.errors import StateError, StateHeld
 
 #: Seconds between two tries while waiting: the kernel offers no wait with a limit.
 RETRY_S = 0.05
@@ -47,7 +47,7 @@ def lock_state(path: Path, timeout_s: float = 0.0) -> FileIO:
     and holds the pid of its last holder.
 
     Raises:
-        StateLocked: another process holds it; the text names its pid.
+        StateHeld: another process holds it; the text names its pid.
         StateError: the file cannot be opened.
     """
     try:
@@ -62,7 +62,7 @@ def lock_state(path: Path, timeout_s: float = 0.0) -> FileIO:
         if time.monotonic() >= give_up_s:
             holder = os.pread(file.fileno(), 32, 0).decode().strip() or "unknown"
             file.close()
-            raise StateLocked(
+            raise StateHeld(
                 f"state folder {path.parent} is in use by a running platform (pid {holder}), or by a command "
                 "that restores or prunes it: stop the platform with `swell down` (`--force` if it does not "
                 "answer), wait for the command, or choose another folder with --state"

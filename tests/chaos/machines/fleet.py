@@ -25,7 +25,7 @@ from swell.executors.leases import LeaseTimes
 from swell.executors.local.agent.address import read_address
 from swell.executors.local.processes.strays import read_mark
 from swell.model.view import ClusterView, JobView
-from swell.store.folder import Endpoint, StateFolder
+from swell.store.folder import ApiAddress, StateFolder
 
 #: Short, so that a host is given up soon; long enough for a machine whose cores are busy.
 TIMES = LeaseTimes(lease_s=6.0, margin_s=3.0)
@@ -88,7 +88,7 @@ class Head:
         if endpoint is None or not self.is_up:
             raise NoPlatform("no daemon runs")
         pid = _number_here(self.machine, endpoint.pid)
-        with Client(Transport(folder, Endpoint(pid=pid))) as client:
+        with Client(Transport(folder, ApiAddress(pid=pid))) as client:
             yield client
 
     def ensure_up(self) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from swell.api.resubmission import is_undone
-from swell.api.user_list import Caller
+from swell.api.user_list import ApiUser
 from swell.api.verbs import Verb, Verbs
 from swell.api.words import offer
 from swell.model.job import MOST_PRIORITY, Phase
@@ -164,7 +164,7 @@ ACTIONS = (
 )
 
 
-def allowed(view: JobView, caller: Caller) -> tuple[Action, ...]:
+def allowed(view: JobView, caller: ApiUser) -> tuple[Action, ...]:
     """The actions that are the caller's to take; whether they can be taken now, `when` says."""
     if not caller.may_change_jobs_of(view.tenant):
         return ()

@@ -20,7 +20,7 @@ from swell.api.page.actions import allowed
 from swell.api.page.compare_page import hyperparameters
 from swell.api.page.rows import changes_only, job_row
 from swell.api.page.sessions import base_values
-from swell.api.user_list import Caller
+from swell.api.user_list import ApiUser
 from swell.live.platform import Platform
 from swell.live.submitter import CHECKPOINTS
 from swell.model.code import CodeTree, decode_tree, job_tree_path, object_path
@@ -93,7 +93,7 @@ class JobPage:
         }
         return HTMLResponse(render("job.html", {**base, **values, **more}))
 
-    def _part_values(self, view: JobView, caller: Caller) -> dict[str, Any]:
+    def _part_values(self, view: JobView, caller: ApiUser) -> dict[str, Any]:
         """What the templates of the parts need. Raises UnknownJob."""
         folder, now_s = self._control.log_dir(view.id), self._control.now_s()
         row, may_change = job_row(view, now_s), caller.may_change_jobs_of(view.tenant)

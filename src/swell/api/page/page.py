@@ -18,7 +18,7 @@ from swell.api.page.history_page import HistoryPage
 from swell.api.page.job_page import JobPage
 from swell.api.page.rows import COLUMNS, NOW, JobRow, TenantRow
 from swell.api.page.sessions import SESSION_S, USED, SessionList, base_values, refusal_page
-from swell.api.user_list import Caller
+from swell.api.user_list import ApiUser
 from swell.live.platform import Platform
 from swell.model.errors import Unavailable
 from swell.web.templating import render
@@ -48,7 +48,7 @@ class Page:
         self._port = _no_port if port is None else port
         self._views = [kind(control) for kind in (JobPage, HistoryPage, ComparisonPage)]
 
-    def link(self, caller: Caller) -> str:
+    def link(self, caller: ApiUser) -> str:
         """Opens the page for this caller once. Raises Unavailable."""
         return f"http://127.0.0.1:{self._port()}/enter?code={self.sessions.invite(caller)}"
 

@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
 from swell.api.role import Role
-from swell.api.user_list import Caller
+from swell.api.user_list import ApiUser
 from swell.web.templating import render
 
 #: A code that was not used dies after so long.
@@ -43,7 +43,7 @@ USED = (
 class Session:
     """One browser that has exchanged a code."""
 
-    caller: Caller
+    caller: ApiUser
     csrf: str  #: that requests send which change something
 
 
@@ -55,7 +55,7 @@ class _PageToken(msgspec.Struct, frozen=True, array_like=True):
     tenant: str
     ends_s: float
     nonce: str
-    added_s: float = 0.0  #: see `Caller`
+    added_s: float = 0.0  #: see `ApiUser`
 
 
 class SessionList:
@@ -64,9 +64,9 @@ class SessionList:
     def __init__(self, secret: str, now_s: Callable[[], float] = time.time) -> None:
         self._key = secret.encode()
         self._now_s = now_s
-        self._codes: dict[bytes, tuple[Caller, float]] = {}  #: that wait to be used, and when they end
+        self._codes: dict[bytes, tuple[ApiUser, float]] = {}  #: that wait to be used, and when they end
 
-    def invite(self, caller: Caller) -> str:
+    def invite(self, caller: ApiUser) -> str:
         """A code that is exchanged for a session once, within a minute."""
         code = secrets.token_urlsafe(32)
         while len(self._codes) >= MAX_CODES:
@@ -104,7 +104,7 @@ class SessionList:
             return None
         if self._now_s() >= claims.ends_s:
             return None
-        caller = Caller(claims.name, Role(claims.role), claims.tenant, claims.added_s)
+        caller = ApiUser(claims.name, Role(claims.role), claims.tenant, claims.added_s)
         return Session(caller, self._signature("csrf", claims.nonce))
 
     def _signature(self, purpose: str, text: str) -> str:

@@ -17,7 +17,7 @@ class InvalidLine(ValueError):
     """A line that breaks a rule of its format: the text says which, then perhaps a colon and the detail."""
 
 
-class Outside(ValueError):
+class NoJob(ValueError):
     """A sound line about something that is no job for devices: a job that asks none, or never ran."""
 
 

@@ -15,7 +15,7 @@ from swell.model.option import option
 from swell.sim.profiles.curve import ProfileSet, ThroughputCurve, UnknownProfile, pairs
 from swell.sim.traces.entry import Trace, TraceError, TraceJob
 from swell.sim.traces.record import LineRemarks
-from swell.sim.traces.workload import Dropped, Workload, WorkloadJob
+from swell.sim.traces.workload import JobsLeftOut, Workload, WorkloadJob
 
 
 class JobDraw(msgspec.Struct, frozen=True):
@@ -30,7 +30,7 @@ class JobDraw(msgspec.Struct, frozen=True):
     moment: float
 
 
-class Undecidable(ValueError):
+class UnknownValue(ValueError):
     """The job cannot be filled; the text says what is missing."""
 
 
@@ -41,12 +41,12 @@ def fill(trace: Trace, profiles: ProfileSet, rules: FillRules | None = None) -> 
         UnknownProfile: a job's model or global batch is not among the profiles, and the rules refuse that.
     """
     rules = rules or FillRules()
-    filling, jobs = _Filling(profiles, rules), list[WorkloadJob]()
+    filling, jobs = _FillState(profiles, rules), list[WorkloadJob]()
     draws = np.random.default_rng(rules.seed).random((len(trace.jobs), len(JobDraw.__struct_fields__)))
     for job, numbers in zip(trace.jobs, draws.tolist(), strict=True):
         try:
             jobs.append(filling.complete(job, JobDraw(*numbers)))
-        except Undecidable as error:
+        except UnknownValue as error:
             filling.dropped.add(job.id, str(error))
             filling.applied.settle(has_job=False)
         else:
@@ -62,11 +62,11 @@ def fill(trace: Trace, profiles: ProfileSet, rules: FillRules | None = None) -> 
     )
 
 
-class _Filling:
+class _FillState:
     """What jobs of a trace are filled from, what was left out, and which rules were applied."""
 
     def __init__(self, profiles: ProfileSet, rules: FillRules) -> None:
-        self.dropped = Dropped()
+        self.dropped = JobsLeftOut()
         self.applied = LineRemarks()
         self._profiles = profiles
         self._rules = rules
@@ -75,7 +75,7 @@ class _Filling:
         self._covering = cache(self._find_covering)
 
     def complete(self, job: TraceJob, draw: JobDraw) -> WorkloadJob:
-        """Raises Undecidable."""
+        """Raises UnknownValue."""
         curve, is_drawn = self._curve_of(job, draw)
         requested = self._requested(job, curve)
         num_steps, duration_s = self._work(self._without_steps(job) if is_drawn else job, curve, requested)
@@ -161,7 +161,7 @@ class _Filling:
                 f"job {job.id!r}: {error}; or take --unknown draw, or --unknown drop"
             ) from error
         if self._rules.unknown == "drop":
-            raise Undecidable(str(error))
+            raise UnknownValue(str(error))
         self._note(f"model or batch unknown to profiles {self._profiles.name!r}, drawn from them")
 
     def _find_covering(self, num_devices: int) -> tuple[tuple[str, int], ...]:
@@ -174,7 +174,7 @@ class _Filling:
 
     def _requested(self, job: TraceJob, curve: ThroughputCurve) -> int:
         if (least := job.min_devices or 1) > curve.max_workers:
-            raise Undecidable("its state needs more devices than its model was measured on")
+            raise UnknownValue("its state needs more devices than its model was measured on")
         if least > max(curve.min_workers, job.num_devices or 0):
             self._note("devices asked for set to the fewest that hold its state")
             return least
@@ -197,7 +197,7 @@ class _Filling:
                 self._note("steps = those that its model took at its batch when it was measured")
                 return curve.num_steps, curve.num_steps / rate_per_s
             if job.num_steps is None:
-                raise Undecidable(
+                raise UnknownValue(
                     f"tells neither its duration nor its steps, nor do profiles {self._profiles.name!r}"
                 )
             self._note("duration = steps / (steps/s at the size asked for)")

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 from swell.sim.traces.cells import number
-from swell.sim.traces.entry import InvalidLine, Outside, Skipped, TraceJob
+from swell.sim.traces.entry import InvalidLine, NoJob, Skipped, TraceJob
 from swell.sim.traces.source import LONGEST_LINE, Source
 
 Item = TypeVar("Item")
@@ -70,7 +70,7 @@ def _build(line: int, item: Item, build: Callable[[int, Item], TraceJob]) -> Tra
         check(job)
     except InvalidLine as error:
         return Skipped(line, str(error))
-    except Outside as error:
+    except NoJob as error:
         return Skipped(line, str(error), is_malformed=False)
     return job
 
@@ -101,9 +101,9 @@ def check(job: TraceJob) -> None:
         raise InvalidLine("global batch is 0")
     _check_range(job)
     if job.num_devices == 0:
-        raise Outside("asks for no device")
+        raise NoJob("asks for no device")
     if job.duration_s == 0 or job.num_steps == 0:
-        raise Outside("never ran")
+        raise NoJob("never ran")
 
 
 def _check_range(job: TraceJob) -> None:

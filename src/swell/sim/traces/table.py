@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from swell.sim.traces.cells import is_blank, text
-from swell.sim.traces.entry import InvalidLine, Outside, TraceError, TraceJob
+from swell.sim.traces.entry import InvalidLine, NoJob, TraceError, TraceJob
 from swell.sim.traces.record import Format, Head, LineRemarks, Records, records, split, split_header
 from swell.sim.traces.source import Source
 
@@ -123,7 +123,7 @@ class TableFormat(Format):
                 row["id"] = str(line)
             if row["submit_s"] is None:
                 if self.unnamed and row["status"] is None:
-                    raise Outside("never ran")  # it waits still
+                    raise NoJob("never ran")  # it waits still
                 raise InvalidLine(f"{self.columns['submit_s'].names[0]} is missing")
             return self.job_of(row, remarks)
 

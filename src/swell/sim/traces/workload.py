@@ -66,7 +66,7 @@ class WorkloadJob(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         )
 
 
-class Dropped(msgspec.Struct):
+class JobsLeftOut(msgspec.Struct):
     """Jobs of the trace that cannot be simulated: how many, why, and the first ids of each reason."""
 
     counts: dict[str, int] = {}  #: by reason
@@ -92,7 +92,7 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True):
     """The jobs of a trace, filled; every job of the trace is in `jobs` or counted in `dropped`."""
 
     jobs: tuple[WorkloadJob, ...]  #: in the order of the trace
-    dropped: Dropped
+    dropped: JobsLeftOut
     filled: tuple[str, ...]  #: each rule that was applied, and to how many jobs
     profiles: str  #: name of the set
     source: str

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from swell.sim.traces.cells import is_blank, moment, status
-from swell.sim.traces.entry import InvalidLine, Outside, TraceError, TraceJob
+from swell.sim.traces.entry import InvalidLine, NoJob, TraceError, TraceJob
 from swell.sim.traces.record import Format
 from swell.sim.traces.source import Source
 
@@ -26,7 +26,7 @@ def build(line: int, found: Any) -> TraceJob:
     if submit_s is None:
         raise InvalidLine("submitted_time is missing")
     if not attempts:
-        raise Outside("never ran")
+        raise NoJob("never ran")
     spans = [(_time(attempt.get("start_time")), _time(attempt.get("end_time"))) for attempt in attempts]
     ended_s = [end_s - start_s for start_s, end_s in spans if start_s is not None and end_s is not None]
     is_ended = len(ended_s) == len(spans)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from swell.sim.traces.cells import count, elapsed, moment, number, status, text
-from swell.sim.traces.entry import Outside, TraceJob
+from swell.sim.traces.entry import NoJob, TraceJob
 from swell.sim.traces.formats.tables import take_interval
 from swell.sim.traces.record import LineRemarks
 from swell.sim.traces.table import Row, TableFormat, column, needed_column
@@ -33,7 +33,7 @@ def devices_of(row: Row, remarks: LineRemarks) -> int | None:
 def build(row: Row, remarks: LineRemarks) -> TraceJob:
     job_id, _, step = row["id"].partition(".")
     if step:
-        raise Outside("is a step of a job that stands on its own line")
+        raise NoJob("is a step of a job that stands on its own line")
     row["has_gpus"] = any(name in row for name in ("taken", "asked", "old", "num_gpus"))
     row["num_devices"] = devices_of(row, remarks)
     raw_s = row.pop("elapsed_s", None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from swell.sim.traces.cells import is_number, number
-from swell.sim.traces.entry import InvalidLine, Outside, Status, TraceJob
+from swell.sim.traces.entry import InvalidLine, NoJob, Status, TraceJob
 from swell.sim.traces.record import Format, Head
 
 NUM_FIELDS = 18
@@ -25,7 +25,7 @@ def build(line: int, row_text: str) -> TraceJob:
     job_id, submit_s, wait_s, run_s, allocated, _, _, requested, *_ = fields
     status, user, group = (int(field) for field in fields[10:13])
     if status in PARTS:
-        raise Outside("is one part of a job that stands on its own line")
+        raise NoJob("is one part of a job that stands on its own line")
     num_devices = requested if requested > 0 else allocated
     return TraceJob(
         id=f"{job_id:.0f}",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from swell.sim.traces.cells import bound, count, flag, milliseconds, minutes, moment, number, status, text
-from swell.sim.traces.entry import Outside, TraceJob
+from swell.sim.traces.entry import NoJob, TraceJob
 from swell.sim.traces.record import LineRemarks
 from swell.sim.traces.table import Row, TableFormat, TraceColumn, column, needed_column
 
@@ -66,7 +66,7 @@ def _philly_attempt(row: Row, remarks: LineRemarks) -> TraceJob:
 def _pai_task(row: Row, remarks: LineRemarks) -> TraceJob:
     num_instances, plan_gpu, end_s = row["num_instances"], row["plan_gpu"], row["end_s"]
     if not plan_gpu:
-        raise Outside("asks for no device")
+        raise NoJob("asks for no device")
     devices = (num_instances or 1.0) * plan_gpu / 100.0
     if devices != math.ceil(devices):
         remarks.add("asks for a part of a device; counted as a whole one")
