@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TypedDict
+from typing import Any
 
 from swell.checkpoint_interval import FIRST_S
 from swell.model.event import AnyEvent
@@ -16,11 +16,6 @@ from swell.sim.job import SimJob
 
 #: Of a step: so little is nothing, for progress is summed up from pieces.
 WHOLE = 1e-4
-
-
-class LossFields(TypedDict, total=False):
-    loss: float
-    metrics: dict[str, float]
 
 
 @dataclass(slots=True)
@@ -143,7 +138,7 @@ class SimGang:
         """Whether it will have nothing more to train then."""
         return self.steps_at(now_s) >= self.end_step
 
-    def loss(self) -> LossFields:
+    def loss(self) -> dict[str, Any]:
         """Return the fields of a report that tell the loss; none for a job that tells no loss."""
         if self.job.loss is None:
             return {}

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import partial
-from typing import TypedDict
+from typing import Any
 
 import msgspec
 
@@ -57,12 +57,6 @@ class GangTimes:
     #: Between two reports of a gang, once it has trained so long at its size; inf: it only reports pauses,
     #: which is enough where belief is truth.
     report_s: float = math.inf
-
-
-class SimEventFields(TypedDict):
-    at_s: float
-    job_id: str
-    generation: int
 
 
 class SimGangs:
@@ -572,7 +566,7 @@ class SimGangs:
         self._reply(training, end)
 
 
-def _facts(training: SimGang, now_s: float) -> SimEventFields:
+def _facts(training: SimGang, now_s: float) -> dict[str, Any]:
     return {"at_s": now_s, "job_id": training.job.id, "generation": training.generation}
 
 

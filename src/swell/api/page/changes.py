@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 from anyio import to_thread
@@ -86,15 +86,6 @@ class Told(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     tenants: tuple[TenantRow, ...] | None = None  #: those that have quotas
     totals: Totals | None = None
     capacity: tuple[tuple[float, int], ...] | None = None  #: devices from each time on
-
-
-class _ShownChanges(NamedTuple):
-    """What one look has found, before anything is told of it."""
-
-    rows: Mapping[str, JobRow]  #: new ones, and others than before
-    gone: set[str]  #: ids of jobs that were pruned
-    stories: list[StoryRow]
-    parts: Mapping[str, Any]  #: of `Told`
 
 
 class PageChanges:
@@ -283,7 +274,7 @@ class PageChanges:
         self._turn, self._has_begun = found.turn, True
         for job_id in renewed:
             del self._unrenewed[job_id]
-        self._take(_ShownChanges(rows, gone, stories, parts))
+        self._take(rows, gone, stories, parts)
         if found.has_new_plan:
             self._unrenewed |= dict.fromkeys(row.id for row in self._rows.values() if row.is_open)
         if parts:
@@ -361,11 +352,19 @@ class PageChanges:
             "capacity": capacity,
         }
 
-    def _take(self, look: _ShownChanges) -> None:
-        """Put what a look has found in place, under its number if that is anything."""
-        number, gone = self._number + 1, set(look.gone)
-        is_progress = all(_is_progress(self._rows.get(name), row) for name, row in look.rows.items())
-        self._rows |= look.rows
+    def _take(
+        self, rows: Mapping[str, JobRow], pruned: set[str], stories: list[StoryRow], parts: Mapping[str, Any]
+    ) -> None:
+        """Put what a look has found in place, under its number if that is anything.
+
+        Args:
+            rows: new ones, and others than before.
+            pruned: ids of jobs that are gone.
+            parts: of `Told`.
+        """
+        number, gone = self._number + 1, set(pruned)
+        is_progress = all(_is_progress(self._rows.get(name), row) for name, row in rows.items())
+        self._rows |= rows
         ended = [row for row in self._rows.values() if not row.is_open and row.id not in gone]
         if len(ended) > MAX_ENDED:
             ended.sort(key=lambda row: row.finished_s or row.submitted_s)
@@ -374,14 +373,14 @@ class PageChanges:
             del self._rows[job_id]
             self._found.pop(job_id, None)
         self._gone = (*self._gone, *((number, job_id) for job_id in gone))[-GONE_KEPT:]
-        news = {*look.rows, *(row.job_id for row in look.stories)} - gone
+        news = {*rows, *(row.job_id for row in stories)} - gone
         self._found |= dict.fromkeys(news, number)
-        self._stories.extend((number, row) for row in look.stories)
-        parts = {**look.parts, "num_jobs": len(self._rows)}
+        self._stories.extend((number, row) for row in stories)
+        parts = {**parts, "num_jobs": len(self._rows)}
         changed = {name: part for name, part in parts.items() if part != self._parts.get(name)}
         self._parts |= changed
         self._found_parts |= dict.fromkeys(changed, number)
-        if look.stories or gone or changed or not is_progress:
+        if stories or gone or changed or not is_progress:
             self._event_number = number
         if news or gone or changed:
             self._number, self._answers = number, {}
