@@ -19,8 +19,8 @@ import typer
 import typer.core
 from typer.core import TyperCommand, TyperGroup
 
+from swell.entry_points import EntryPoint, entry_points_of, how_to_install, repair
 from swell.model.errors import InvalidInput
-from swell.plugins import EntryPoint, entry_points_of, how_to_install, repair
 
 #: How help is asked for and laid out.
 HELP = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
