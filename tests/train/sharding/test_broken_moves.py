@@ -7,13 +7,12 @@ import weakref
 from contextlib import suppress
 from typing import Any, cast
 
-import pytest
 import torch
 from torch import nn
 
 from swell.train.collective.group import Group, GroupBroken
 from swell.train.sharding.layout import FailureDomains, ShardCard
-from swell.train.sharding.shard_group import ShardGroup, StateLost
+from swell.train.sharding.shard_group import ShardGroup
 from swell.train.sharding.shard_transfers import ShardTransfers
 from swell.train.sharding.state_pieces import KeptForm, StatePieces
 from swell.train.sharding.state_shard import StateShard
@@ -65,8 +64,7 @@ def test_what_is_lent_is_not_freed_before_the_next_group_has_formed() -> None:
     there = lent()
     assert there is not None and torch.equal(there, content), "a peer that has not heard of it still reads it"
     del there
-    with pytest.raises(StateLost):
-        group.settle([ShardCard()], [FailureDomains()])
+    assert not group.settle([ShardCard()], [FailureDomains()])
     gc.collect()
     assert lent() is None
 

@@ -33,10 +33,6 @@ PLACE_AFTER_S = 1.0
 LONGEST_GAP_S = 120.0
 
 
-class LinkError(ConnectionError):
-    """The agent cannot be reached, or does not want this worker."""
-
-
 class Superseded(Exception):
     """A newer order came while this one was being carried out."""
 
@@ -51,12 +47,12 @@ class Link:
         """Connect and say Hello.
 
         Raises:
-            LinkError: no agent listens there, or the line was closed (wrong token).
+            ConnectionError: no agent listens there, or the line was closed (wrong token).
         """
         try:
             self._line = AgentLine(address, token, worker)
         except OSError as error:
-            raise LinkError(
+            raise ConnectionError(
                 f"no agent at {address} ({error}); {environ.AGENT} must name a live one"
             ) from error
         self._sending = threading.Lock()
@@ -110,12 +106,12 @@ class Link:
         try:
             welcome = self._line.hear()
         except OSError as error:
-            raise LinkError(
+            raise ConnectionError(
                 f"the agent at {address} gave no welcome ({error}); {environ.TOKEN} and {environ.WORKER} "
                 "must be those that it gave to this worker"
             ) from error
         if not isinstance(welcome, messages.Welcome):
-            raise LinkError(
+            raise ConnectionError(
                 f"the agent at {address} began with {type(welcome).__name__}; it must begin with Welcome"
             )
         return welcome

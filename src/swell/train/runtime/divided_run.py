@@ -21,7 +21,7 @@ from swell.train.link.agent_link import exit_now
 from swell.train.runtime.host import Task
 from swell.train.runtime.managed_run import AgentWorker, Order
 from swell.train.sharding.layout import FailureDomains, ShardCard
-from swell.train.sharding.shard_group import ShardGroup, StateLost
+from swell.train.sharding.shard_group import ShardGroup
 from swell.train.sharding.state_shard import StateShard
 from swell.train.state.state_transfer import NO_STATE, MemberCard
 from swell.wire import environ, messages
@@ -208,9 +208,7 @@ class DividedWorker(AgentWorker):
         """Take this worker's part of the state in the new group. Raises GroupBroken."""
         assert self._to_settle is not None  # noqa: S101 - the group has just been formed
         (cards, domains), self._to_settle = self._to_settle, None
-        try:
-            self._shards.settle(cards, domains)
-        except StateLost:
+        if not self._shards.settle(cards, domains):
             sys.stderr.write(
                 "the training state was divided among the workers, and parts of it are lost with those "
                 "that are gone: the job goes on from its checkpoint\n"

@@ -21,7 +21,7 @@ from swell.train.collective.group import OwnGroupError, comes_of_own_group
 from swell.train.collective.interfaces import NoInterface
 from swell.train.collective.memory_errors import is_out_of_memory, largest_pass, why_hopeless
 from swell.train.data.random_streams import begin_script
-from swell.train.link.agent_link import Link, LinkError, exit_now, open_link
+from swell.train.link.agent_link import Link, exit_now, open_link
 from swell.train.link.code_paths import is_of_swell, is_own, snapshotted, submitted, why_missing
 from swell.train.runtime import unmanaged_script
 from swell.train.runtime.run import started
@@ -142,7 +142,7 @@ def _connect() -> tuple[Link | None, DistributedCheck | None]:
         if environ.AGENT in os.environ:
             return open_link(), None
         return None, unmanaged_script.watch() if environ.OBSERVER in os.environ else None
-    except (LinkError, NoInterface) as error:
+    except (ConnectionError, NoInterface) as error:
         sys.stderr.write(f"{error}\n")
         exit_now(1)
 

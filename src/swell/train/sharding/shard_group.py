@@ -62,10 +62,6 @@ def scratch_room(folder: Path, size: int, dtype: torch.dtype) -> torch.Tensor:
     return torch.empty(size, dtype=dtype, device="cpu")
 
 
-class StateLost(Exception):
-    """The workers that are left do not have the whole state: the job goes on from its checkpoint."""
-
-
 class ShardGroup:
     """One worker's part in it."""
 
@@ -193,21 +189,20 @@ class ShardGroup:
         self._owned = ()
         self._shard.replace(StatePieces(self._shard.places, ()), is_whole=False)
 
-    def settle(self, cards: Sequence[ShardCard], domains: Sequence[FailureDomains]) -> None:
-        """Give each member of a new group its part of the state.
+    def settle(self, cards: Sequence[ShardCard], domains: Sequence[FailureDomains]) -> bool:
+        """Give each member of a new group its part of the state; False if parts of it are lost with others.
 
         Args:
             cards: by rank; of members that have not made the job's latest step, empty ones.
             domains: by rank.
 
         Raises:
-            StateLost: parts of it are gone with workers that are not here.
             GroupBroken: a peer is gone.
         """
         held = [union(card.held) for card in cards]
         self._broken_off = None  # all that read here have come to this group, or are gone
         if not covers(held, self._shard.places.num_elements):
-            raise StateLost
+            return False
         owned = _apart([card.owned for card in cards])
         self._is_amid = not all(card.is_spread and not card.is_voting for card in cards)
         if self._is_amid:
@@ -215,6 +210,7 @@ class ShardGroup:
             self._spread(_givers(owned, held), self._shard.places.replicated)
         self.is_spread, self._domains = True, domains
         self._lay_out(owned, [card.held for card in cards], range(len(cards)), domains)
+        return True
 
     def _lay_out(
         self,

@@ -34,7 +34,7 @@ from swell.checkpoint_interval import FIRST_S, interval_s
 from swell.train.collective.pieces import as_real
 from swell.train.state import codec
 from swell.train.state.codec import EncodeError
-from swell.train.state.staging import Stage, StageError, forms_of
+from swell.train.state.staging import Stage, forms_of
 from swell.train.state.train_state import TrainState
 from swell.wire.checkpoint_files import (
     checkpoint_name,
@@ -174,7 +174,7 @@ class Checkpoints:
         self._stage = Stage()
         self._thread = ThreadPoolExecutor(1, "swell-save")  # begins with the first work
         self._work: _Work | None = None
-        self._lacks_room: StageError | None = None  # for the copy that is due
+        self._lacks_room: MemoryError | None = None  # for the copy that is due
         self._has_warned = False
 
     # ------------------------------------------------------------------ when
@@ -305,7 +305,7 @@ class Checkpoints:
             self._rest(work.pause_s)
         try:
             return work.ends.result()
-        except StageError as error:
+        except MemoryError as error:
             self._lacks_room = error
             return None
 

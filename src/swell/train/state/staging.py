@@ -29,10 +29,6 @@ _MEMORY_FILES = {
 Form = tuple[int, bool]
 
 
-class StageError(MemoryError):
-    """The host has no memory for a copy of the state."""
-
-
 class Stage:
     """Buffers for one copy, one for each storage of the state."""
 
@@ -48,18 +44,18 @@ class Stage:
         """Allocate buffers and touch their memory, in place of those that there were.
 
         Raises:
-            StageError: there is no memory for them.
+            MemoryError: there is no memory for them.
         """
         self._rooms, self._forms = [], []
         needed_bytes = sum(num_bytes for num_bytes, _ in forms)
         if (free := free_bytes()) < needed_bytes + SPARE_BYTES:
-            raise StageError(
+            raise MemoryError(
                 f"a copy of the state takes {needed_bytes >> 20} MiB, and {free >> 20} MiB are free"
             )
         try:
             self._rooms = [torch.zeros(size, dtype=torch.uint8, pin_memory=pins) for size, pins in forms]
         except RuntimeError as error:
-            raise StageError(f"a copy of the state takes {needed_bytes >> 20} MiB: {error}") from error
+            raise MemoryError(f"a copy of the state takes {needed_bytes >> 20} MiB: {error}") from error
         self._forms = list(forms)
 
     @torch.no_grad()
