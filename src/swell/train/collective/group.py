@@ -20,6 +20,10 @@ from swell.train.collective.process_groups import PeerSockets, backend_of, forge
 from swell.train.link.agent_link import Heartbeat, Link, Order, Superseded
 from swell.wire import environ, messages
 
+OWN_GROUP = (
+    "the script called torch.distributed.init_process_group itself; under Swell the group changes while the "
+    "script runs and elastic() forms it: remove the call, or submit the script with `elasticity: restart`"
+)
 #: For gloo to let go of a group at the end of the process.
 LEAVE_WITHIN_S = 1.0
 #: As `dist.all_reduce` has them, which makes more calls than the sum itself.
@@ -32,21 +36,10 @@ class GroupBroken(Exception):
     """A collective failed: a peer is gone."""
 
 
-class OwnGroupError(RuntimeError):
-    """The script forms a group of its own."""
-
-    def __init__(self) -> None:
-        super().__init__(
-            "the script called torch.distributed.init_process_group itself; under Swell the group changes "
-            "while the script runs and elastic() forms it: remove the call, or submit the script with "
-            "`elasticity: restart`"
-        )
-
-
 def check_no_group() -> None:
-    """Raises OwnGroupError."""
+    """Raises RuntimeError: the script has formed a group of its own."""
     if dist.is_initialized():
-        raise OwnGroupError
+        raise RuntimeError(OWN_GROUP)
 
 
 def comes_of_own_group(frames: TracebackType | None) -> bool:

@@ -17,7 +17,7 @@ from typing import NoReturn
 
 import torch
 
-from swell.train.collective.group import OwnGroupError, comes_of_own_group
+from swell.train.collective.group import OWN_GROUP, comes_of_own_group
 from swell.train.collective.interfaces import NoInterface
 from swell.train.collective.memory_errors import is_out_of_memory, largest_pass, why_hopeless
 from swell.train.data.random_streams import begin_script
@@ -75,7 +75,7 @@ def run_entry(entry: str, args: Sequence[str]) -> NoReturn:
         _ignore_stops()
         text = _why_read_only(error) + _traceback_of(error)
         if link is not None and comes_of_own_group(error.__traceback__):
-            text = f"{OwnGroupError()}\n{text}"
+            text = f"{OWN_GROUP}\n{text}"
         sys.stderr.write(text)
         status = 1 if link is None else _tell(link, error, text)
     if status == 0:
