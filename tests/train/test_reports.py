@@ -50,7 +50,7 @@ def test_each_step_has_its_loss_and_any_worker_may_report_while_others_do_not(
     start_agent: Callable[..., FakeAgent],
 ) -> None:
     """Rank 1 leaves, and rank 0 dies: the last one tells the rest."""
-    agent = start_agent(total_steps=60, ends_when_told=True)
+    agent = start_agent(total_steps=100, ends_when_told=True)
     agent.start_ready([0, 1, 2], SCRIPTS / "counts.py")
     agent.join([0, 1, 2], source=None)
     agent.wait(1, messages.Reported, lambda said: "odd" in said.shares)
@@ -62,9 +62,9 @@ def test_each_step_has_its_loss_and_any_worker_may_report_while_others_do_not(
     agent.regroup([2], source=2, told_steps=told[-1].last_step)
     assert agent.exit_status(2) == 0, agent.logs()
     told += [tally for worker, tally in losses_of(agent) if worker == 2]
-    assert [told[0].first_step, told[-1].last_step] == [1, 60]
+    assert [told[0].first_step, told[-1].last_step] == [1, 100]
     assert all(one.last_step + 1 == other.first_step for one, other in itertools.pairwise(told))
-    assert sum(tally.count for tally in told) == 60
+    assert sum(tally.count for tally in told) == 100
     assert all((tally.max or 0.0) < 1e9 for tally in told), "what the script calls `loss` is in no curve"
     shares = [(worker, said.shares) for worker, said in agent.all_said(messages.Reported)]
     assert {worker for worker, values in shares if "odd" in values} == {1}, "the others never report it"
