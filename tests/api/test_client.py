@@ -21,7 +21,7 @@ from tests.store.views import job_view
 
 import swell
 from swell.api import client as client_module
-from swell.api.client import Client, NoPlatform, PlatformSilent, Transport, has_verdict
+from swell.api.client import Client, NoAnswer, NoPlatform, Transport, has_verdict
 from swell.api.server import ApiServer, create_app
 from swell.api.unix_socket import listen
 from swell.model.errors import InvalidJob, UnknownJob
@@ -242,7 +242,7 @@ def test_a_platform_that_does_not_answer_is_not_called_gone(
     with listen(folder.socket):
         folder.write_endpoint(ApiAddress.of_this_process())
         expected = rf"\(pid {os.getpid()}\) has not answered for 0.1 s: .*`swell down --force`"
-        with pytest.raises(PlatformSilent, match=expected):
+        with pytest.raises(NoAnswer, match=expected):
             swell.connect(tmp_path)
 
 
@@ -255,7 +255,7 @@ def test_a_stopped_platform_is_named_at_once(tmp_path: Path) -> None:
         ours = ApiAddress.of_this_process()
         stopped = msgspec.structs.replace(ours, pid=process.pid, started_ticks=ticks(process.pid))
         folder.write_endpoint(stopped)
-        with pytest.raises(PlatformSilent, match=rf"was stopped by a signal.*`kill -CONT {process.pid}`"):
+        with pytest.raises(NoAnswer, match=rf"was stopped by a signal.*`kill -CONT {process.pid}`"):
             swell.connect(tmp_path)
     finally:
         process.kill()

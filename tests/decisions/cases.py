@@ -31,7 +31,7 @@ from swell.settings import Settings
 from swell.sim.change_cost import change_cost
 from swell.sim.faults import FaultRates, FaultSource
 from swell.sim.gangs import GangTimes
-from swell.sim.pool import IdleInterval, Pool
+from swell.sim.pool import NodeInterval, Pool
 from swell.sim.simulate import Scenario, cluster
 from swell.sim.world import SimulatedWorld
 
@@ -83,9 +83,9 @@ def quotas(policy: str, at_s: float = 0.0) -> Others:
 def borrowed(kind: str) -> Pool:
     """Two nodes that are there now and then, and whose owner says so half a minute before he takes them."""
     intervals = (
-        IdleInterval("b0", 40.0, 190.0, 4),
-        IdleInterval("b1", 60.0, 150.0, 8),
-        IdleInterval("b1", 200.0, 330.0, 8),
+        NodeInterval("b0", 40.0, 190.0, 4),
+        NodeInterval("b1", 60.0, 150.0, 8),
+        NodeInterval("b1", 200.0, 330.0, 8),
     )
     return Pool(intervals, "drawn", kind=kind, warning_s=30.0)
 

@@ -8,7 +8,7 @@ import pytest
 from tests.store.views import job_view
 
 from swell.live.job_checks import with_predecessors
-from swell.live.watches import FollowerWatch
+from swell.live.watches import AfterWatch
 from swell.model.errors import InvalidJob
 from swell.model.event import CancelRequested, PredecessorsSucceeded
 from swell.model.job import JobSpec, Phase
@@ -24,7 +24,7 @@ class Jobs:
         self.views = {name: job_view(id=name, name=name, phase=phase) for name, phase in ENDED.items()}
         self.views["runs"] = job_view(id="runs", name="runs", phase=Phase.RUNNING)
         self.told: list[Any] = []
-        self.watch = FollowerWatch(self.views.get)
+        self.watch = AfterWatch(self.views.get)
 
     def candidates(self, word: str) -> list[JobView]:
         return [view for name, view in self.views.items() if name.startswith(word)]

@@ -16,7 +16,7 @@ from swell.model.plan import Allocation, Plan
 from swell.model.snapshot import Snapshot
 from swell.sim.change_cost import change_cost
 from swell.sim.gangs import GangTimes
-from swell.sim.pool import IdleInterval, Pool
+from swell.sim.pool import NodeInterval, Pool
 from swell.sim.simulate import cluster
 from swell.sim.world import SimulatedWorld
 from swell_papers.variants import variant_core
@@ -68,7 +68,7 @@ def pool(seed: int, num_nodes: int, num_devices: int) -> Pool:
         at_s = float(generator.uniform(0.0, 60.0))
         while at_s < 500.0:
             until_s = at_s + float(generator.exponential(120.0)) + 1.0
-            intervals.append(IdleInterval(f"b{node}", at_s, until_s, num_devices))
+            intervals.append(NodeInterval(f"b{node}", at_s, until_s, num_devices))
             at_s = until_s + float(generator.exponential(40.0)) + 1.0
     return Pool(tuple(intervals), "drawn", kind="gpu")
 

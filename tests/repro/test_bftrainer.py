@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from swell.model.errors import InvalidInput
-from swell.sim.pool import HOUR_S, IdleInterval, Pool
+from swell.sim.pool import HOUR_S, NodeInterval, Pool
 from swell_papers import bftrainer_inputs, findings_store
 from swell_papers.bftrainer import PAPER, REPLAYER
 from swell_papers.bftrainer_inputs import (
@@ -115,7 +115,7 @@ def trainer(name: str, submit_s: float = 0.0, images: float = 1e12, most: int = 
 
 
 def pool_of(*spans: tuple[float, float]) -> Pool:
-    return Pool(tuple(IdleInterval(f"n{at}", *span) for at, span in enumerate(spans)), "a log")
+    return Pool(tuple(NodeInterval(f"n{at}", *span) for at, span in enumerate(spans)), "a log")
 
 
 def run(pool: Pool, *trainers: Trainer, max_trainers: int = 1, policy: str = "bftrainer") -> PoolRun:

@@ -15,7 +15,7 @@ from swell.policies.registry import POLICIES, keeps_quotas
 from swell.sim.conditions import SETTINGS, Conditions, set_up
 from swell.sim.faults import FaultRates
 from swell.sim.outcome import SimOutcome
-from swell.sim.pool import IdleInterval, Pool
+from swell.sim.pool import NodeInterval, Pool
 from swell.sim.profiles.load import load
 from swell.sim.simulate import simulate
 from swell.sim.traces.entry import Trace, TraceJob
@@ -74,7 +74,7 @@ def conditions(draw: st.DrawFn, tenants: frozenset[str]) -> Conditions:
     """
     ends_s = (100.0, 300.0, 3000.0, math.inf)
     lent = [
-        IdleInterval(f"lent-{number}", 20.0 * number, 20.0 * number + draw(pick(*ends_s)), draw(pick(1, 2)))
+        NodeInterval(f"lent-{number}", 20.0 * number, 20.0 * number + draw(pick(*ends_s)), draw(pick(1, 2)))
         for number in range(draw(st.integers(0, 4)))
     ]
     rate = draw(pick(0.0, 0.0, 0.2))

@@ -14,7 +14,7 @@ from tests.sim.worlds import head, job
 from swell.model.event import AnyEvent, NodeLost, StepsReported, WorkersLost
 from swell.sim.change_cost import constant
 from swell.sim.gangs import GangTimes
-from swell.sim.pool import IdleInterval, Pool
+from swell.sim.pool import NodeInterval, Pool
 from swell.sim.world import SimulatedWorld
 
 RATES = {1: 1.0, 2: 2.0}
@@ -36,7 +36,7 @@ def told(pool: Pool, timings: GangTimes, rates: dict[int, float] = RATES) -> lis
 
 
 def pool_of(*intervals: tuple[str, float, float]) -> Pool:
-    return Pool(tuple(IdleInterval(*one) for one in intervals), "a log", kind="gpu")
+    return Pool(tuple(NodeInterval(*one) for one in intervals), "a log", kind="gpu")
 
 
 def test_a_loss_is_heard_of_later_and_nothing_is_trained_meanwhile() -> None:

@@ -22,7 +22,7 @@ from swell.sim.gangs import GangTimes
 from swell.sim.job import SimJob
 from swell.sim.metrics import metrics_of
 from swell.sim.outcome import SimOutcome
-from swell.sim.pool import IdleInterval, Pool, read_names, read_pool
+from swell.sim.pool import NodeInterval, Pool, read_names, read_pool
 from swell.sim.simulate import Scenario, cluster, simulate
 from swell.sim.world import SimulatedWorld
 
@@ -31,7 +31,7 @@ RATES = {size: float(size) for size in (1, 2, 4, 8, 16)}
 
 
 def pool_of(*intervals: tuple[str, float, float, int]) -> Pool:
-    return Pool(tuple(IdleInterval(*one) for one in intervals), "a log", kind="gpu")
+    return Pool(tuple(NodeInterval(*one) for one in intervals), "a log", kind="gpu")
 
 
 def run(pool: Pool, jobs: Sequence[SimJob], policy: str = "equal_share", num_owned: int = 0) -> SimOutcome:
@@ -181,8 +181,8 @@ def test_a_gang_that_never_formed_on_a_node_that_is_gone_used_none_of_it(submit_
 def test_a_window_begins_at_zero_and_all_nodes_leave_at_its_end() -> None:
     pool = pool_of(("a", 0.0, 100.0, 1), ("b", 50.0, math.inf, 1), ("c", 300.0, 400.0, 1))
     part = pool.within(80.0, 200.0)
-    assert part.intervals == (IdleInterval("a", 0.0, 20.0), IdleInterval("b", 0.0, 120.0))
-    assert pool.of_nodes(["c", "d"]).intervals == (IdleInterval("c", 300.0, 400.0),)
+    assert part.intervals == (NodeInterval("a", 0.0, 20.0), NodeInterval("b", 0.0, 120.0))
+    assert pool.of_nodes(["c", "d"]).intervals == (NodeInterval("c", 300.0, 400.0),)
 
 
 # The future
@@ -192,17 +192,17 @@ moments = st.integers(0, 60).map(lambda tens: 10.0 * tens)
 
 
 @st.composite
-def idle_intervals(draw: st.DrawFn, from_s: float = 0.0) -> list[IdleInterval]:
+def idle_intervals(draw: st.DrawFn, from_s: float = 0.0) -> list[NodeInterval]:
     """Of six nodes of one to four devices, those of a node one after the other."""
     intervals = []
     for number in range(6):
         edges = sorted({from_s + draw(moments) for _ in range(draw(st.integers(0, 3)) * 2)})
         pairs = zip(edges[::2], edges[1::2], strict=False)
-        intervals += [IdleInterval(f"n{number}", begin, end, 1 + number % 4) for begin, end in pairs]
+        intervals += [NodeInterval(f"n{number}", begin, end, 1 + number % 4) for begin, end in pairs]
     return intervals
 
 
-def changed_after(intervals: list[IdleInterval], at_s: float, later: list[IdleInterval]) -> Pool:
+def changed_after(intervals: list[NodeInterval], at_s: float, later: list[NodeInterval]) -> Pool:
     """The same up to `at_s`; who is idle then stays for ever, and others come as `later` says."""
     known = [one for one in intervals if one.start_s <= at_s]
     kept = [one._replace(end_s=one.end_s if one.end_s <= at_s else math.inf) for one in known]
@@ -233,10 +233,10 @@ def test_a_log_is_read_in_any_order_of_rows_and_columns(tmp_path: Path) -> None:
     file = tmp_path / "pool.csv"
     file.write_text("end_s,node,devices,start_s\n-1,b,2,50\n\n100,a,4,0\n")
     pool = read_pool(file)
-    assert sorted(pool.intervals) == [IdleInterval("a", 0.0, 100.0, 4), IdleInterval("b", 50.0, math.inf, 2)]
+    assert sorted(pool.intervals) == [NodeInterval("a", 0.0, 100.0, 4), NodeInterval("b", 50.0, math.inf, 2)]
     assert pool.num_devices == 6
     file.write_text("node,start_s,end_s\nb,50,60\n")
-    assert read_pool(file).intervals == (IdleInterval("b", 50.0, 60.0, 1),)
+    assert read_pool(file).intervals == (NodeInterval("b", 50.0, 60.0, 1),)
 
 
 @pytest.mark.parametrize(

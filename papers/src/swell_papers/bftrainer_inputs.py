@@ -13,7 +13,7 @@ import numpy as np
 
 from swell.arrays import FloatArray, IntArray
 from swell.model.errors import InvalidInput
-from swell.sim.pool import HOUR_S, IdleInterval, Pool, read_names, read_pool
+from swell.sim.pool import HOUR_S, NodeInterval, Pool, read_names, read_pool
 from swell_papers.experiment import Claim, Measure, Picture, Study
 
 FOLDER = "bftrainer"
@@ -88,7 +88,7 @@ def nodes_of(data: Path, seed: int, nodes: str | int, span_s: float) -> Pool:
         nodes: or so many (int) that stay.
     """
     if isinstance(nodes, int):
-        stay = (IdleInterval(f"n{number}", 0.0, span_s) for number in range(nodes))
+        stay = (NodeInterval(f"n{number}", 0.0, span_s) for number in range(nodes))
         return Pool(tuple(stay), "nodes that stay")
     pool = read_log(data)
     if nodes == FIRST:

@@ -12,7 +12,7 @@ import numpy as np
 from swell.model.job import AfterRefusal, JobClass
 from swell.sim.conditions import Conditions
 from swell.sim.outcome import JobOutcome
-from swell.sim.pool import HOUR_S, IdleInterval, Pool
+from swell.sim.pool import HOUR_S, NodeInterval, Pool
 from swell.sim.profiles.curve import ProfileSet
 from swell.sim.profiles.load import load
 from swell.sim.traces.entry import Trace, TraceJob
@@ -74,12 +74,12 @@ def run_queue(data: Path, line: str, load: float, seed: int) -> QueueCounts:
 
 def borrowed_nodes(seed: int) -> Pool:
     """Nodes that stay and are away for exponentially distributed times."""
-    random, intervals = np.random.default_rng(seed), list[IdleInterval]()
+    random, intervals = np.random.default_rng(seed), list[NodeInterval]()
     for number in range(BORROWED_NODES):
         at_s = float(random.exponential(AWAY_S))
         while at_s < LENT_S:
             end_s = at_s + float(random.exponential(STAY_S))
-            intervals.append(IdleInterval(f"d{number}", at_s, end_s, BORROWED_DEVICES))
+            intervals.append(NodeInterval(f"d{number}", at_s, end_s, BORROWED_DEVICES))
             at_s = end_s + float(random.exponential(AWAY_S))
     return Pool(tuple(intervals), f"drawn with seed {seed}")
 

@@ -19,7 +19,7 @@ from urllib.parse import quote, urlencode
 import h11
 import msgspec
 
-from swell.api.errors import AccessRefused, ApiError, NoPlatform, PlatformSilent
+from swell.api.errors import AccessRefused, ApiError, NoAnswer, NoPlatform
 from swell.api.fields import MAX_JOBS, InvalidField, shown
 from swell.api.logs import LogChunk, LogOwner
 from swell.api.submission import Submission, declared, parse, request_key
@@ -43,8 +43,8 @@ __all__ = [
     "Client",
     "InvalidJob",
     "LogOwner",
+    "NoAnswer",
     "NoPlatform",
-    "PlatformSilent",
     "SubmittedJob",
     "Unavailable",
     "UnknownJob",
@@ -95,7 +95,7 @@ def connect(state: str | os.PathLike[str] | None = None, token: str | None = Non
 
     Raises:
         NoPlatform: none is running.
-        PlatformSilent: its process lives, and does not answer.
+        NoAnswer: its process lives, and does not answer.
         StateError: the folder belongs to another user.
         AccessRefused: the token is not in force.
     """
@@ -154,7 +154,7 @@ class Client(Verbs):
                 return SubmittedJob(
                     self._transport.ask(verb, {**given, "key": key}).id, self.wait_for_verdict
                 )
-            except (NoPlatform, PlatformSilent, Unavailable) as error:
+            except (NoPlatform, NoAnswer, Unavailable) as error:
                 if time.monotonic() >= give_up_s:
                     raise type(error)(
                         f"{error}; it is unknown whether the job was submitted: submit it again with the key "
@@ -350,7 +350,7 @@ def open_transport(folder: StateFolder, user_token: str) -> Transport:
     if endpoint is None or not endpoint.is_alive:
         raise _no_platform(folder)
     if is_stopped(endpoint.pid):
-        raise PlatformSilent(_silent(_platform_of(folder), endpoint.pid, 0.0))
+        raise NoAnswer(_silent(_platform_of(folder), endpoint.pid, 0.0))
     if folder.socket.exists() and not (user_token or folder.token.exists()):
         raise _without_token(folder)
     transport = Transport(folder, endpoint, user_token)
@@ -442,7 +442,7 @@ class Transport:
             answer = self._http.request(method, target, headers or {}, content, within_s)
         except TimeoutError as error:
             text = _silent(_platform_of(self.folder), self.endpoint.pid, within_s)
-            raise PlatformSilent(text) from error
+            raise NoAnswer(text) from error
         except NoPlatform:
             raise
         except OSError as error:

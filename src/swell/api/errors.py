@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from swell.model.errors import InvalidOption
 
-__all__ = ["AccessRefused", "ApiError", "InvalidOption", "NoPlatform", "PlatformSilent"]
+__all__ = ["AccessRefused", "ApiError", "InvalidOption", "NoAnswer", "NoPlatform"]
 
 
 class NoPlatform(ConnectionError):
@@ -19,5 +19,5 @@ class AccessRefused(ApiError):
     """The token is not in force, or its user may not do what was asked."""
 
 
-class PlatformSilent(ApiError):
+class NoAnswer(ApiError):
     """The platform's process lives and does not answer."""

@@ -466,7 +466,7 @@ class ApiServer:
             timeout_graceful_shutdown=GRACE_S,
         )
         self.started = threading.Event()
-        self._server = _Announcing(config, self.started)
+        self._server = _OpenedServer(config, self.started)
         self._listeners = listeners
         self._failure: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name="swell-api", daemon=True)
@@ -508,7 +508,7 @@ class ApiServer:
             self.started.set()
 
 
-class _Announcing(uvicorn.Server):
+class _OpenedServer(uvicorn.Server):
     """Sets events where uvicorn offers only flags to look at, ten times a second."""
 
     def __init__(self, config: uvicorn.Config, event: threading.Event) -> None:

@@ -18,7 +18,7 @@ import typer
 
 import swell.demo
 from swell.api.client import Client, connect, connect_as_owner
-from swell.api.errors import InvalidOption, NoPlatform, PlatformSilent
+from swell.api.errors import InvalidOption, NoAnswer, NoPlatform
 from swell.api.installed import require
 from swell.cli.launch import launch
 from swell.cli.output import check_files, check_folder, print_table, write_json
@@ -253,7 +253,7 @@ def _take_down(state: Path) -> None:
             for job in client.jobs():
                 if not job.phase.is_end:
                     client.cancel(job.id)  # it never goes on: no checkpoint is needed
-    except (NoPlatform, PlatformSilent):
+    except (NoPlatform, NoAnswer):
         pass  # it never came up, or was killed, or hangs: `down` ends what it may have left
     # It says on stderr what it could not end; that it saved nothing of what was cancelled is no matter.
     subprocess.run(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from swell.api.errors import ApiError, InvalidOption, NoPlatform, PlatformSilent
+from swell.api.errors import ApiError, InvalidOption, NoAnswer, NoPlatform
 from swell.cli.options import State
 from swell.cli.output import warn
 from swell.model.errors import Unavailable
@@ -93,7 +93,7 @@ def _stop_daemon(folder: StateFolder, force: bool) -> int | None:
             pid = client.endpoint.pid
             try:
                 _stop(client)
-            except (TimeoutError, PlatformSilent):
+            except (TimeoutError, NoAnswer):
                 if not force:
                     raise
                 _kill(folder, pid)
@@ -175,7 +175,7 @@ def _stopped_agent(folder: StateFolder) -> int | None:
 
 @contextmanager
 def _free(folder: StateFolder) -> Iterator[None]:
-    """Holds the folder's lock. Raises PlatformSilent if a daemon has it: one that starts, or that hangs."""
+    """Holds the folder's lock. Raises NoAnswer if a daemon has it: one that starts, or that hangs."""
     from swell.store.errors import StateHeld
     from swell.store.lock import find_holder, lock_state
 
@@ -183,7 +183,7 @@ def _free(folder: StateFolder) -> Iterator[None]:
         lock = lock_state(folder.lock)
     except StateHeld as error:
         pid = find_holder(folder.lock)
-        raise PlatformSilent(
+        raise NoAnswer(
             f"a process (pid {pid or 'unknown'}) holds {folder.lock} and does not answer: it "
             "is a platform that starts or hangs, or another `swell down`; try again, or end "
             "it with `swell down --force`"

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import BinaryIO
 
 from swell.api.client import Client, NoPlatform, connect_as_owner
-from swell.api.errors import InvalidOption, PlatformSilent
+from swell.api.errors import InvalidOption, NoAnswer
 from swell.executors.local.devices import DeviceError, parse_devices
 from swell.model.lengths import span
 from swell.model.view import ClusterView
@@ -106,7 +106,7 @@ def _ready(folder: StateFolder, pid: int, is_ready: Callable[[ClusterView], bool
     try:
         client = connect_as_owner(folder.path)
         cluster = client.cluster()
-    except (NoPlatform, PlatformSilent):
+    except (NoPlatform, NoAnswer):
         return None  # it is about to answer, or to end
     if is_ready(cluster):
         return client

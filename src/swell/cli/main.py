@@ -9,7 +9,7 @@ from typing import Annotated, cast
 import typer
 
 from swell import __version__
-from swell.api.errors import ApiError, InvalidOption, NoPlatform, PlatformSilent
+from swell.api.errors import ApiError, InvalidOption, NoAnswer, NoPlatform
 from swell.cli.commands import HELP, CommandGroup
 from swell.cli.output import printable_output
 from swell.model.errors import InvalidInput, InvalidJob, Unavailable, UnknownJob, UnknownNode
@@ -27,7 +27,7 @@ STATUSES: Mapping[type[Exception], int] = {
     UnknownJob: 2,
     UnknownNode: 2,
     NoPlatform: 5,
-    PlatformSilent: 5,
+    NoAnswer: 5,
     Unavailable: 5,
 }
 KNOWN = tuple(STATUSES)

@@ -23,7 +23,7 @@ from swell.live.clock import HeadClock, LocalClock
 from swell.live.counters import PlatformCounts, Turn
 from swell.live.pruning import HistoryLimits
 from swell.live.recovery import BatchGuard, changes_again, differences, digest, explained_jobs, load, replay
-from swell.live.watches import DeviceDemand, FollowerWatch, QuotaWatch
+from swell.live.watches import AfterWatch, DeviceDemand, QuotaWatch
 from swell.live.webhooks import WebhookMessage, Webhooks
 from swell.model.command import AnyCommand, LaunchGang, ProfileJob, StopGang, WakeAt
 from swell.model.errors import Unavailable, Unwritable
@@ -522,7 +522,7 @@ class HeadThread:
         self.journal = HeadJournal(store, webhooks, tell)
         self.started_s = self.clock.now_s()  #: head time
         self._guard = BatchGuard(core, store, self.journal.amend)
-        self._followers = FollowerWatch(lambda job_id: self.board.job(job_id) or store.job(job_id))
+        self._followers = AfterWatch(lambda job_id: self.board.job(job_id) or store.job(job_id))
         self._demand = DeviceDemand()
         self._is_stopping = False
         self._is_open = False  #: the first turn is over, and so it is known that this platform is up

@@ -54,7 +54,7 @@ class QuotaWatch:
         return None if quotas == known else QuotasSet(at_s=now_s, quotas=dict(quotas))
 
 
-class FollowerWatch:
+class AfterWatch:
     """Jobs that wait for others to succeed, and what they are told once these have ended.
 
     It compares what is with what was asked for, whenever a job has ended or a follower is new. So an answer

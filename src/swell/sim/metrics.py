@@ -46,7 +46,7 @@ class Metrics(msgspec.Struct, frozen=True, kw_only=True):
     avg_queue_s: float | None  #: from submission to the first step
     resizes: int
     events: int  #: turns of the head
-    fairness: Fairness | None  #: between tenants
+    fairness: TenantMetrics | None  #: between tenants
     by_tenant: tuple[GroupMetrics, ...]
     by_size: tuple[GroupMetrics, ...]  #: by the number of devices that users asked for
     resource_integral_node_h: float | None = None  #: node-hours that were lent (BFTrainer, Eq. 17)
@@ -130,7 +130,7 @@ class GroupMetrics(msgspec.Struct, frozen=True, kw_only=True):
     used_device_h: float  #: device-hours of all its jobs
 
 
-class Fairness(msgspec.Struct, frozen=True, kw_only=True):
+class TenantMetrics(msgspec.Struct, frozen=True, kw_only=True):
     """Between tenants with at least LEAST_DEADLINES deadlines."""
 
     tenants: int  #: that are compared
@@ -161,7 +161,7 @@ def by_size(jobs: Iterable[JobOutcome]) -> tuple[GroupMetrics, ...]:
     return tuple(_metrics(_range(power), groups[power]) for power in sorted(groups))
 
 
-def fairness(jobs: Iterable[JobOutcome]) -> Fairness | None:
+def fairness(jobs: Iterable[JobOutcome]) -> TenantMetrics | None:
     """None where there are not two tenants to compare."""
     groups = _grouped(jobs, lambda job: job.tenant)
     told = [_metrics(name, groups[name]) for name in sorted(groups)]
@@ -169,7 +169,7 @@ def fairness(jobs: Iterable[JobOutcome]) -> Fairness | None:
     if len(shares) < 2:
         return None
     worst = min(shares, key=shares.__getitem__)
-    return Fairness(
+    return TenantMetrics(
         tenants=len(shares),
         jain_index=_jain_index(list(shares.values())),
         worst_tenant=worst,

@@ -30,7 +30,7 @@ CALENDAR_S = 1e9
 STILL_IDLE = -1.0
 
 
-class IdleInterval(NamedTuple):
+class NodeInterval(NamedTuple):
     """A node is idle from `start_s` until its owner wants it back."""
 
     node: str
@@ -46,7 +46,7 @@ class Pool:
     References: Liu et al., "BFTrainer", 2021, section 2.1.
     """
 
-    intervals: Sequence[IdleInterval]
+    intervals: Sequence[NodeInterval]
     source: str  #: of what log they are, for people
     kind: str = ""  #: of all devices
     warning_s: float = 0.0  #: so long before a node leaves the head hears of it
@@ -135,11 +135,11 @@ class KeptDevices:
         self._now_s, self._num = now_s, num
 
 
-def _warning(interval: IdleInterval, at_s: float) -> NodeWarned:
+def _warning(interval: NodeInterval, at_s: float) -> NodeWarned:
     return NodeWarned(at_s=at_s, name=interval.node, until_s=interval.end_s, why="its owner wants it back")
 
 
-def _borrowed(interval: IdleInterval, kind: str) -> Node:
+def _borrowed(interval: NodeInterval, kind: str) -> Node:
     name = interval.node
     devices = tuple(f"{name}.{device}" for device in range(interval.num_devices))
     return Node(name=name, devices=devices, kind=kind, is_borrowed=True)
@@ -192,7 +192,7 @@ def _cells(text: str) -> list[str]:
     return next(csv.reader([text]), [])
 
 
-def _interval(file: Path, number: int, text: str, columns: Mapping[str, int]) -> IdleInterval:
+def _interval(file: Path, number: int, text: str, columns: Mapping[str, int]) -> NodeInterval:
     def cell(name: str) -> str:
         return cells[columns[name]].strip()
 
@@ -217,7 +217,7 @@ def _interval(file: Path, number: int, text: str, columns: Mapping[str, int]) ->
     devices = cell(DEVICES) if DEVICES in columns else "1"
     if not devices.isdecimal() or int(devices) < 1:
         raise fail(f"{DEVICES} is {devices!r}; a node has a whole number of devices, 1 at least")
-    return IdleInterval(cell("node"), start_s, end_s, int(devices))
+    return NodeInterval(cell("node"), start_s, end_s, int(devices))
 
 
 def _seconds(text: str, name: str, fail: Callable[[str], InvalidInput]) -> float:
@@ -230,7 +230,7 @@ def _seconds(text: str, name: str, fail: Callable[[str], InvalidInput]) -> float
     return value
 
 
-def _check_overlap(file: Path, numbered: list[tuple[int, IdleInterval]]) -> None:
+def _check_overlap(file: Path, numbered: list[tuple[int, NodeInterval]]) -> None:
     ordered = sorted(numbered, key=lambda entry: (entry[1].node, entry[1].start_s, entry[0]))
     for (first, one), (second, other) in _same_node(ordered):
         if other.start_s < one.end_s:
@@ -242,6 +242,6 @@ def _check_overlap(file: Path, numbered: list[tuple[int, IdleInterval]]) -> None
 
 
 def _same_node(
-    ordered: list[tuple[int, IdleInterval]],
-) -> Iterator[tuple[tuple[int, IdleInterval], tuple[int, IdleInterval]]]:
+    ordered: list[tuple[int, NodeInterval]],
+) -> Iterator[tuple[tuple[int, NodeInterval], tuple[int, NodeInterval]]]:
     return (pair for pair in pairwise(ordered) if pair[0][1].node == pair[1][1].node)

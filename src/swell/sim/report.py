@@ -16,7 +16,7 @@ from swell.model.quota_words import told_quotas
 from swell.model.share_mode import ShareMode
 from swell.sim.faults import FaultRates
 from swell.sim.kind_nodes import KindNodes
-from swell.sim.metrics import Fairness, Metrics
+from swell.sim.metrics import Metrics, TenantMetrics
 from swell.sim.outcome import JobOutcome, holdings, pauses, starts
 from swell.sim.traces.record import plural
 
@@ -227,7 +227,7 @@ def _pool_row(result: PolicyResult) -> tuple[str, ...]:
     return (result.policy, f"{lent_node_h:,.1f}", f"{num_nodes:,.1f}", _time(metrics.kept_device_s or 0.0))
 
 
-def _tenant_row(policy: str, found: Fairness) -> tuple[str, ...]:
+def _tenant_row(policy: str, found: TenantMetrics) -> tuple[str, ...]:
     worst = found.worst_tenant or "(none)"
     return (policy, _share(found.jain_index), worst, _share(found.worst_satisfaction))
 

@@ -320,7 +320,7 @@ def _add_files(source: Path, target: Path) -> None:
             os.replace(draft, copy)
 
 
-class _StorageOption(msgspec.Struct):
+class _FolderOption(msgspec.Struct):
     """What of the options of a platform says where jobs and their code are."""
 
     storage: str = ""
@@ -328,7 +328,7 @@ class _StorageOption(msgspec.Struct):
 
 def _restore_code(folder: StateFolder, to: Path) -> None:
     """Each job's folder refers to its code: code that none refers to would be removed."""
-    options = folder.read_options(_StorageOption)
+    options = folder.read_options(_FolderOption)
     if options is not None and options.storage:
         folder.use_storage(options.storage, is_restored=True)
     _add_files(to / CODE, folder.code)

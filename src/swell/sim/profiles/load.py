@@ -10,7 +10,7 @@ import numpy as np
 
 from swell.arrays import each
 from swell.sim.profiles.curve import ProfileSet, ThroughputCurve, UnknownProfile
-from swell.sim.profiles.pollux import PolluxProfiles, is_pollux
+from swell.sim.profiles.pollux import PolluxCurves, is_pollux
 from swell.sim.profiles.saxena import saxena
 from swell.sim.profiles.tables import read_tables
 
@@ -83,7 +83,7 @@ def load(name: str) -> ProfileSet:
             f"{LAW}EXPONENT"
         )
     folder = Path(name)
-    return PolluxProfiles(folder) if is_pollux(folder) else read_tables(folder)
+    return PolluxCurves(folder) if is_pollux(folder) else read_tables(folder)
 
 
 def _exponent(text: str) -> float:

@@ -115,7 +115,7 @@ def is_pollux(folder: Path) -> bool:
     return any(folder.glob(f"*/{PLACEMENTS}"))
 
 
-class PolluxProfiles:
+class PolluxCurves:
     """Implements `ProfileSet`: a curve for any global batch between the smallest and the largest run's.
 
     A job's steps are those that Pollux's simulator lets it do: all epochs of the runs, each as long as it is

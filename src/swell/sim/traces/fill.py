@@ -18,7 +18,7 @@ from swell.sim.traces.record import LineRemarks
 from swell.sim.traces.workload import JobsLeftOut, Workload, WorkloadJob
 
 
-class JobDraw(msgspec.Struct, frozen=True):
+class JobNumbers(msgspec.Struct, frozen=True):
     """A job's numbers in [0, 1). All are drawn for every job, so that one rule does not shift another."""
 
     model: float
@@ -42,10 +42,10 @@ def fill(trace: Trace, profiles: ProfileSet, rules: FillRules | None = None) -> 
     """
     rules = rules or FillRules()
     filling, jobs = _FillState(profiles, rules), list[WorkloadJob]()
-    draws = np.random.default_rng(rules.seed).random((len(trace.jobs), len(JobDraw.__struct_fields__)))
+    draws = np.random.default_rng(rules.seed).random((len(trace.jobs), len(JobNumbers.__struct_fields__)))
     for job, numbers in zip(trace.jobs, draws.tolist(), strict=True):
         try:
-            jobs.append(filling.complete(job, JobDraw(*numbers)))
+            jobs.append(filling.complete(job, JobNumbers(*numbers)))
         except UnknownValue as error:
             filling.dropped.add(job.id, str(error))
             filling.applied.settle(has_job=False)
@@ -74,7 +74,7 @@ class _FillState:
         self._curve = cache(profiles.curve)
         self._covering = cache(self._find_covering)
 
-    def complete(self, job: TraceJob, draw: JobDraw) -> WorkloadJob:
+    def complete(self, job: TraceJob, draw: JobNumbers) -> WorkloadJob:
         """Raises UnknownValue."""
         curve, is_drawn = self._curve_of(job, draw)
         requested = self._requested(job, curve)
@@ -108,7 +108,7 @@ class _FillState:
     def _note(self, rule: str) -> None:
         self.applied.add(rule)
 
-    def _curve_of(self, job: TraceJob, draw: JobDraw) -> tuple[ThroughputCurve, bool]:
+    def _curve_of(self, job: TraceJob, draw: JobNumbers) -> tuple[ThroughputCurve, bool]:
         """Return the job's curve, and whether it was drawn, so that its model is not that of the log."""
         if job.model is not None:
             try:
@@ -127,7 +127,7 @@ class _FillState:
         self._note("steps of the log set aside, for its model was drawn: the logged duration is kept")
         return msgspec.structs.replace(job, num_steps=None)
 
-    def _batch_of(self, job: TraceJob, model: str, draw: JobDraw) -> int:
+    def _batch_of(self, job: TraceJob, model: str, draw: JobNumbers) -> int:
         if job.global_batch is not None:
             return job.global_batch
         if job.min_batch is not None:
@@ -207,7 +207,7 @@ class _FillState:
             return max(1, round(job.duration_s * rate_per_s)), job.duration_s
         return max(1, round(job.num_steps)), job.duration_s
 
-    def _deadline(self, job: TraceJob, duration_s: float, draw: JobDraw) -> tuple[float | None, JobClass]:
+    def _deadline(self, job: TraceJob, duration_s: float, draw: JobNumbers) -> tuple[float | None, JobClass]:
         rules = self._rules
         if job.is_best_effort or rules.deadlines == "none":
             return None, JobClass.BEST_EFFORT
@@ -225,7 +225,7 @@ class _FillState:
         return deadline_s, JobClass.SOFT if job.is_soft else JobClass.STRICT
 
     def _fate(
-        self, job: TraceJob, num_steps: int, duration_s: float, draw: JobDraw
+        self, job: TraceJob, num_steps: int, duration_s: float, draw: JobNumbers
     ) -> tuple[int | None, float | None]:
         """(step at which it dies, when it is given up)."""
         rules = self._rules
