@@ -6,22 +6,15 @@ import pytest
 from tests.executors.puppets import JOB, PuppetWorld, devices, make_spec, make_stage
 
 from swell.executors.gang.gang_controller import GangController
-from swell.executors.gang.gang_record import GangRecord, Restarts
-from swell.executors.gang.host_messages import WorkerForked
-from swell.executors.gang.job_context import check_configuration
-from swell.executors.gang.restarts import RestartController
+from swell.executors.gang.gang_record import GangRecord
 from swell.model.command import LaunchGang, Reconfigure
 from swell.model.event import (
     AnyEvent,
-    GangEnded,
     GangResized,
     GangStarted,
-    Outcome,
-    ResizeFailed,
     StepsReported,
     WorkersLost,
 )
-from swell.model.job import Elasticity
 from swell.model.target import Configuration, Target
 
 OWN = 64
@@ -70,48 +63,6 @@ def test_a_gang_begins_with_the_batch_of_its_launch_and_changes_it_with_the_same
     assert isinstance(last(made), GangResized) and batches(made) == {None}
 
 
-@pytest.mark.parametrize("batch", [1, 63, 513])
-@pytest.mark.parametrize("numbers", [(0, 1), (1,), (0, 1, 2)])
-def test_a_batch_that_it_may_not_have_is_refused_and_it_trains_on(
-    batch: int, numbers: tuple[int, ...]
-) -> None:
-    made = running(128, 0, 1)
-    made.command(change(2, batch, *numbers))
-    made.settle()
-    failed = last(made)
-    assert isinstance(failed, ResizeFailed)
-    assert failed.message == f"its batch may be from 64 to 512, and not {batch}"
-    assert batches(made) == {128} and set(made.puppets) == {0, 1}
-
-
-def test_a_batch_that_is_not_open_is_refused() -> None:
-    made = running(None, 0, is_open=False)
-    made.command(change(2, 128, 0))
-    made.settle()
-    failed = last(made)
-    assert isinstance(failed, ResizeFailed) and failed.message == "its batch of 64 is its own, and not open"
-    begun = PuppetWorld(GangController(make_stage(), GangRecord()))
-    begun.command(launch(128, 0, is_open=False))
-    ended = last(begun)
-    assert isinstance(ended, GangEnded) and ended.outcome is Outcome.FAILED and not begun.puppets
-
-
-def test_a_job_whose_script_is_stopped_and_started_is_told_to_use_the_library() -> None:
-    spec = make_spec(elasticity=Elasticity.RESTART, max_batch=512)
-    with pytest.raises(ValueError, match="knows nothing of Swell"):
-        check_configuration(Configuration(global_batch=128), spec)
-    for batch in (OWN, None):
-        check_configuration(Configuration(global_batch=batch), spec)
-    stage = make_stage(elasticity=Elasticity.RESTART, max_batch=512)
-    gang = RestartController(stage, GangRecord(restarts=Restarts()))
-    gang.command(launch(None, 0), 0.0)
-    gang.hear(WorkerForked(run=JOB, worker=0, pid=1000), 0.0)
-    [report] = gang.command(change(2, 128, 0), 1.0)
-    assert isinstance(report, ResizeFailed) and gang.devices == devices(0)
-    [said_again] = gang.command(change(2, 128, 0), 2.0)
-    assert isinstance(said_again, ResizeFailed)
-
-
 @pytest.mark.parametrize("told", [None, 32, 96])
 def test_a_batch_for_each_worker_follows_from_their_number(told: int | None) -> None:
     made = PuppetWorld(GangController(make_stage(10_000, batch_per_worker=32), GangRecord()), 10_000)
@@ -136,7 +87,3 @@ def test_a_batch_for_each_worker_follows_from_their_number(told: int | None) -> 
     made.command(change(3, 128, 0, 1, 3, 4))
     made.settle()
     assert isinstance(last(made), GangResized) and batches(made) == {128}
-    made.command(change(4, 100, 0, 1, 3, 4))
-    made.settle()
-    failed = last(made)
-    assert isinstance(failed, ResizeFailed) and "32 samples each, which 100 are not" in failed.message

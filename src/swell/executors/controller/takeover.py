@@ -42,7 +42,6 @@ class Takeover:
     awaited: set[str] = field(default_factory=set)  #: hosts that have yet to come, or to be given up
     _kept: dict[str, KeptRuns] = field(default_factory=dict)  #: by host, until its runs are taken over
     _abandoned: dict[tuple[str, str], set[int]] = field(default_factory=dict)  #: workers, by host and run
-    _offers: dict[str, DevicesOffered] = field(default_factory=dict)  #: by host; they have to wait
     _ends: dict[str, GangEnded | GangSuspended] = field(default_factory=dict)  #: by job
     _is_over: bool = False
 
@@ -73,18 +72,10 @@ class Takeover:
         return True
 
     def hear_offer(self, host: str, offered: DevicesOffered) -> None:
-        """It is the last word about what was: no run waits for this host any longer. Devices are not used
-        while something runs there that is not directed, if a daemon may ask for them already.
-        """
-        if self.is_over:
-            self._offers[host] = offered
-        else:
-            self._use(host, offered)
+        """It is the last word about what was: no run waits for this host any longer."""
+        self.runs.report_all(self.hosts.offer(host, offered))
         self.awaited.discard(host)
         self.go_on()
-
-    def _use(self, host: str, offered: DevicesOffered) -> None:
-        self.runs.report_all(self.hosts.offer(host, offered))
 
     def is_abandoned(self, host: str, key: str) -> bool:
         """Whether this run on this host is being ended."""
@@ -97,7 +88,6 @@ class Takeover:
 
     def lose_host(self, host: str) -> None:
         """No worker is left there; the owner hears of it afterwards."""
-        self._offers.pop(host, None)
         self._kept.pop(host, None)
         self.awaited.discard(host)
         self._abandoned = {place: left for place, left in self._abandoned.items() if place[0] != host}
@@ -114,8 +104,6 @@ class Takeover:
         for host, key in [place for place, left in self._abandoned.items() if not left]:
             del self._abandoned[host, key]
             self.hosts.tell(host, CloseRun(run=key))
-        for host in [host for host in self._offers if not self._has_abandoned(host)]:
-            self._use(host, self._offers.pop(host))
         if self.is_over:
             ends, self._ends = self._ends, {}
             for job_id, end in ends.items():
@@ -161,7 +149,3 @@ class Takeover:
     def _kill(self, host: str, key: str, workers: set[int]) -> None:
         for worker in sorted(workers):
             self.hosts.tell(host, SignalWorker(run=key, worker=worker, signal=KILL))
-
-    def _has_abandoned(self, host: str) -> bool:
-        """Whether something still runs there that has no director."""
-        return any(of == host for of, _ in self._abandoned)

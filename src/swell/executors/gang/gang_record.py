@@ -347,8 +347,6 @@ def cut_slots(devices: Sequence[str], devices_per_worker: int, kept: Iterable[Sl
     whole = [slot for slot in kept if there.issuperset(slot)]
     taken = {device for slot in whole for device in slot}
     rest = [device for device in devices if device not in taken]
-    if len(rest) % devices_per_worker:
-        raise ValueError(f"{len(devices)} devices cannot be shared out by {devices_per_worker} to a worker")
     cut = [tuple(rest[i : i + devices_per_worker]) for i in range(0, len(rest), devices_per_worker)]
     position = {device: i for i, device in enumerate(devices)}
     return tuple(sorted((*whole, *cut), key=lambda slot: position[slot[0]]))

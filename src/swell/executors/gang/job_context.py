@@ -9,7 +9,7 @@ from typing import Any, Literal, cast
 
 import msgspec
 
-from swell.model.job import Elasticity, JobSpec
+from swell.model.job import JobSpec
 from swell.model.target import Configuration
 from swell.wire.messages import EarlyStop, OnDrift, Welcome
 
@@ -115,24 +115,6 @@ class JobContext:
         own, each = self.spec.global_batch, self.spec.batch_per_worker
         batch = told.global_batch if each is None else each * num_workers
         return msgspec.structs.replace(told, global_batch=None if batch == own else batch)
-
-
-def check_configuration(configuration: Configuration, spec: JobSpec) -> None:
-    """Raises ValueError if the job cannot train like this."""
-    batch, each = configuration.global_batch, spec.batch_per_worker
-    if batch in (None, spec.global_batch):
-        return
-    if spec.elasticity is Elasticity.RESTART:
-        raise ValueError(
-            f"its script knows nothing of Swell, so its batch cannot become {batch}; use swell.train in it"
-        )
-    if each is not None:
-        if batch % each:
-            raise ValueError(f"its workers have {each} samples each, which {batch} are not")
-    elif spec.max_batch is None:
-        raise ValueError(f"its batch of {spec.global_batch} is its own, and not open")
-    elif not spec.least_batch <= batch <= spec.max_batch:
-        raise ValueError(f"its batch may be from {spec.least_batch} to {spec.max_batch}, and not {batch}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from swell.executors.gang import training_progress
 from swell.executors.gang.gang_record import Ending, Member, PendingChange, State, cut_slots, flatten
-from swell.executors.gang.job_context import check_configuration
 from swell.executors.gang.runtime import GangRuntime
 from swell.executors.gang.timeouts import describe_exit
 from swell.model.command import LaunchGang, Reconfigure
@@ -35,26 +34,14 @@ def resize(live: GangRuntime, command: LaunchGang | Reconfigure) -> None:
     """
     gang, spec, target = live.gang, live.job.spec, command.target
     if gang.replies.losses and set(target.devices) != set(flatten(gang.slots)):
-        _refuse(live, "workers had been lost when this was asked for")
+        live.reply(ResizeFailed(**live.facts(), message="workers had been lost when this was asked for"))
         return
     gang.replies.losses.clear()  # the head knows of each of them
     gang.mean_time_to_loss_s = target.mean_time_to_loss_s
     kept = [member.slot for member in gang.by_rank() if member.state is not State.LEFT]
-    try:
-        check_configuration(target.configuration, spec)
-        wanted = cut_slots(target.devices, spec.devices_per_worker, kept)
-    except ValueError as error:
-        _refuse(live, str(error))
-        return
     gang.change = PendingChange()
-    gang.wanted_slots, gang.wanted_configuration = wanted, target.configuration
-
-
-def _refuse(live: GangRuntime, why: str) -> None:
-    if live.gang.has_started:
-        live.reply(ResizeFailed(**live.facts(), message=why))
-    else:
-        end(live, Outcome.FAILED, why)
+    gang.wanted_slots = cut_slots(target.devices, spec.devices_per_worker, kept)
+    gang.wanted_configuration = target.configuration
 
 
 def suspend(live: GangRuntime) -> None:
