@@ -67,7 +67,7 @@ class FakeWorker:
 
 
 class FakeHost:
-    """See `host_messages.NodeHost`. Every message is encoded and decoded, as on a wire."""
+    """See `host_messages`. Every message is encoded and decoded, as on a wire."""
 
     def __init__(self, name: str, fleet: Fleet | None, hear: Callable[[h.FromHost], None]) -> None:
         self.name, self._fleet, self._hear = name, fleet, hear
@@ -373,7 +373,7 @@ class Fleet:
 
     def return_host(self, name: str) -> None:
         """It comes to a controller that is new to it."""
-        self.controller.join_host(name, self.hosts[name])
+        self.controller.join_host(name, self.hosts[name].tell)
         self.hosts[name].meet_new_controller()
         self.meet()
 
@@ -401,7 +401,7 @@ class Fleet:
     def join(self, name: str) -> FakeHost:
         host = FakeHost(name, self, lambda message: self.controller.hear(name, message))
         self.hosts[name] = host
-        self.controller.join_host(name, host)
+        self.controller.join_host(name, host.tell)
         host.offer()
         return host
 
@@ -409,7 +409,8 @@ class Fleet:
         """A gang that is on a device is asked before another may have it."""
         runs = self.controller._runs
         for gang in runs.live_gangs:
-            missed = [device for device in gang.devices if not runs.obstacle("another", (device,))]
+            launches = {device: launch(device, job="another") for device in gang.devices}
+            missed = [device for device, command in launches.items() if not runs.obstacle(command)]
             assert not missed, f"no gang would know that {gang.job_id} is on {missed}"
 
     @property

@@ -178,8 +178,8 @@ class HostContract:
         kept, offered = told_first(world.heard[num_heard:])
         assert isinstance(kept, h.RunKept) and isinstance(offered, h.DevicesOffered)
         assert (kept.order.run, kept.order.spec, kept.gang) == (RUN, world.make_job(), None)
-        (live,) = kept.workers.values()
-        assert (live.number, live.pid, live.exit) == (worker, pid, None)
+        live = kept.workers[worker]
+        assert (live.pid, live.exit) == (pid, None)
 
     def test_it_keeps_nothing_of_a_run_that_was_closed(self, world: HostWorld) -> None:
         worker = begin(world)

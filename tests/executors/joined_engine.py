@@ -128,7 +128,7 @@ class JoinedEngine:
         handshakes = Handshakes(identify)
         host = LocalHost(options, lock_fd, hear)
         self.hosts[name] = end = OnHost(host, lock_fd)
-        self.controller.join_host(name, end)
+        self.controller.join_host(name, end.tell)
         host.start(f"{LOOPBACK}:{await handshakes.listen(LOOPBACK)}")
         host.offer({f"{name}/{number}": self._binding for number in range(num_devices)})
 

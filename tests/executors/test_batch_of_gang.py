@@ -28,15 +28,15 @@ def change(generation: int, batch: int | None, *numbers: int) -> Reconfigure:
     return Reconfigure(job_id=JOB, generation=generation, target=target(batch, *numbers))
 
 
-def launch(batch: int | None, *numbers: int, is_open: bool = True) -> LaunchGang:
-    spec = make_spec(max_batch=512 if is_open else None)
+def launch(batch: int | None, *numbers: int) -> LaunchGang:
+    spec = make_spec(max_batch=512)
     return LaunchGang(job_id=JOB, generation=1, target=target(batch, *numbers), spec=spec, total_steps=10_000)
 
 
-def running(batch: int | None, *numbers: int, is_open: bool = True) -> PuppetWorld:
-    stage = make_stage(10_000, max_batch=512 if is_open else None)
+def running(batch: int | None, *numbers: int) -> PuppetWorld:
+    stage = make_stage(10_000, max_batch=512)
     made = PuppetWorld(GangController(stage, GangRecord()), 10_000)
-    made.command(launch(batch, *numbers, is_open=is_open))
+    made.command(launch(batch, *numbers))
     made.settle()
     assert isinstance(last(made), GangStarted)
     return made

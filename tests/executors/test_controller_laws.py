@@ -15,6 +15,7 @@ from tests.executors.puppets import make_spec
 
 from swell.executors.controller.directed_runs import DirectedRun
 from swell.executors.gang.gang_controller import GangController
+from swell.executors.gang.gang_record import flatten
 from swell.model.command import GangCommand, LaunchGang, ProfileJob, Reconfigure, StopGang, SuspendGang
 from swell.model.event import GangEnded, GangSuspended
 from swell.model.job import Elasticity, JobSpec
@@ -132,7 +133,7 @@ class Scene:
         if not isinstance(gang, GangController):
             return set()
         coming = () if preparation is None else preparation.command.target.devices
-        used = {device.partition("/")[0] for device in (*gang.wanted_devices, *coming)}
+        used = {device.partition("/")[0] for device in (*flatten(gang.gang.wanted_slots), *coming)}
         return run.hosts - used - set(run.workers.values())
 
     def calm_down(self) -> None:

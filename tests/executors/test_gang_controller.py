@@ -417,11 +417,11 @@ def taken_over(made: PuppetWorld, *facts: WorkerFacts) -> tuple[GangController, 
     """The gang under its next controller, and what that does first."""
     settled = msgspec.structs.asdict(made.gang.gang.settled)
     next_one = GangController(make_stage(), GangRecord(**settled))
-    return next_one, next_one.take_over({one.number: one for one in facts}, made.now_s)
+    return next_one, next_one.take_over(dict(enumerate(facts)), made.now_s)
 
 
 def facts_of(number: int, *said: m.FromWorker) -> WorkerFacts:
-    facts = WorkerFacts(number=number, devices=devices(number), pid=1000 + number, told=1)
+    facts = WorkerFacts(pid=1000 + number, told=1)
     for message in (m.Joined(generation=1, steps=0), *said):
         facts.note(message)
     return facts

@@ -25,7 +25,7 @@ from swell.executors.gang.host_messages import SaidInTerm
 from swell.executors.leases import UNRECORDED, LeaseAsked, LeaseTimes
 from swell.executors.local.agent.door import DoorError
 from swell.executors.node.terms import HostTerms, TermHost
-from swell.executors.remote.host_door import SILENT, HostDoor, why_not_reached
+from swell.executors.remote.host_door import SILENT, HostDoor, JoinedHost, why_not_reached
 from swell.executors.remote.join_tokens import TOKENS_FILE
 from swell.executors.remote.joining import JOIN_PROTOCOL, PYTHON, Join
 from swell.executors.remote.listening_door import LEASES_FILE, open_leases
@@ -40,7 +40,7 @@ NAME, JOB, SPEC = "n1", "job-7", make_spec()
 class FakeController(Controller):
     """As far as hosts come and go."""
 
-    hosts: dict[str, h.NodeHost] = {}  # type: ignore[assignment]
+    hosts: dict[str, JoinedHost] = {}  # type: ignore[assignment]
 
     def __init__(self) -> None:
         self.hosts = {}
@@ -52,9 +52,9 @@ class FakeController(Controller):
     def await_hosts(self, names: Collection[str]) -> None:
         self.awaited |= set(names)
 
-    def join_host(self, name: str, host: h.NodeHost) -> None:
+    def join_host(self, name: str, tell: Callable[[h.ToHost], None]) -> None:
         assert name not in self.hosts, "it was lost before"
-        self.hosts[name] = host
+        self.hosts[name] = tell.__self__  # type: ignore[attr-defined]
 
     def lose_host(self, name: str, why: str) -> None:
         assert name in self.hosts or name in self.awaited
@@ -216,7 +216,7 @@ class World:
     def work(self) -> None:
         """The controller has a worker started."""
         if (host := self.controller.hosts.get(NAME)) is not None:
-            host.tell(h.OpenRun(run=str(host.term), job_id=JOB, spec=SPEC))  # type: ignore[attr-defined]
+            host.tell(h.OpenRun(run=str(host.term), job_id=JOB, spec=SPEC))
             self.carry()
 
     def settle(self) -> None:
@@ -236,7 +236,7 @@ class World:
         assert not self.running, "it was lost while a worker ran"
 
     def check_settled(self) -> None:
-        held = {host.term for host in self.controller.hosts.values()}  # type: ignore[attr-defined]
+        held = {host.term for host in self.controller.hosts.values()}
         if not self.door._awaited:
             assert self.running <= held, "a worker runs of which the controller knows nothing"
 
@@ -313,7 +313,7 @@ def test_a_host_without_a_line_that_another_witness_has_for_dead_is_lost_at_once
     assert len(world.controller.lost) == 1 and "for dead" in world.controller.lost[0]
     world.cut_or_mend()
     world.pass_time(1.0)
-    assert world.is_joined() and world.controller.hosts[NAME].term == 2  # type: ignore[attr-defined]
+    assert world.is_joined() and world.controller.hosts[NAME].term == 2
     world.pass_time(2 * TIMES.wait_s)
     assert world.is_joined() and len(world.controller.lost) == 1
 

@@ -14,6 +14,7 @@ from tests.executors.contract import JOB
 from tests.executors.puppets import hear, hear_said, make_spec, make_stage, target
 
 from swell.executors.exit_status import OVER_MEMORY
+from swell.executors.gang.gang_controller import RestartController
 from swell.executors.gang.gang_record import GangRecord, Restarts
 from swell.executors.gang.host_messages import (
     SignalWorker,
@@ -25,7 +26,6 @@ from swell.executors.gang.host_messages import (
     WorkerOrder,
 )
 from swell.executors.gang.job_context import local_ranks
-from swell.executors.gang.restarts import RestartController
 from swell.model.command import LaunchGang, Reconfigure, StopGang, SuspendGang
 from swell.model.event import (
     AnyEvent,
@@ -105,8 +105,7 @@ class Processes:
         for number in self.alive.keys() - settled.workers.keys():
             del self.alive[number]  # what is none of the settled gang is ended first
         facts = {
-            number: WorkerFacts(number=number, devices=slot, pid=number + 100, exit=self.exits.get(number))
-            for number, slot in settled.workers.items()
+            number: WorkerFacts(pid=number + 100, exit=self.exits.get(number)) for number in settled.workers
         }
         self.gang = RestartController(self.job, GangRecord(**msgspec.structs.asdict(settled)))
         self.do(self.gang.take_over(facts, self.now_s))

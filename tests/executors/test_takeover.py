@@ -94,7 +94,7 @@ def test_what_a_host_runs_that_nobody_waited_for_is_ended(fleet: Fleet) -> None:
         fleet.controller.lose_host(name, "its lease is over")
     host = fleet.hosts["c"]
     host.is_deaf = True
-    fleet.controller.join_host("c", host)
+    fleet.controller.join_host("c", host.tell)
     host.meet_new_controller()
     assert not host.workers and not host.runs
     fleet.perform(launch("c/0", generation=2))

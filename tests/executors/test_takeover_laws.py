@@ -305,7 +305,7 @@ def test_workers_that_train_form_their_group_once_more_and_make_no_step_again(
     story.succeed(is_told=False)
     told = [message for puppet in world.puppets.values() for message in puppet.inbox]
     assert len(told) == num_workers and all(isinstance(message, m.Regroup) for message in told)
-    assert world.gang.steps == max(puppet.steps for puppet in world.puppets.values())
+    assert world.gang.gang.steps == max(puppet.steps for puppet in world.puppets.values())
     assert sorted(world.gang.devices) == sorted(story.held)
 
 

@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 from tests.executors.puppets import hear, hear_exited, hear_said, make_spec
 from tests.executors.test_profile_cache import snapshot
 
-from swell.executors.controller.controller import Inputs
 from swell.executors.controller.directed_runs import DirectedRun, DirectedRuns
 from swell.executors.controller.known_hosts import KnownHosts, Openings
 from swell.executors.controller.trials import Trials
@@ -74,11 +73,10 @@ class Machines:
         binding = DeviceBinding(torch_device=device, kind=self.kind, pace_per_s=self.pace_per_s)
         self.bindings = {f"n/{n}": binding for n in range(NUM_DEVICES)}
         self.hosts = KnownHosts()
-        self.hosts.join("host", self)
+        self.hosts.join("host", self.tell)
         self.offer(self.bindings)
-        runs, later = cast(DirectedRuns, self), Inputs().handle
         self.openings = Openings(self.hosts, self.report)
-        self.trials = Trials(self.folder, self.hosts, self.openings, runs, later)
+        self.trials = Trials(self.folder, self.hosts, self.openings, cast(DirectedRuns, self))
 
     def offer(self, devices: dict[str, DeviceBinding]) -> None:
         self.hosts.offer("host", DevicesOffered(devices=devices, num_cores=self.num_cores))
@@ -116,7 +114,7 @@ class Machines:
                     self.events.append(event)
         if run.director.is_over:
             self.by_key.pop(run.key, None)
-        self.trials.changed(run)
+        self.trials.follow(run, effects)
 
     def report(self, event: AnyEvent) -> None:
         self.events.append(event)
@@ -386,7 +384,7 @@ def test_what_a_run_has_shown_is_known_of_the_next_job(calibrated: Machines) -> 
         report = StepsReported(
             at_s=0.0, job_id="a", generation=1, steps=9, num_workers=1, step_s=0.1, between=seen
         )
-        calibrated.trials.shown(run, report)
+        calibrated.trials.follow(run, [report])
     calibrated.trials.add(command_of(calibrated, "b", (1,)))
     assert profiles(calibrated)["b"].between == BetweenSteps(time_s=40.0, num_steps=8)
 
@@ -406,7 +404,7 @@ def test_what_followed_the_last_step_of_earlier_runs_is_known_of_the_next_job(ca
         run.finished_s = calibrated.time_s
         calibrated.time_s += taken_s
         end = GangEnded(at_s=0.0, job_id="j", generation=1, outcome=outcome, steps=1000)
-        calibrated.trials.shown(run, end)
+        calibrated.trials.follow(run, [end])
     calibrated.trials.add(command_of(calibrated, "last", (1,)))
     assert [*ends_s, profiles(calibrated)["last"].end_s] == pytest.approx([0.0, 0.0, 4.0, 3.0])
 

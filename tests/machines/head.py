@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -19,7 +20,7 @@ from tests.machines.namespaces import STORAGE
 
 from swell.executors.controller.controller import Controller
 from swell.executors.controller.protocol import EventTold, ExecutorCommand
-from swell.executors.gang.host_messages import DevicesOffered, FromHost, NodeHost
+from swell.executors.gang.host_messages import DevicesOffered, FromHost, ToHost
 from swell.executors.gang.job_context import GangSettings
 from swell.executors.leases import LeaseTimes
 from swell.executors.local.agent.options import AgentOptions
@@ -37,8 +38,8 @@ def say(*words: object) -> None:
 
 
 class PrintingController(Controller):
-    def join_host(self, name: str, host: NodeHost) -> None:
-        super().join_host(name, host)
+    def join_host(self, name: str, tell: Callable[[ToHost], None]) -> None:
+        super().join_host(name, tell)
         say("joined", name)
 
     def hear(self, host: str, message: FromHost) -> None:

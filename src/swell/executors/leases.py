@@ -14,7 +14,6 @@ import logging
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from enum import Enum, auto
 
 import msgspec
 
@@ -26,10 +25,6 @@ CLOCK_ERROR_SHARE = 1e-3
 ASKS_IN_LEASE = 6
 
 
-class InvalidLeaseTimes(ValueError):
-    """Leases of this length cannot be kept; the text names the remedy."""
-
-
 class LeaseTimes(msgspec.Struct, frozen=True, kw_only=True):
     """Length of a lease and margin after it, as the controller decides them.
 
@@ -39,7 +34,7 @@ class LeaseTimes(msgspec.Struct, frozen=True, kw_only=True):
     `wait_s = (lease_s / (1 - e) + margin_s) * (1 + e)` since the grant.
 
     Raises:
-        InvalidLeaseTimes: a time is not above 0, or not finite.
+        ValueError: a time is not above 0, or not finite.
     """
 
     lease_s: float = 30.0
@@ -50,7 +45,7 @@ class LeaseTimes(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         for name, time_s in (("lease_s", self.lease_s), ("margin_s", self.margin_s)):
             if not 0 < time_s < math.inf:
-                raise InvalidLeaseTimes(
+                raise ValueError(
                     f"{name}={time_s:g} is no length of time; it must be above 0 s: set for example {name}=30"
                 )
 
@@ -100,14 +95,6 @@ FromController = LeaseGranted | TermOver
 FIRST_ASK_EVERY_S = 1.0
 
 
-class TermPhase(Enum):
-    """Where a term of a host is."""
-
-    ASKED = auto()  #: no worker may be started yet
-    HELD = auto()  #: workers may run
-    OVER = auto()  #: workers must be killed
-
-
 class HeldLease:
     """One term of a host. Times are of one clock of the host, read when the method is called.
 
@@ -124,13 +111,13 @@ class HeldLease:
         self._ask_every_s = FIRST_ASK_EVERY_S
         self._last_ask_s = -math.inf
 
-    def phase(self, now_s: float) -> TermPhase:
-        """What workers may do now."""
-        if self._is_refused:
-            return TermPhase.OVER
-        if not self._is_begun:
-            return TermPhase.ASKED
-        return TermPhase.HELD if now_s < self.end_s else TermPhase.OVER
+    def is_held(self, now_s: float) -> bool:
+        """Whether workers may run."""
+        return self._is_begun and not self.is_over(now_s)
+
+    def is_over(self, now_s: float) -> bool:
+        """Whether workers must be killed."""
+        return self._is_refused or (self._is_begun and now_s >= self.end_s)
 
     def open_line(self) -> None:
         """There is a new line to the controller: what was asked on the former may be lost."""
@@ -139,14 +126,14 @@ class HeldLease:
     def ask(self, now_s: float) -> LeaseAsked | None:
         """What to send now, if anything; to be called several times a second."""
         is_due = now_s >= self._last_ask_s + self._ask_every_s
-        if not is_due or self.phase(now_s) is TermPhase.OVER:
+        if not is_due or self.is_over(now_s):
             return None
         self._last_ask_s = now_s
         return LeaseAsked(term=self.term, asked_s=now_s)
 
     def hear(self, message: FromController, now_s: float) -> None:
         """Answers that come too late, or are about another term, change nothing."""
-        if message.term != self.term or self.phase(now_s) is TermPhase.OVER:
+        if message.term != self.term or self.is_over(now_s):
             return
         if not isinstance(message, LeaseGranted):
             self._is_refused = True

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+
+import msgspec
 
 from swell.executors.controller.directed_runs import DirectedRuns
 from swell.executors.controller.gang_commands import GangCommands
@@ -22,36 +25,30 @@ from swell.executors.controller.protocol import (
     Inventory,
     Outbox,
 )
-from swell.executors.controller.takeover import Takeover
 from swell.executors.controller.trials import Trials
 from swell.executors.gang import host_messages as messages
-from swell.executors.gang.host_messages import FromHost, NodeHost
+from swell.executors.gang.gang_record import GangRecord, SettledGang
+from swell.executors.gang.host_messages import (
+    KILL,
+    CloseRun,
+    DevicesOffered,
+    EndKept,
+    FromHost,
+    KeptRuns,
+    RunKept,
+    SignalWorker,
+    ToHost,
+    WorkerExited,
+    WorkerSaid,
+)
 from swell.executors.gang.job_context import GangSettings
 from swell.executors.retransmission import ReceivedNumbers
-from swell.model.event import AnyEvent, JobWarned
+from swell.model.event import AnyEvent, GangEnded, GangSuspended, JobWarned
 from swell.model.running import RunningWork
 from swell.wire.lease_end import AwakeClock
 
 #: A daemon that waits is told so again, lest it take the agent for dead.
 GATHERING_EVERY_S = 1.0
-
-
-class Inputs:
-    def __init__(self) -> None:
-        self._waiting: deque[Callable[[], None]] = deque()
-        self._is_busy = False
-
-    def handle(self, work: Callable[[], None]) -> None:
-        """Run `work` at once, or after the input that is being handled and all that are queued."""
-        self._waiting.append(work)
-        if self._is_busy:
-            return
-        self._is_busy = True
-        try:
-            while self._waiting:
-                self._waiting.popleft()()
-        finally:
-            self._is_busy = False
 
 
 class Controller:
@@ -73,20 +70,20 @@ class Controller:
             time_s: a clock that never goes back.
         """
         self._clock = AwakeClock(time_s)
-        self._inputs = Inputs()
+        self._inputs: deque[Callable[[], None]] = deque()
+        self._is_busy = False  #: with the first of them
         self._hosts = hosts = KnownHosts()
         self._outbox = Outbox()
         self._runs = runs = DirectedRuns(
             self.now_s,
-            self._inputs.handle,
+            self._handle,
             hosts,
             gang_settings,
             self._outbox,
-            lambda run, event: self._trials.shown(run, event),
-            lambda run: self._trials.changed(run),
+            lambda run, effects: self._trials.follow(run, effects),
         )
         self._openings = openings = Openings(hosts, runs.report)
-        self._trials = Trials(state_dir, hosts, openings, runs, self._inputs.handle)
+        self._trials = Trials(state_dir, hosts, openings, runs)
         self._commands = GangCommands(hosts, openings, runs, self._trials)
         self._takeover = Takeover(runs, hosts)
         self._boot_id = boot_id
@@ -117,7 +114,7 @@ class Controller:
     def perform(self, number: int, command: ExecutorCommand) -> int:
         """Take a command, if it was not taken before. Returns how many of the session have been taken."""
         if self._commands_taken.take(number):
-            self._inputs.handle(lambda: self._commands.perform(command))
+            self._handle(lambda: self._commands.perform(command))
         return self._commands_taken.num_received
 
     def _greet(self) -> None:
@@ -164,13 +161,25 @@ class Controller:
         self._runs.report(event)
 
     # ------------------------------------------------------------ inputs
+    def _handle(self, work: Callable[[], None]) -> None:
+        """Run `work` at once, or after the input that is being handled and all that are queued."""
+        self._inputs.append(work)
+        if self._is_busy:
+            return
+        self._is_busy = True
+        try:
+            while self._inputs:
+                self._inputs.popleft()()
+        finally:
+            self._is_busy = False
+
     def tick(self) -> None:
         """Time has passed. To be called ten times a second."""
-        self._inputs.handle(self._pass_time)
+        self._handle(self._pass_time)
 
     def hear(self, host: str, message: FromHost) -> None:
         """What a host says; one that is not of this platform is not heard."""
-        self._inputs.handle(lambda: self._hear_member(host, message))
+        self._handle(lambda: self._hear_member(host, message))
 
     def await_hosts(self, names: Collection[str]) -> None:
         """They may run workers of the controller before. To be called before anything else.
@@ -180,13 +189,13 @@ class Controller:
         """
         self._takeover.awaited.update(names)
 
-    def join_host(self, name: str, host: NodeHost) -> None:
+    def join_host(self, name: str, tell: Callable[[ToHost], None]) -> None:
         """Add a host, which is sent orders from now on. Its first message names its devices."""
-        self._inputs.handle(lambda: self._hosts.join(name, host))
+        self._handle(lambda: self._hosts.join(name, tell))
 
     def lose_host(self, name: str, why: str) -> None:
         """Its processes are gone, or will be before anything is done with its devices."""
-        self._inputs.handle(lambda: self._lose_host(name, why))
+        self._handle(lambda: self._lose_host(name, why))
 
     # ------------------------------------------------------------ what becomes of them
     def _pass_time(self) -> None:
@@ -220,7 +229,9 @@ class Controller:
             case messages.RunOpened() | messages.RunRefused():
                 self._openings.hear(host, message)
             case messages.WorkersAlive(runs=runs):
-                self._runs.hear_alive(host, runs)
+                for run, pulses in runs.items():
+                    for worker, pulse in pulses.items():
+                        self._runs.hear(host, WorkerSaid(run=run, worker=worker, message=pulse))
             case messages.UsageRead():
                 self._runs.hear_usage(host, message)
             case messages.OwnerWarned(job_id=job_id, about=about, message=text):
@@ -247,3 +258,127 @@ class Controller:
         self._trials.lose_host(name, why)
         self._runs.lose_host(name, why)
         self._openings.lose_host(name, why)
+
+
+@dataclass(slots=True)
+class Takeover:
+    """A controller that starts again: takes over gangs that hosts run, and ends what belongs to none.
+
+    It begins when all hosts have told what they know that may run any worker, but those that are gone. A gang
+    is taken over once none of its workers is left that is not of the settled gang. Trial runs, and gangs that
+    have not started, are abandoned: their workers are killed, then the run is closed. Until then no daemon is
+    told anything: what is not in the inventory it takes for lost.
+    """
+
+    runs: DirectedRuns
+    hosts: KnownHosts
+    awaited: set[str] = field(default_factory=set)  #: hosts that have yet to come, or to be given up
+    _kept: dict[str, KeptRuns] = field(default_factory=dict)  #: by host, until its runs are taken over
+    _abandoned: dict[tuple[str, str], set[int]] = field(default_factory=dict)  #: workers, by host and run
+    _ends: dict[str, GangEnded | GangSuspended] = field(default_factory=dict)  #: by job
+    _is_over: bool = False
+
+    @property
+    def is_over(self) -> bool:
+        """Every host has told, or is gone, and all that runs is directed."""
+        self._is_over = self._is_over or not (self.awaited or self._kept or self._abandoned)
+        return self._is_over
+
+    # ------------------------------------------------------------ what hosts tell
+    def hear(self, host: str, message: RunKept | EndKept) -> None:
+        """Record what a host has kept from the time before this controller."""
+        if isinstance(message, RunKept):
+            self._kept.setdefault(host, KeptRuns()).runs[message.order.run] = message
+            return
+        known = self._ends.get(message.end.job_id)  # several hosts may tell of the same job
+        if known is None or known.generation < message.end.generation:
+            self._ends[message.end.job_id] = message.end
+
+    def keep(self, host: str, message: FromHost) -> bool:
+        """Whether it is about a run that is not taken over yet."""
+        kept = self._kept.get(host)
+        if kept is None or getattr(message, "run", None) not in kept.runs:
+            return False
+        kept.note_answered(message)
+        if isinstance(message, WorkerExited):
+            self.go_on()
+        return True
+
+    def hear_offer(self, host: str, offered: DevicesOffered) -> None:
+        """It is the last word about what was: no run waits for this host any longer."""
+        self.runs.report_all(self.hosts.offer(host, offered))
+        self.awaited.discard(host)
+        self.go_on()
+
+    def is_abandoned(self, host: str, key: str) -> bool:
+        """Whether this run on this host is being ended."""
+        return (host, key) in self._abandoned
+
+    def hear_exit(self, host: str, key: str, worker: int) -> None:
+        """Record the exit of a worker of a run that `is_abandoned`."""
+        self._abandoned[host, key].discard(worker)
+        self.go_on()
+
+    def lose_host(self, host: str) -> None:
+        """No worker is left there; the owner hears of it afterwards."""
+        self._kept.pop(host, None)
+        self.awaited.discard(host)
+        self._abandoned = {place: left for place, left in self._abandoned.items() if place[0] != host}
+        self.go_on()
+
+    # ------------------------------------------------------------ what follows
+    def go_on(self) -> None:
+        """Take over what is known by now, and end what is not to be."""
+        is_late = self.is_over  # nobody has waited for it, so it is not known to be of any gang
+        keys = [] if self.awaited else [key for kept in self._kept.values() for key in kept.runs]
+        for key in dict.fromkeys(keys):
+            self._settle(key, is_late)
+        self._kept = {host: kept for host, kept in self._kept.items() if kept.runs}
+        for host, key in [place for place, left in self._abandoned.items() if not left]:
+            del self._abandoned[host, key]
+            self.hosts.tell(host, CloseRun(run=key))
+        if self.is_over:
+            ends, self._ends = self._ends, {}
+            for job_id, end in ends.items():
+                if self.runs.gang(job_id) is None:
+                    self.runs.report(end)
+
+    def _settle(self, key: str, is_late: bool) -> None:
+        kept = {host: runs.runs[key] for host, runs in self._kept.items() if key in runs.runs}
+        settled = [run.gang for run in kept.values() if run.gang is not None]
+        newest = max(settled, key=lambda gang: (gang.launch, gang.version), default=None)
+        end = self._ends.get(key)
+        if is_late or (newest and end and end.generation >= newest.launch):
+            newest = None
+        own = set() if newest is None else newest.workers.keys()
+        strangers = [(host, each.live - own) for host, each in kept.items()]
+        if newest is not None and any(workers for _, workers in strangers):
+            for host, workers in strangers:
+                self._kill(host, key, workers)
+            return
+        for host in kept:
+            del self._kept[host].runs[key]
+        if newest is not None:
+            self._take_over(newest, kept)
+        else:
+            for host, workers in strangers:
+                self._abandon(host, key, workers)
+
+    def _take_over(self, settled: SettledGang, kept: Mapping[str, RunKept]) -> None:
+        order = next(iter(kept.values())).order
+        job = self.runs.job_context(order.job_id, order.spec, order.total_steps)
+        gang = GangRecord(**msgspec.structs.asdict(settled))
+        run, director = self.runs.begin_gang(job, gang, {host: each.opened for host, each in kept.items()})
+        for host, each in kept.items():
+            run.workers |= dict.fromkeys(each.live, host)
+        facts = {number: one for each in kept.values() for number, one in each.workers.items()}
+        known = {number: one for number, one in facts.items() if number in settled.workers}
+        self.runs.do(run, director.take_over(known, self.runs.now_s()))
+
+    def _abandon(self, host: str, key: str, workers: set[int]) -> None:
+        self._abandoned[host, key] = workers
+        self._kill(host, key, workers)
+
+    def _kill(self, host: str, key: str, workers: set[int]) -> None:
+        for worker in sorted(workers):
+            self.hosts.tell(host, SignalWorker(run=key, worker=worker, signal=KILL))

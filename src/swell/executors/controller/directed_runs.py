@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -17,8 +17,8 @@ from swell.executors.controller.known_hosts import KnownHosts
 from swell.executors.controller.protocol import Outbox
 from swell.executors.exit_status import NOT_STARTED
 from swell.executors.gang import host_messages as messages
-from swell.executors.gang.gang_controller import GangController
-from swell.executors.gang.gang_record import GangRecord, SettledGang
+from swell.executors.gang.gang_controller import GangController, RestartController
+from swell.executors.gang.gang_record import GangRecord, SettledGang, flatten
 from swell.executors.gang.host_messages import (
     Effect,
     OfWorker,
@@ -29,12 +29,12 @@ from swell.executors.gang.host_messages import (
     WorkerSaid,
 )
 from swell.executors.gang.job_context import GangSettings, JobContext
-from swell.executors.gang.restarts import RestartController
 from swell.executors.gang.trial_controller import Trial
+from swell.model.command import LaunchGang, Reconfigure
 from swell.model.event import AnyEvent, GangFound, GangResized, GangStarted, StepsReported
 from swell.model.job import JobSpec
 from swell.model.usage import NO_USAGE, GangUsage, total_usage
-from swell.wire.messages import Alive, Finished
+from swell.wire.messages import Finished
 
 #: The usage of a gang which has told of nothing else for so long is told by itself.
 TELL_EVERY_S = 10.0
@@ -115,24 +115,19 @@ class DirectedRuns:
         hosts: KnownHosts,
         gang_settings: GangSettings,
         outbox: Outbox,
-        shown: Callable[[DirectedRun, AnyEvent], None],
-        trial_changed: Callable[[DirectedRun], None],
+        follow: Callable[[DirectedRun, Sequence[Effect]], None],
     ) -> None:
         """
         Args:
+            now_s: the controller's clock.
             later: has something done after all that is being handled now.
-            shown: is called for every event of a run, before it is reported.
-            trial_changed: is called when something was done for a trial run.
+            follow: is called when something was done for a run.
         """
-        self._now_s, self._later, self._shown, self._trial_changed = now_s, later, shown, trial_changed
+        self.now_s, self._later, self._follow = now_s, later, follow
         self._hosts, self._gang_settings, self._outbox = hosts, gang_settings, outbox
         self.by_key: dict[str, DirectedRun] = {}  #: runs that are open on their hosts
         self._ended: dict[str, GangController] = {}  #: by job, the latest last
         self._due: deque[str] = deque()  #: runs that are looked at before any is again; some may be gone
-
-    def now_s(self) -> float:
-        """Time of the controller's clock."""
-        return self._now_s()
 
     def pass_time(self) -> None:
         """Time limits are checked."""
@@ -141,7 +136,7 @@ class DirectedRuns:
         for _ in range(min(MOST_AT_ONCE, len(self._due))):
             if (run := self.by_key.get(self._due.popleft())) is not None:
                 self._report_silent(run)
-                self.do(run, run.director.tick(self._now_s()))
+                self.do(run, run.director.tick(self.now_s()))
 
     # ------------------------------------------------------------ gangs
     def gang(self, job_id: str) -> GangController | None:
@@ -158,7 +153,7 @@ class DirectedRuns:
                 job_id=run.job_id,
                 generation=run.gang.generation,
                 devices=run.gang.devices,
-                steps=run.gang.steps,
+                steps=run.gang.gang.steps,
             )
             for run in self.by_key.values()
             if run.gang is not None
@@ -188,8 +183,9 @@ class DirectedRuns:
         self.by_key[run.key] = run
         return run, controller
 
-    def obstacle(self, job_id: str, devices: Collection[str]) -> str:
+    def obstacle(self, command: LaunchGang | Reconfigure) -> str:
         """What is wrong if a device is of no host, or another job's workers are on it; else empty."""
+        job_id, devices = command.job_id, command.target.devices
         for device in devices:
             if device not in self._hosts.host_of:
                 return f"device {device!r} is not one of this machine's; see `swell nodes`"
@@ -215,7 +211,7 @@ class DirectedRuns:
         run = self.by_key.get(message.run)
         if run is None or run.workers.get(message.worker) != host:
             return
-        now_s = self._now_s()
+        now_s = self.now_s()
         if isinstance(message, WorkerExited):
             del run.workers[message.worker]
         elif isinstance(message, WorkerSaid) and isinstance(message.message, Finished):
@@ -223,17 +219,6 @@ class DirectedRuns:
         self.do(run, run.director.hear(message, now_s))
         if isinstance(message, WorkerExited):
             self.release_hosts(run)
-
-    def hear_alive(self, host: str, runs: Mapping[str, Mapping[int, Alive]]) -> None:
-        """These workers of a host live, by run; those that are not of a run that is directed are left out."""
-        for key, pulses in runs.items():
-            if (run := self.by_key.get(key)) is not None:
-                own = {
-                    worker: heartbeat
-                    for worker, heartbeat in pulses.items()
-                    if run.workers.get(worker) == host
-                }
-                run.director.alive(own, self._now_s())
 
     def hear_usage(self, host: str, read: messages.UsageRead) -> None:
         """A host tells what a gang has used; one on which the gang is no more is not heard."""
@@ -249,7 +234,7 @@ class DirectedRuns:
                 del run.workers[worker]
             if gone:
                 exits = [run.director.lost(worker, why) for worker in gone]
-                self.do(run, run.director.exited(exits, self._now_s()))
+                self.do(run, run.director.exited(exits, self.now_s()))
 
     def busy(self, host: str) -> list[str]:
         """A device for each process that runs have on it, of runs on this host; some are on others."""
@@ -269,14 +254,12 @@ class DirectedRuns:
                     if (host := run.workers.get(effect.worker)) is not None:
                         self._hosts.tell(host, effect)
                 case event:
-                    self._shown(run, event)
                     self.report(event)
         if run.director.is_over and self.by_key.get(run.key) is run:
             self._end_run(run)
         elif is_told:
             self.release_hosts(run)
-        if run.gang is None:
-            self._trial_changed(run)
+        self._follow(run, effects)
 
     def _keep_gang(self, run: DirectedRun) -> None:
         """All hosts of the run are told what its gang is: call it before what follows from that is done."""
@@ -304,7 +287,7 @@ class DirectedRuns:
         gang = run.gang
         if len(run.hosts) < 2 or gang is None or gang.is_over:
             return
-        wanted = {self._hosts.host_of.get(device) for device in gang.wanted_devices}
+        wanted = {self._hosts.host_of.get(device) for device in flatten(gang.gang.wanted_slots)}
         left = sorted(run.hosts - wanted - run.coming - set(run.workers.values()))
         if not left or len(left) == len(run.hosts):
             return
@@ -340,14 +323,14 @@ class DirectedRuns:
                 share = run.gang.gang.configuration.weight
                 self._hosts.tell_all(run.hosts, messages.SetShare(run=run.key, share=share))
             if isinstance(event, GangStarted | GangResized | StepsReported):
-                run.reported_s = self._now_s()
+                run.reported_s = self.now_s()
         self._outbox.add(event)
 
     def _report_silent(self, run: DirectedRun) -> None:
         """Tell what a gang has used that has told of nothing else for long: its script tells nothing."""
-        is_silent = run.reported_s is not None and self._now_s() - run.reported_s >= TELL_EVERY_S
+        is_silent = run.reported_s is not None and self.now_s() - run.reported_s >= TELL_EVERY_S
         if is_silent and run.gang is not None and run.total_usage is not None:
-            generation, steps = run.gang.generation, run.gang.steps
+            generation, steps = run.gang.generation, run.gang.gang.steps
             self.report(
                 StepsReported(at_s=0.0, job_id=run.job_id, generation=generation, steps=steps, num_workers=0)
             )

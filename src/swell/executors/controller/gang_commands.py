@@ -52,7 +52,7 @@ class GangCommands:
             else:
                 preparation.behind.append(command)
         elif isinstance(command, LaunchGang) and self._is_new(command):
-            if obstacle := self._obstacle(command):
+            if obstacle := self._runs.obstacle(command):
                 self._runs.report(not_launched(command, Outcome.LOST, obstacle))
             else:
                 hosts = self._hosts.of(command.target.devices)
@@ -72,9 +72,6 @@ class GangCommands:
         gang = self._runs.gang(command.job_id)
         return gang is None or (gang.is_over and command.generation > gang.generation)
 
-    def _obstacle(self, command: LaunchGang | Reconfigure) -> str:
-        return self._runs.obstacle(command.job_id, command.target.devices)
-
     def _command(self, command: GangCommand) -> None:
         gang, run = self._runs.gang(command.job_id), self._runs.by_key.get(command.job_id)
         if gang is None:
@@ -82,7 +79,7 @@ class GangCommands:
             self._runs.report(unknown(command))
         elif not isinstance(command, Reconfigure):
             self._obey(gang, command)
-        elif obstacle := self._obstacle(command):
+        elif obstacle := self._runs.obstacle(command):
             self._runs.report(cannot_change(command, obstacle))
         elif run is None or gang.is_over or command.generation < gang.generation:
             self._obey(gang, command)
@@ -130,22 +127,21 @@ class GangCommands:
         del self._preparing[command.job_id]
         if (run := self._runs.by_key.get(command.job_id)) is not None:
             run.coming = set()
-        if preparation.is_called_off or not self._begin(command, opening):
+        is_begun = not preparation.is_called_off and (
+            self._launch(command, opening)
+            if isinstance(command, LaunchGang)
+            else self._change(command, opening)
+        )
+        if not is_begun:
             self._hosts.tell_all(opening.opened, CloseRun(run=command.job_id))
             if run is not None:
                 self._runs.release_hosts(run)
         for following in preparation.behind:
             self.perform(following)
 
-    def _begin(self, command: LaunchGang | Reconfigure, opening: Opening) -> bool:
-        """Whether the gang has heard of it; else what it did not hear of is answered."""
-        if isinstance(command, LaunchGang):
-            return self._launch(command, opening)
-        return self._change(command, opening)
-
     def _launch(self, command: LaunchGang, opening: Opening) -> bool:
         refusal = opening.refusal
-        if refusal is None and (obstacle := self._obstacle(command)):
+        if refusal is None and (obstacle := self._runs.obstacle(command)):
             refusal = Outcome.LOST, obstacle  # since the hosts were asked
         if refusal is None and not opening.opened:
             refusal = Outcome.LOST, "it was given no devices"
@@ -170,7 +166,7 @@ class GangCommands:
         if gang is None or run is None:
             self._command(command)
             return False
-        refusal = opening.refusal[1] if opening.refusal is not None else self._obstacle(command)
+        refusal = opening.refusal[1] if opening.refusal is not None else self._runs.obstacle(command)
         if refusal:
             self._runs.report(cannot_change(command, refusal))
             return False

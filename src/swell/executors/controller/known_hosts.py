@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from swell.executors.gang.host_messages import (
     DevicesOffered,
     HostLeaving,
-    NodeHost,
     OpenRun,
     RunOpened,
     RunRefused,
@@ -28,7 +27,7 @@ NOTHING_OFFERED = DevicesOffered(devices={}, num_cores=1)
 class _Host:
     """What is known of one host."""
 
-    line: NodeHost
+    tell: Callable[[ToHost], None]
     offered: DevicesOffered = NOTHING_OFFERED  #: that it said last
     devices: tuple[str, ...] = ()  #: of these, those that are to be had
     nodes: tuple[Node, ...] = ()
@@ -62,9 +61,14 @@ class KnownHosts:
         return tuple(sorted(name for host in self._hosts.values() for name in host.away))
 
     # ------------------------------------------------------------ come and go
-    def join(self, name: str, line: NodeHost) -> None:
-        """Add a host, which is sent orders from now on."""
-        self._hosts.setdefault(name, _Host(line)).line = line
+    def join(self, name: str, tell: Callable[[ToHost], None]) -> None:
+        """Add a host, which is sent orders from now on.
+
+        Args:
+            tell: acts on a message, or sends it. It never waits and never raises; answers come later, or
+                before it returns.
+        """
+        self._hosts.setdefault(name, _Host(tell)).tell = tell
 
     def offer(self, name: str, offered: DevicesOffered) -> list[NodeJoined | NodeLost]:
         """What this host has, all of it. What is another host's already is not taken.
@@ -125,7 +129,7 @@ class KnownHosts:
     def tell(self, name: str, message: ToHost) -> None:
         """Nothing is lost with a host that is gone: its end was told, or will be."""
         if (host := self._hosts.get(name)) is not None:
-            host.line.tell(message)
+            host.tell(message)
 
     def tell_all(self, names: Iterable[str], message: ToHost) -> None:
         """Send the message to each of these hosts, in alphabetical order."""

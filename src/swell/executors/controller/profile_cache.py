@@ -19,9 +19,6 @@ from swell.wire.whole_files import write_whole
 
 _Kept = TypeVar("_Kept")
 
-#: Snapshots whose sources are known without their files.
-NUM_KNOWN = 1000
-
 log = logging.getLogger("swell.agent")
 
 
@@ -30,8 +27,6 @@ class ProfileCache:
 
     def __init__(self, state_dir: Path) -> None:
         self._state_dir = state_dir
-        #: Read once, when the job has just been submitted: later the storage may not answer.
-        self._sources_of = lru_cache(maxsize=NUM_KNOWN)(self._read_sources)
         self._folder = state_dir / "profiles"
         self._times: dict[str, GroupTimes] = {}  #: by kind of device
         self._path_of: dict[str, Path] = {}  #: by job, as when its trial run was asked for
@@ -102,7 +97,7 @@ class ProfileCache:
         if not spec.code:
             return None
         try:
-            sources = self._sources_of(spec.code)
+            sources = _sources(tree_path(self._state_dir, spec.code))
         except OSError:
             return None
         function = spec.entry.rpartition(":")[2]
@@ -122,9 +117,14 @@ class ProfileCache:
         digest = hashlib.sha256(sources + msgspec.json.encode(request)).hexdigest()
         return self._folder / f"{digest}.json"
 
-    def _read_sources(self, code: str) -> bytes:
-        """Those of a snapshot. Raises OSError: it is gone, perhaps."""
-        return decode_tree(tree_path(self._state_dir, code).read_bytes()).sources_digest.encode()
+
+@lru_cache(maxsize=1000)
+def _sources(tree: Path) -> bytes:
+    """Of a snapshot. Read once, when a job has just been submitted: later the storage may not answer.
+
+    Raises OSError: it is gone, perhaps.
+    """
+    return decode_tree(tree.read_bytes()).sources_digest.encode()
 
 
 def _covers(profile: Profile, command: ProfileJob) -> bool:

@@ -163,9 +163,6 @@ class Outbox:
         ends = [event for event in self._events.messages if isinstance(event, GangEnded | GangSuspended)]
         return {event.job_id: event.generation for event in ends}
 
-    def __len__(self) -> int:
-        return len(self._events.messages)
-
     def _fold(self, event: AnyEvent) -> bool:
         """Into the job's latest report, if it was never sent and nothing else of the job came after it."""
         if not isinstance(event, StepsReported):

@@ -12,7 +12,7 @@ with gangs on its host.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -20,11 +20,11 @@ from pathlib import Path
 from swell.executors.controller.directed_runs import DirectedRun, DirectedRuns
 from swell.executors.controller.known_hosts import KnownHosts, Machine, Opening, Openings
 from swell.executors.controller.profile_cache import ProfileCache
-from swell.executors.gang.host_messages import CloseRun, OpenRun, trial_run
+from swell.executors.gang.host_messages import CloseRun, Effect, OpenRun, trial_run
 from swell.executors.gang.trial_controller import Trial, not_profiled, profiled
 from swell.executors.gang.trial_plan import CROSSING, Part, PartKind
 from swell.model.command import ProfileJob
-from swell.model.event import AnyEvent, GangEnded, Outcome, StepsReported
+from swell.model.event import GangEnded, Outcome, StepsReported
 from swell.model.job import Elasticity
 from swell.script_facts import BetweenSteps
 
@@ -61,17 +61,14 @@ class Trials:
         hosts: KnownHosts,
         openings: Openings,
         runs: DirectedRuns,
-        later: Callable[[Callable[[], None]], None],
     ) -> None:
-        """`later`: has something done after all that is being handled now."""
-        self._hosts, self._openings, self._runner, self._later = hosts, openings, runs, later
+        self._hosts, self._openings, self._runner = hosts, openings, runs
         self._cache = ProfileCache(state_dir)
         self._queue: dict[str, ProfileJob] = {}  #: by job: those that have no host yet
         #: By job, hosts that were asked for it and did not make ready, and what each said.
         self._refusals: dict[str, dict[str, str]] = {}
         self._runs: dict[str, TrialRun] = {}  #: by key, in the order in which they got devices
         self._apart: set[str] = set()  #: kinds of which workers on two hosts did not find each other
-        self._is_to_go_on = False  #: `advance` will be called after what is being handled now
 
     @property
     def jobs(self) -> tuple[str, ...]:
@@ -90,7 +87,7 @@ class Trials:
         elif not self._is_known(command):
             self._queue[command.job_id] = command
             self.make_way()
-            self._go_on()
+            self.advance()
 
     def cancel(self, job_id: str) -> None:
         """Ends this run and leaves the others alone."""
@@ -108,20 +105,21 @@ class Trials:
             if is_wanted and part is not None and part.kind is PartKind.GROUP:
                 self._leave_out(one, part, "its devices were wanted")
 
-    def shown(self, run: DirectedRun, event: AnyEvent) -> None:
-        """Correct the cached profile by what an event of a run shows. Called for every event.
-
-        A later job need not find out what this one has shown.
+    def follow(self, run: DirectedRun, effects: Iterable[Effect]) -> None:
+        """Something was done for a run. What a gang's run shows corrects what is kept for later jobs; what a
+        trial run has measured is kept, and what can follow begins.
         """
-        match event:
-            case StepsReported(between=BetweenSteps() as seen) if not run.has_shown_epoch:
-                run.has_shown_epoch = True
-                self._cache.correct(run.job_id, between=seen)
-            case GangEnded(outcome=Outcome.SUCCEEDED) if run.finished_s is not None:
-                self._cache.correct(run.job_id, end_s=max(0.0, self._runner.now_s() - run.finished_s))
+        for effect in effects:
+            match effect:
+                case StepsReported(between=BetweenSteps() as seen) if not run.has_shown_epoch:
+                    run.has_shown_epoch = True
+                    self._cache.correct(run.job_id, between=seen)
+                case GangEnded(outcome=Outcome.SUCCEEDED) if run.finished_s is not None:
+                    self._cache.correct(run.job_id, end_s=max(0.0, self._runner.now_s() - run.finished_s))
+        if run.gang is None:
+            self._follow_trial(run)
 
-    def changed(self, run: DirectedRun) -> None:
-        """Something was done for a trial run: keep what it has measured, and begin what can follow."""
+    def _follow_trial(self, run: DirectedRun) -> None:
         one = self._runs.get(run.key)
         if one is not None and one.trial.is_over:
             del self._runs[run.key]
@@ -133,7 +131,7 @@ class Trials:
             self._cache.keep_times(one.kind)
             if one.trial.profile is not None:
                 self._cache.keep_profile(one.command, one.trial.profile)
-        self._go_on()
+        self.advance()
 
     def lose_host(self, host: str, why: str) -> None:
         """A host is gone, with the trial runs that it has not finished. Called before its processes' ends."""
@@ -142,22 +140,15 @@ class Trials:
                 self._give_up(one.command, Outcome.LOST, why)
                 self._stop(one)
         self._apart.clear()
-        self._go_on()
+        self.advance()
 
     # ------------------------------------------------------------ in line
     def advance(self) -> None:
         """Begin what can begin. To be called from time to time."""
-        self._is_to_go_on = False
         for one in list(self._runs.values()):
             if one.host in one.run.hosts and (part := one.trial.next_part) is not None:
                 self._begin(one, part)
         self._admit()
-
-    def _go_on(self) -> None:
-        """Advance once, however much is done for trial runs before that."""
-        if not self._is_to_go_on:
-            self._is_to_go_on = True
-            self._later(self.advance)
 
     def _begin(self, one: TrialRun, part: Part) -> None:
         """Begin a part; leave it out if its devices are not idle and the answer does not need it."""
@@ -259,7 +250,6 @@ class Trials:
 
     def _answered(self, one: TrialRun, host: str, opening: Opening) -> None:
         """The host is ready, refuses, or is lost."""
-        self._go_on()
         if self._runs.get(one.run.key) is not one:  # it was called off, or is over
             self._hosts.tell_all(opening.opened, CloseRun(run=one.run.key))
         elif host in opening.opened:
@@ -272,6 +262,7 @@ class Trials:
             one.trial.plan.leave_out(CROSSING)
         elif opening.refusal is not None:
             self._look_elsewhere(one, *opening.refusal)
+        self.advance()
 
     def _ask_other(self, one: TrialRun) -> None:
         """Have one host more make ready, if all-reduces across hosts have yet to be measured."""

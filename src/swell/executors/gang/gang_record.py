@@ -7,15 +7,26 @@ Its hosts keep a part of it for the next controller, `SettledGang`; what they kn
 from __future__ import annotations
 
 import copy
+import signal
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 
 import msgspec
 
+from swell.executors.exit_status import HOST_LOST, NOT_STARTED, OUT_OF_MEMORY, OVER_MEMORY, UNFIT
+from swell.executors.gang.job_context import GangSettings
 from swell.model.event import AnyEvent, GangEnded, GangSuspended, Outcome, WorkersLost
+from swell.model.failure import LOG_ENDS
+from swell.model.lengths import span
 from swell.model.target import PLAIN_CONFIGURATION, Configuration
+from swell.wire.environ import EXIT_STOPPED
 from swell.wire.messages import Alive, Finished, Stepped
+
+# ---------------------------------------------------------------- its workers
+Slot = tuple[str, ...]  #: the devices of one worker
+#: A joiner that reads a stream up to where the others are has so many times `ready_s`.
+READING_SHARE = 10.0
 
 
 class Replies(msgspec.Struct, kw_only=True):
@@ -79,14 +90,6 @@ class Ending(msgspec.Struct, kw_only=True):
     kill_at_s: float
     left_by: str = ""  #: a worker, before the end condition was met: a failure if others go on without it
     after_steps: int | None = None  #: it left after so many; None: not known
-
-
-class Strikes(msgspec.Struct, kw_only=True):
-    """How often in a row workers were stuck. Each member says whether it is stuck now."""
-
-    step_s: float = 0.0  #: of the job, as last reported
-    num: int = 0
-    steps: int = 0  #: at the latest one
 
 
 class Formation(msgspec.Struct, kw_only=True):
@@ -204,7 +207,9 @@ class GangRecord(SettledGang, kw_only=True):
     members: dict[int, Member] = {}  #: its live workers
     final: Finished | None = None  #: the last word of a job that met its end condition
     steps: int = 0  #: finished, as far as is known
-    strikes: Strikes = msgspec.field(default_factory=Strikes)
+    step_s: float = 0.0  #: as last reported
+    num_strikes: int = 0  #: how often in a row workers were stuck
+    struck_steps: int = 0  #: `steps` at the latest one
 
     @property
     def settled(self) -> SettledGang:
@@ -237,14 +242,10 @@ class GangRecord(SettledGang, kw_only=True):
         return self.is_suspending and (self.formation.has_left or self.restarts is not None)
 
     @property
-    def is_ending(self) -> bool:
-        return self.ending is not None
-
-    @property
     def is_to_close(self) -> bool:
         """Whether no process is left, and none is to come."""
         is_begun = self.formation.round > 0 if self.restarts is None else self.is_suspending
-        return not self.members and (self.is_ending or is_begun)
+        return not self.members and (self.ending is not None or is_begun)
 
     # ------------------------------------------------------------ its members
     def knows(self, member: Member) -> bool:
@@ -291,10 +292,6 @@ class GangRecord(SettledGang, kw_only=True):
         group, number = self.formation.group, member.number
         rank = f" (rank {group.index(number)} of {len(group)})" if number in group else ""
         return f"worker {number}{rank}"
-
-
-# ---------------------------------------------------------------- its workers
-Slot = tuple[str, ...]  #: the devices of one worker
 
 
 class State(Enum):
@@ -360,3 +357,82 @@ def best_source(group: Sequence[Member]) -> int | None:
 
 def flatten(slots: Iterable[Slot]) -> tuple[str, ...]:
     return tuple(device for slot in slots for device in slot)
+
+
+def overdue(member: Member, script: str, now_s: float, settings: GangSettings) -> tuple[str, bool] | None:
+    """Return why a worker's time is up, and whether its script is at fault; None: it is not up."""
+    is_on_its_way = member.state is State.STARTING and member.pid is not None
+    if is_on_its_way and now_s - member.since_s > _ready_s(member, settings):
+        return never_called(script, settings.ready_s), True
+    if why := unresponsive(member, now_s, settings):
+        return why, False
+    if member.left_s is not None and now_s - member.left_s > settings.leave_s:
+        return f"worker {member.number} did not exit within {span(settings.leave_s)} and was killed", False
+    return None
+
+
+def unresponsive(member: Member, now_s: float, settings: GangSettings) -> str:
+    """Return why a worker is taken for dead that gives no sign of life; empty: it is not."""
+    if member.heard_s is not None and now_s - member.heard_s > settings.silence_s:
+        return f"worker {member.number} gave no sign of life for {span(settings.silence_s)} and was killed"
+    return ""
+
+
+def _ready_s(member: Member, settings: GangSettings) -> float:
+    """A worker that has called it, and reads a stream up to where the others are, is given more time."""
+    is_reading = member.heartbeat is not None and member.heartbeat.awaits == "data"
+    return settings.ready_s * (READING_SHARE if is_reading else 1.0)
+
+
+def never_called(script: str, limit_s: float) -> str:
+    return (
+        f"script {script} did not call swell.train.elastic within {span(limit_s)}; call it before the "
+        "training loop, after only what is needed to build model, optimizer and data, or submit the job with "
+        "elasticity 'restart'"
+    )
+
+
+def ended_early(script: str, status: int) -> str:
+    return (
+        f"script {script} ended with status {status} before it called swell.train.elastic; call it before "
+        "the training loop, or submit the job with elasticity 'restart'"
+    )
+
+
+def is_fault_of_script(status: int) -> bool:
+    """Whether its script, or what its job asks for, has ended a process, and not a signal."""
+    return status == UNFIT or (status >= 0 and status != EXIT_STOPPED)
+
+
+def describe_exit(member: Member, status: int, log_tail: str) -> str:
+    """How a worker ended, in the words of its own traceback where there is one."""
+    if member.failure:
+        return member.failure
+    ends = {
+        NOT_STARTED: f"could not be started, through no fault of the script: {log_tail}",
+        UNFIT: f"could not be started: {log_tail}",
+        HOST_LOST: f"was lost: {log_tail}",
+        OVER_MEMORY: f"was killed: the processes of its job went beyond their {log_tail}",
+        OUT_OF_MEMORY: f"was killed {log_tail}",
+    }
+    if status in ends:
+        return f"worker {member.number} {ends[status]}"
+    if status < 0:
+        return f"worker {member.number} was killed by {signal_name(-status)}"
+    text = f"worker {member.number} exited with status {status}"
+    return f"{text}; {LOG_ENDS}\n{log_tail}" if log_tail else text
+
+
+def signal_name(number: int) -> str:
+    """Real-time signals have no names but the first and the last."""
+    known = {known.value: known.name for known in signal.Signals}
+    return known.get(number, f"signal {number}")
+
+
+def half(num_samples: int, bound: int | None) -> int:
+    """The new bound on a pass, after memory ran out with so many samples; never above the one there was.
+
+    Several workers that run out in the same step halve it once.
+    """
+    halved = max(1, num_samples // 2)
+    return halved if bound is None else min(halved, bound)

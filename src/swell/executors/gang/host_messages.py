@@ -28,7 +28,6 @@ the job has.
 from __future__ import annotations
 
 import signal
-from typing import Protocol
 
 import msgspec
 
@@ -154,8 +153,6 @@ class WorkerFacts(msgspec.Struct, kw_only=True):
     A host keeps no more than that: it has room for it, however long no controller is there.
     """
 
-    number: int
-    devices: tuple[str, ...]  #: that it sees
     pid: int | None = None  #: None: its process is still being started
     steps: int = 0  #: finished, as it said last
     told: int = 0  #: the newest group of which it was told
@@ -236,12 +233,6 @@ class RunKept(msgspec.Struct, kw_only=True, tag=True):
         """Workers that have not ended."""
         return {number for number, worker in self.workers.items() if worker.exit is None}
 
-    def settle(self, gang: SettledGang) -> None:
-        """Its gang is this. Workers that have ended and were none of it are forgotten."""
-        self.gang = gang
-        for number in self.workers.keys() - self.live - gang.workers.keys():
-            del self.workers[number]
-
     def hear(self, message: OfWorker) -> None:
         """What the host says of a worker."""
         if (worker := self.workers.get(message.worker)) is None:
@@ -251,10 +242,8 @@ class RunKept(msgspec.Struct, kw_only=True, tag=True):
                 worker.pid = pid
             case WorkerSaid(message=said):
                 worker.note(said)
-            case WorkerExited(worker=number):
+            case WorkerExited():
                 worker.exit = message
-                if self.gang is None or number not in self.gang.workers:
-                    del self.workers[number]
 
 
 class EndKept(HostMessage, frozen=True, kw_only=True):
@@ -331,7 +320,7 @@ FromHost = (
 
 # ---------------------------------------------------------------- in envelopes, with hosts that have joined
 class ToldInTerm(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """See `NodeHost.tell`."""
+    """See `KnownHosts.join`."""
 
     term: int
     message: ToHost
@@ -360,13 +349,6 @@ class HostLeft(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 FromJoined = SaidInTerm | HostLeft
 
 
-class NodeHost(Protocol):
-    """A machine, as the controller sees it: takes messages, and answers by messages."""
-
-    def tell(self, message: ToHost) -> None:
-        """Act on it, or send it. Never waits and never raises; answers come later or before this returns."""
-
-
 #: Ended gangs that a host tells of.
 MAX_ENDS = 100
 
@@ -391,12 +373,14 @@ class KeptRuns:
         if (run := self.runs.get(message.run)) is None:
             return
         match message:
-            case StartWorker(worker=worker, devices=devices):
-                run.workers[worker] = WorkerFacts(number=worker, devices=devices)
+            case StartWorker(worker=worker):
+                run.workers[worker] = WorkerFacts()
             case TellWorker(worker=worker, message=Regroup(generation=round)) if worker in run.workers:
                 run.workers[worker].told = round
             case KeepGang(gang=gang):
-                run.settle(gang)
+                run.gang = gang
+                for number in run.workers.keys() - run.live - gang.workers.keys():
+                    del run.workers[number]  # it has ended, and was none of the gang
             case CloseRun(run=key, end=end):
                 del self.runs[key]
                 if end is not None:

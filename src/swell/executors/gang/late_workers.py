@@ -9,9 +9,8 @@ as it can be it is done without the members that do not come to a step boundary.
 from __future__ import annotations
 
 from swell.executors.gang import regrouping, transition
-from swell.executors.gang.gang_record import IN_STEP, Member, State
+from swell.executors.gang.gang_record import IN_STEP, Member, State, overdue
 from swell.executors.gang.runtime import GangRuntime
-from swell.executors.gang.timeouts import overdue
 from swell.model.event import Outcome
 from swell.model.lengths import span
 
@@ -62,7 +61,7 @@ def _kill_stuck(live: GangRuntime) -> None:
     ):
         why = f"all workers had waited for each other for {span(limit_s)}: their group was broken off"
         _strike(live, [], why)
-        if not gang.is_ending:
+        if gang.ending is None:
             regrouping.break_off(live, why)
 
 
@@ -88,12 +87,12 @@ def _waits(member: Member) -> bool:
 
 def _strike(live: GangRuntime, stuck: list[Member], why: str) -> None:
     """Do without the stuck workers. The script is at fault if that comes repeatedly at the same step."""
-    steps, strikes = live.gang.steps, live.gang.strikes
+    gang, steps = live.gang, live.gang.steps
     remedy = "if that is its ordinary work, raise stuck_s: `swell up --set stuck_s=...`"
-    strikes.num = strikes.num + 1 if steps == strikes.steps else 1
-    strikes.steps = steps
-    if strikes.num >= MAX_STRIKES:
-        text = f"after step {steps}, {strikes.num} times in a row: {why}"
+    gang.num_strikes = gang.num_strikes + 1 if steps == gang.struck_steps else 1
+    gang.struck_steps = steps
+    if gang.num_strikes >= MAX_STRIKES:
+        text = f"after step {steps}, {gang.num_strikes} times in a row: {why}"
         transition.end(live, Outcome.FAILED, f"{text}; {remedy}")
     else:
         live.warn(f"{why}; {remedy}")
@@ -148,7 +147,7 @@ def _do_without(live: GangRuntime, why: str) -> str:
 
 # ------------------------------------------------------------ who, and where
 def _limit_s(live: GangRuntime, least_s: float) -> float:
-    return max(least_s, SLOW_STEPS * live.gang.strikes.step_s)
+    return max(least_s, SLOW_STEPS * live.gang.step_s)
 
 
 def _in_step(live: GangRuntime) -> list[Member]:

@@ -10,10 +10,19 @@ from collections.abc import Iterable, Sequence
 
 from swell.executors.exit_status import OUT_OF_MEMORY, OVER_MEMORY
 from swell.executors.gang import transition
-from swell.executors.gang.gang_record import IN_STEP, Formation, Member, State, best_source
+from swell.executors.gang.gang_record import (
+    IN_STEP,
+    Formation,
+    Member,
+    State,
+    best_source,
+    describe_exit,
+    ended_early,
+    half,
+    is_fault_of_script,
+)
 from swell.executors.gang.job_context import JobContext, LocalRank, local_ranks
 from swell.executors.gang.runtime import GangRuntime
-from swell.executors.gang.timeouts import describe_exit, ended_early, half, is_fault_of_script
 from swell.model.event import Outcome
 from swell.wire import messages
 
@@ -236,7 +245,7 @@ def note_script_failed(live: GangRuntime, message: messages.Failed, member: Memb
         step = message.steps + 1
         member.failure = f"{live.gang.describe(member)} failed in step {step}:\n{message.message}"
     member.is_at_fault, member.left_s = True, live.now_s
-    if not live.gang.is_ending and live.gang.knows(member):
+    if live.gang.ending is None and live.gang.knows(member):
         transition.end(live, Outcome.FAILED, member.failure, spared=member)
 
 
@@ -259,10 +268,10 @@ def note_finished(live: GangRuntime, message: messages.Finished | None, member: 
     gang = live.gang
     heard_steps = max(gang.steps, member.heartbeat.steps if member.heartbeat is not None else 0)
     early = early_end(live.job, heard_steps, message)
-    if early and not gang.is_ending and _is_lost(live, member, message):
+    if early and gang.ending is None and _is_lost(live, member, message):
         return
     is_leader = gang.formation.group[:1] == [member.number]
-    if not gang.is_ending:
+    if gang.ending is None:
         if not gang.has_started:
             transition.finish_change(live)  # it was in the group, so all were
         transition.finish(live, member, early)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -26,7 +26,7 @@ from swell.executors.gang.job_context import JobContext
 from swell.executors.gang.reductions import Reductions
 from swell.model.command import GangCommand
 from swell.model.event import AnyEvent, JobWarned, WorkersLost
-from swell.wire.messages import Alive, FromAgent, FromWorker
+from swell.wire.messages import FromAgent, FromWorker
 from swell.wire.reports import MetricNames
 
 
@@ -83,12 +83,6 @@ class GangRuntime(ABC):
             case WorkerExited():
                 return self.exited([message], now_s)
         return self.act()
-
-    def alive(self, pulses: Mapping[int, Alive], now_s: float) -> None:
-        self.pass_time(now_s)
-        for worker, heartbeat in pulses.items():
-            if (member := self.members.get(worker)) is not None:
-                member.heard_s, member.heartbeat = self.now_s, heartbeat
 
     def exited(self, exits: Sequence[WorkerExited], now_s: float) -> list[Effect]:
         """These workers have ended, all at once."""
@@ -174,7 +168,7 @@ class GangRuntime(ABC):
         if kept.end is not None:
             self.report(msgspec.structs.replace(kept.end, generation=command.generation, at_s=self.now_s))
         elif kept.asked == asked:
-            if kept.answer is not None and not self.gang.is_ending:
+            if kept.answer is not None and self.gang.ending is None:
                 self.report(msgspec.structs.replace(kept.answer, at_s=self.now_s))
         elif command.generation >= kept.generation:
             kept.generation, kept.asked, kept.answer = command.generation, asked, None

@@ -29,7 +29,7 @@ THE_LOSS = "the loss"
 def note_steps(live: GangRuntime, said: messages.Progress, member: Member) -> None:
     """The gang has made steps."""
     member.steps = live.gang.steps = said.steps
-    live.gang.strikes.step_s = said.step_s or live.gang.strikes.step_s
+    live.gang.step_s = said.step_s or live.gang.step_s
     report(
         live,
         num_workers=said.num_workers,

@@ -6,9 +6,16 @@ Then the gang's end: from the decision to what is told when its last process is 
 from __future__ import annotations
 
 from swell.executors.gang import training_progress
-from swell.executors.gang.gang_record import Ending, Member, PendingChange, State, cut_slots, flatten
+from swell.executors.gang.gang_record import (
+    Ending,
+    Member,
+    PendingChange,
+    State,
+    cut_slots,
+    describe_exit,
+    flatten,
+)
 from swell.executors.gang.runtime import GangRuntime
-from swell.executors.gang.timeouts import describe_exit
 from swell.model.command import LaunchGang, Reconfigure
 from swell.model.event import (
     GangEnded,
@@ -114,7 +121,7 @@ def note_damaged(live: GangRuntime, message: messages.CheckpointDamaged) -> None
 
 def note_save_failed(live: GangRuntime, message: messages.SaveFailed) -> None:
     gang = live.gang
-    if gang.is_save_out and not gang.is_ending and not message.is_behind:
+    if gang.is_save_out and gang.ending is None and not message.is_behind:
         gang.change, gang.formation.is_saving = None, False
         live.reply(SuspendFailed(**live.facts(), message=message.message))
         gang.replies.asked = None  # the same command again is no repetition, but another try

@@ -11,17 +11,20 @@ from dataclasses import dataclass
 
 from swell.executors.exit_status import OUT_OF_MEMORY, OVER_MEMORY, UNFIT
 from swell.executors.gang import regrouping
-from swell.executors.gang.gang_record import Formation, GangRecord, Member, State
-from swell.executors.gang.host_messages import Effect, WorkerExited, trial_run
-from swell.executors.gang.job_context import JobContext
-from swell.executors.gang.runtime import GangRuntime
-from swell.executors.gang.timeouts import (
+from swell.executors.gang.gang_record import (
+    Formation,
+    GangRecord,
+    Member,
+    State,
     describe_exit,
     ended_early,
     is_fault_of_script,
     never_called,
     unresponsive,
 )
+from swell.executors.gang.host_messages import Effect, WorkerExited, trial_run
+from swell.executors.gang.job_context import JobContext
+from swell.executors.gang.runtime import GangRuntime
 from swell.executors.gang.trial_plan import GroupTimes, Part, PartKind, TrialPlan
 from swell.model.command import ProfileJob
 from swell.model.event import JobProfiled, Outcome, ProfilingFailed

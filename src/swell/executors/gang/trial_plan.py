@@ -17,7 +17,7 @@ from enum import Enum, auto
 
 import msgspec
 
-from swell.executors.gang.timeouts import half
+from swell.executors.gang.gang_record import half
 from swell.model.command import ProfileJob
 from swell.model.job import JobSpec, Profile
 from swell.script_facts import BetweenSteps, ScriptFinding, not_compared

@@ -22,7 +22,7 @@ from swell.executors.gang.host_messages import (
     WorkerSaid,
     WorkersAlive,
 )
-from swell.executors.leases import FromController, HeldLease, LeaseGranted, TermPhase
+from swell.executors.leases import FromController, HeldLease, LeaseGranted
 from swell.executors.local.agent.host import LocalHost
 from swell.executors.local.agent.options import AgentOptions
 from swell.executors.local.devices import LocalNode
@@ -142,7 +142,7 @@ class HostTerms:
     def has_lease(self) -> bool:
         """Whether workers may run now."""
         is_ending = self._is_ending or self._is_leaving
-        return self._lease.phase(self._now_s()) is TermPhase.HELD and not is_ending
+        return self._lease.is_held(self._now_s()) and not is_ending
 
     def attach(self, line: LineLink) -> None:
         """Go on upon this line; see `ResumableStream.attach`."""
@@ -173,7 +173,7 @@ class HostTerms:
         if (leaving := self.withdrawal) is not None:
             is_needed = self.inside is not None and self.inside.is_needed
             self._is_leaving |= leaving.is_due(is_needed, self._now_s())
-        is_over = self._is_ending or self._lease.phase(self._now_s()) is TermPhase.OVER
+        is_over = self._is_ending or self._lease.is_over(self._now_s())
         if self._is_leaving or is_over:
             self._end_term()
         elif self.stream.is_open and (asked := self._lease.ask(self._now_s())) is not None:

@@ -45,7 +45,7 @@ log = logging.getLogger("swell.hosts")
 
 
 class JoinedHost:
-    """A machine that has a name, and is a `NodeHost` while it has a lease.
+    """A machine that has a name, and is the controller's while it has a lease.
 
     What was said in a term that is over is about workers that are gone, so both sides drop it.
     """
@@ -231,7 +231,7 @@ class HostDoor:
         self._lose_ended("its lease had ended, and its workers with it")
         if isinstance(answer, LeaseGranted) and host.term != answer.term:
             host.begin_term(answer.term)
-            self._owner.join_host(host.name, host)
+            self._owner.join_host(host.name, host.tell)
             log.info("host %s has a lease in term %d", host.name, answer.term)
         host.stream.say_aside(answer)
 

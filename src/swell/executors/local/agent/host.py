@@ -122,7 +122,7 @@ class HostedRun:
 
 
 class LocalHost:
-    """See `host_messages.NodeHost`. Every method is called in the agent's event loop."""
+    """See `host_messages`. Every method is called in the agent's event loop."""
 
     def __init__(self, options: AgentOptions, lock_fd: int, answer: Callable[[FromHost], None]) -> None:
         """`answer`: takes what the controller is told."""

@@ -70,7 +70,7 @@ class WorkerSupervisor:
         self._controller = Controller(options.state_dir, options.gang_settings, self.boot_id)
         self._handshakes = Handshakes(self._identify)
         self._host = LocalHost(options, lock_fd, partial(self._controller.hear, HOST))
-        self._controller.join_host(HOST, self._host)
+        self._controller.join_host(HOST, self._host.tell)
         self._door = None if new_door is None else new_door(self._controller, options, self.boot_id)
         self._ticking: dict[str, tuple[Callable[[], None], RateLimitedLog]] = {
             "the host of this machine": (self._host.tick, RateLimitedLog()),

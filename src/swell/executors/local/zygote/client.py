@@ -20,7 +20,7 @@ from typing import BinaryIO
 import msgspec
 
 from swell.executors.exit_status import NOT_STARTED
-from swell.executors.gang.timeouts import signal_name
+from swell.executors.gang.gang_record import signal_name
 from swell.executors.local.lines import LineLink
 from swell.executors.local.logs.files import read_tail
 from swell.executors.local.processes.strays import ProcessMark, kill_marked
