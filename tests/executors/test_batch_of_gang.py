@@ -12,6 +12,7 @@ from swell.model.event import (
     AnyEvent,
     GangResized,
     GangStarted,
+    ResizeFailed,
     StepsReported,
     WorkersLost,
 )
@@ -61,6 +62,20 @@ def test_a_gang_begins_with_the_batch_of_its_launch_and_changes_it_with_the_same
     made.command(change(3, OWN, 0, 1))
     made.settle()
     assert isinstance(last(made), GangResized) and batches(made) == {None}
+
+
+@pytest.mark.parametrize("batch", [1, 63, 513])
+@pytest.mark.parametrize("numbers", [(0, 1), (1,), (0, 1, 2)])
+def test_a_batch_that_it_may_not_have_is_refused_and_it_trains_on(
+    batch: int, numbers: tuple[int, ...]
+) -> None:
+    made = running(128, 0, 1)
+    made.command(change(2, batch, *numbers))
+    made.settle()
+    failed = last(made)
+    assert isinstance(failed, ResizeFailed)
+    assert failed.message == f"its batch cannot become {batch}"
+    assert batches(made) == {128} and set(made.puppets) == {0, 1}
 
 
 @pytest.mark.parametrize("told", [None, 32, 96])

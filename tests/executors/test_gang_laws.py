@@ -31,7 +31,8 @@ from swell.model.target import Configuration, Target
 
 TOTAL_STEPS = 60
 OWN_BATCH = 64
-BATCHES = (None, 64, 128, 256)
+#: 512 is more than the job may have.
+BATCHES = (None, 64, 128, 256, 512)
 SETTINGS = GangSettings(boundary_s=4.0, stuck_s=8.0)
 
 

@@ -55,13 +55,7 @@ class TrialRun:
 class Trials:
     """`ProfileJob`s: those that wait, those under way, and what earlier ones measured."""
 
-    def __init__(
-        self,
-        state_dir: Path,
-        hosts: KnownHosts,
-        openings: Openings,
-        runs: DirectedRuns,
-    ) -> None:
+    def __init__(self, state_dir: Path, hosts: KnownHosts, openings: Openings, runs: DirectedRuns) -> None:
         self._hosts, self._openings, self._runner = hosts, openings, runs
         self._cache = ProfileCache(state_dir)
         self._queue: dict[str, ProfileJob] = {}  #: by job: those that have no host yet

@@ -266,9 +266,8 @@ class RunRefused(HostMessage, frozen=True, kw_only=True):
     run: str
     outcome: Outcome  #: FAILED: the job itself makes it impossible; LOST: the host does, for now
     why: str
-    is_lacking: bool = (
-        False  #: the host has not what the job needs: until that is mended it will refuse again
-    )
+    #: The host has not what the job needs: until that is mended it will refuse again.
+    is_lacking: bool = False
 
 
 class WorkersAlive(HostMessage, frozen=True, kw_only=True):

@@ -9,7 +9,7 @@ from typing import Any, Literal, cast
 
 import msgspec
 
-from swell.model.job import JobSpec
+from swell.model.job import Elasticity, JobSpec
 from swell.model.target import Configuration
 from swell.wire.messages import EarlyStop, OnDrift, Welcome
 
@@ -105,6 +105,16 @@ class JobContext:
             measures_noise=mode == "train" and self.spec.may_change_batch,
             **fields,
         )
+
+    def may_have(self, batch: int | None) -> bool:
+        """Whether a change may give it this batch; None is its own."""
+        spec = self.spec
+        if batch is None or batch == spec.global_batch:
+            return True
+        if spec.batch_per_worker is not None:
+            return batch % spec.batch_per_worker == 0
+        most = spec.max_batch if spec.elasticity is Elasticity.LIVE else None
+        return most is not None and spec.least_batch <= batch <= most
 
     def configuration_of(self, num_workers: int, told: Configuration) -> Configuration:
         """Return how a group of so many workers runs that was told to run like this.

@@ -40,8 +40,13 @@ def resize(live: GangRuntime, command: LaunchGang | Reconfigure) -> None:
     it names for free.
     """
     gang, spec, target = live.gang, live.job.spec, command.target
+    refusal = ""
     if gang.replies.losses and set(target.devices) != set(flatten(gang.slots)):
-        live.reply(ResizeFailed(**live.facts(), message="workers had been lost when this was asked for"))
+        refusal = "workers had been lost when this was asked for"
+    elif gang.has_started and not live.job.may_have(target.configuration.global_batch):
+        refusal = f"its batch cannot become {target.configuration.global_batch}"
+    if refusal:
+        live.reply(ResizeFailed(**live.facts(), message=refusal))
         return
     gang.replies.losses.clear()  # the head knows of each of them
     gang.mean_time_to_loss_s = target.mean_time_to_loss_s

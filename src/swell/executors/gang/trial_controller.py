@@ -63,13 +63,7 @@ class RunningPart:
 class Trial(GangRuntime):
     """Answers one `ProfileJob`, part by part; each begins once it is given devices (`begin`)."""
 
-    def __init__(
-        self,
-        job: JobContext,
-        command: ProfileJob,
-        num_devices: int,
-        times: GroupTimes,
-    ) -> None:
+    def __init__(self, job: JobContext, command: ProfileJob, num_devices: int, times: GroupTimes) -> None:
         """
         Args:
             num_devices: devices of the kind on its host.

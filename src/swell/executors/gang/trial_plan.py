@@ -60,12 +60,7 @@ ALONE, CROSSING = Part(PartKind.ALONE), Part(PartKind.CROSSING, 2)
 class TrialPlan:
     """What one trial run has measured, and what it has yet to measure."""
 
-    def __init__(
-        self,
-        command: ProfileJob,
-        num_devices: int,
-        times: GroupTimes,
-    ) -> None:
+    def __init__(self, command: ProfileJob, num_devices: int, times: GroupTimes) -> None:
         spec = command.spec
         self.times = times
         self.script = ScriptConditions(spec, command.sizes, max(command.sizes) > 1, spec.min_workers)
