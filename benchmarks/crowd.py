@@ -29,9 +29,8 @@ from swell.model.event import (
 )
 from swell.model.job import EndCondition, JobClass, JobSpec, Profile
 from swell.model.node import Node
-from swell.model.throughput import ThroughputPoint
-from swell.script_facts import BetweenSteps
 from swell.throughput.belief import FittedBelief
+from swell.throughput.learnt import UNPROFILED, Learnt, Unprofiled
 
 NODE_DEVICES = 8
 RACK_DEVICES = 16 * NODE_DEVICES
@@ -103,6 +102,15 @@ def _rate_per_s(curve: int, workers: int) -> float:
     return 1.0 / (compute_s / workers + fixed_s + doubling_s * math.log2(workers) + each_s * workers)
 
 
+class TrueSpeed(Unprofiled, kw_only=True):
+    """What is true of a member."""
+
+    number: int  #: of its curve
+
+    def rates_per_s(self, workers: IntArray, hosts: IntArray | None = None) -> FloatArray:
+        return np.array([_rate_per_s(self.number, size) for size in workers.tolist()])
+
+
 class TableBelief(FittedBelief):
     """Believes what is true."""
 
@@ -111,22 +119,11 @@ class TableBelief(FittedBelief):
     def __init__(self, members: dict[str, Member]) -> None:
         super().__init__()
         self._members = members
+        self._speeds = [TrueSpeed(curve=UNPROFILED.curve, number=number) for number in range(len(CURVES))]
 
-    def throughput(self, job_id: str, sizes: IntArray, hosts: IntArray) -> tuple[ThroughputPoint, ...]:
-        return ()
-
-    def slowdown_share(self, job_id: str) -> float:
-        return 0.0
-
-    def margin_classes(self, job_id: str, sizes: IntArray, hosts: IntArray | None = None) -> IntArray:
-        return np.zeros_like(sizes)
-
-    def depends_on_hosts(self, job_id: str) -> bool:
-        return False
-
-    def rates_per_s(self, job_id: str, sizes: IntArray, hosts: IntArray | None = None) -> FloatArray:
-        curve = self._members[job_id].curve
-        return np.array([_rate_per_s(curve, size) for size in sizes.tolist()])
+    def of(self, job_id: str) -> Learnt:
+        member = self._members.get(job_id)
+        return UNPROFILED if member is None else self._speeds[member.curve]
 
     def learn_profile(self, job_id: str, spec: JobSpec, profile: Profile) -> None:
         pass
@@ -140,56 +137,6 @@ class TableBelief(FittedBelief):
         global_batch: int | None = None,
         num_hosts: int = 1,
     ) -> None:
-        pass
-
-    def doubt_larger(
-        self, job_id: str, num_workers: int, elapsed_s: float, global_batch: int | None, num_hosts: int
-    ) -> tuple[int, ...]:
-        return ()
-
-    def learn_between(self, job_id: str, seen: BetweenSteps) -> None:
-        pass
-
-    def between(self, job_id: str) -> BetweenSteps | None:
-        return None
-
-    def learn_noise(self, job_id: str, noise_scale: float) -> None:
-        pass
-
-    def noise_scale(self, job_id: str) -> float | None:
-        return None
-
-    def changes_worth(self, job_id: str) -> bool:
-        return False
-
-    def efficiencies(self, job_id: str, batches: IntArray) -> FloatArray:
-        return np.ones(batches.shape)
-
-    def best_batches(
-        self,
-        job_id: str,
-        sizes: IntArray,
-        kept: int,
-        hosts: IntArray | None = None,
-        by_goodput: bool = False,
-    ) -> tuple[FloatArray, IntArray] | None:
-        return None
-
-    def rates_at_batch(
-        self, job_id: str, sizes: IntArray, global_batch: int, hosts: IntArray | None = None
-    ) -> FloatArray | None:
-        return None
-
-    def rate_at_batch(self, job_id: str, num_workers: int, global_batch: int, num_hosts: int = 1) -> float:
-        return _rate_per_s(self._members[job_id].curve, num_workers)
-
-    def forget(self, job_id: str) -> None:
-        pass
-
-    def state(self) -> bytes:
-        return b"{}"
-
-    def restore(self, state: bytes) -> None:
         pass
 
 

@@ -41,10 +41,10 @@ from swell.model.event import (
     GangSuspended,
     JobProfiled,
     Outcome,
+    RunningWork,
     StepsReported,
 )
 from swell.model.job import LOSS, EndCondition, JobSpec
-from swell.model.running import RunningWork
 from swell.scheduler import new_core
 from swell.store.folder import StateFolder
 from swell.store.journal import SqlJournal

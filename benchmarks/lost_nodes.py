@@ -22,8 +22,8 @@ import msgspec
 from benchmarks.conditions import conditions, describe, write_json
 from swell.model.event import AnyEvent, NodeJoined, NodeLost
 from swell.model.job import AfterRefusal
-from swell.model.lengths import span
 from swell.model.node import Node
+from swell.model.quantities import span
 from swell.policies.registry import POLICIES
 from swell.scheduler import new_core
 from swell.settings import Settings, make_settings

@@ -28,7 +28,7 @@ import psutil
 from benchmarks.conditions import conditions, describe, write_json
 from benchmarks.crowded_state import write_crowded_state
 from swell.api.client import Client, connect
-from swell.model.lengths import span
+from swell.model.quantities import span
 
 DEVICES = "paced:8@200"
 #: Of the idle daemon: faster than the profiles of its jobs say. Where a job turns out slower than that, the

@@ -10,10 +10,9 @@ from swell.executors.engines import make_engine
 from swell.executors.local.containers.engine import ContainerChoice
 from swell.executors.node.machine_options import MachineOptions, absolute_path
 from swell.executors.remote.host_address import parse_address
-from swell.model.durations import parse_duration
 from swell.model.errors import InvalidOption
-from swell.model.lengths import span
 from swell.model.option import option
+from swell.model.quantities import parse_duration, span
 from swell.settings import DEFAULT_POLICY, InvalidSettings, Settings, make_settings
 
 #: A copy reads the whole state.

@@ -19,13 +19,12 @@ from swell.live.job_checks import check_room
 from swell.live.platform import Platform, metric_history
 from swell.live.pruning import PruneRequest, choose
 from swell.model.calendar import Calendar
-from swell.model.device_usage import HeldTime, UsageEntry
 from swell.model.errors import InvalidInput, NodeInUse, Unavailable, UnknownJob, UnknownNode, WrongPhase
 from swell.model.event import JobSubmitted
 from swell.model.job import PLAIN, AfterRefusal, JobClass, JobSpec, Origin, Phase
 from swell.model.job_query import EVERY_JOB, JobQuery, newest, place
-from swell.model.kind import is_kind
-from swell.model.outcome import JobHistory, OutcomePeriod
+from swell.model.job_sums import HeldTime, JobHistory, OutcomePeriod, UsageEntry
+from swell.model.names import is_kind
 from swell.model.quota import TenantDevices
 from swell.model.throughput import JobThroughput
 from swell.model.view import (

@@ -26,7 +26,7 @@ from swell.api.machine_findings import (
 )
 from swell.executors.local.machine_offer import MachineOffer
 from swell.model.finding import Finding, Level
-from swell.model.share_mode import ShareMode
+from swell.model.target import ShareMode
 
 DRIVER = GpuDriver(version="580.159", cuda="13.0", used={})
 BUSY = DRIVER._replace(used={"GPU-aa": (17, 4711)})

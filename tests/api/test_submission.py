@@ -18,9 +18,9 @@ from swell.api.fields import MAX_SCRIPT_BYTES, InvalidField, worker_range
 from swell.api.job_file import load
 from swell.api.submission import Submission, parse
 from swell.api.times import parse_time, with_offset
-from swell.model.durations import format_duration, parse_duration
 from swell.model.errors import InvalidJob
 from swell.model.job import EndCondition, JobClass, JobSpec, MetricTarget
+from swell.model.quantities import format_duration, parse_duration
 
 #: A restart job whose workers are told their part of the batch.
 LOCAL: dict[str, Any] = {"args": ["--batch={local_batch}"], "elasticity": "restart", "steps": ...}

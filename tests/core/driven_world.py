@@ -9,7 +9,7 @@ from functools import partial
 
 import msgspec
 import numpy as np
-from tests.core.fakes import SCALING_EXPONENT, STEPS_PER_S, profile
+from tests.core.fakes import STEPS_PER_S, profile
 
 from swell.model.command import AnyCommand
 from swell.model.event import AnyEvent, GangFound, JobSubmitted, NodeCleared, NodeJoined, NodeLost, NodeWarned
@@ -24,6 +24,7 @@ from swell.sim.job import SimJob
 from swell.sim.loss_curves import JobLoss
 from swell.sim.true_speed import TrueRates
 from swell.sim.world import SimulatedWorld
+from swell.throughput.learnt import SCALING_EXPONENT
 
 #: No worker trains for so long at a resize, and the gang says so.
 PAUSE_S = 0.1

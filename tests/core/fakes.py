@@ -24,10 +24,10 @@ from swell.model.snapshot import STRICT, Snapshot
 from swell.placement.best_fit import BestFitPlacer
 from swell.policies.policy import Policy
 from swell.throughput.belief import FittedBelief
+from swell.throughput.learnt import SCALING_EXPONENT, UNPROFILED, Learnt, Unprofiled
 
 #: What one worker does, and how it scales: the belief of `PowerBelief`.
 STEPS_PER_S = 10.0
-SCALING_EXPONENT = 0.8
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +44,15 @@ class WrittenAccount:
 
     def text(self, row: int) -> str:
         return self.texts[row]
+
+
+class PowerSpeed(Unprofiled, kw_only=True):
+    """w workers make 10 w**0.8 steps a second, times a factor."""
+
+    factor: float = 1.0
+
+    def rates_per_s(self, workers: IntArray, hosts: IntArray | None = None) -> FloatArray:
+        return STEPS_PER_S * self.factor * workers.astype(float) ** SCALING_EXPONENT
 
 
 class PowerBelief(FittedBelief):
@@ -69,8 +78,8 @@ class PowerBelief(FittedBelief):
     ) -> None:
         self._factors[job_id] = 1.0 / (step_s * STEPS_PER_S * num_workers**SCALING_EXPONENT)
 
-    def rates_per_s(self, job_id: str, sizes: IntArray, hosts: IntArray | None = None) -> FloatArray:
-        return STEPS_PER_S * self._factors.get(job_id, 1.0) * sizes.astype(float) ** SCALING_EXPONENT
+    def of(self, job_id: str) -> Learnt:
+        return PowerSpeed(curve=UNPROFILED.curve, factor=self._factors.get(job_id, 1.0))
 
     def forget(self, job_id: str) -> None:
         self._factors.pop(job_id, None)

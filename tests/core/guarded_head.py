@@ -8,7 +8,7 @@ from typing import Any
 from zlib import crc32
 
 from tests.core.driven_world import DrivenWorld
-from tests.core.fakes import InTurns, PowerBelief, core_of
+from tests.core.fakes import InTurns, PowerBelief, PowerSpeed, core_of
 from tests.core.head import Head
 from tests.store.fresh_journal import fresh_journal
 
@@ -22,6 +22,7 @@ from swell.model.event import AnyEvent
 from swell.model.job import JobSpec, Profile
 from swell.model.plan import Allocation
 from swell.model.snapshot import Snapshot
+from swell.throughput.learnt import UNPROFILED, Learnt
 
 
 class Raised(Exception):
@@ -52,6 +53,17 @@ class Moments:
 NONE_RAISE = Moments()
 
 
+class RaisingSpeed(PowerSpeed, kw_only=True):
+    """Raises when it is asked."""
+
+    job_id: str
+    moments: Any
+
+    def rates_per_s(self, workers: IntArray, hosts: IntArray | None = None) -> FloatArray:
+        self.moments.pass_by("rates_per_s", self.job_id, self.factor)
+        return super().rates_per_s(workers, hosts)
+
+
 class RaisingBelief(PowerBelief):
     """Raises amid what it does: half of it is done by then."""
 
@@ -67,9 +79,9 @@ class RaisingBelief(PowerBelief):
         super().learn_rate(job_id, *measured, **more)
         self.moments.pass_by("learn_rate", job_id, *measured[:3])
 
-    def rates_per_s(self, job_id: str, sizes: IntArray, hosts: IntArray | None = None) -> FloatArray:
-        self.moments.pass_by("rates_per_s", job_id, self._factors.get(job_id))
-        return super().rates_per_s(job_id, sizes, hosts)
+    def of(self, job_id: str) -> Learnt:
+        factor = self._factors.get(job_id, 1.0)
+        return RaisingSpeed(curve=UNPROFILED.curve, factor=factor, job_id=job_id, moments=self.moments)
 
 
 class RaisingPolicy(InTurns):

@@ -12,7 +12,7 @@ from tests.core.driven_world import DrivenWorld
 from swell.core.core import Core
 from swell.core.loop import World
 from swell.core.platform_core import PlatformCore
-from swell.core.resizes import NUM_KEPT
+from swell.core.progress import NUM_KEPT
 from swell.live.board import TurnResult, ViewBoard
 from swell.model.command import AnyCommand, LaunchGang, ProfileJob, Reconfigure, StopGang, WakeAt
 from swell.model.event import (

@@ -12,7 +12,7 @@ from tests.core.records import steady
 
 from swell.core.converge import Converger
 from swell.core.gang import NO_GANG
-from swell.core.job_progress import JobProgress
+from swell.core.progress import JobProgress
 from swell.core.record import JobRecord
 from swell.core.state import HeadState
 from swell.model.command import AnyCommand, Reconfigure, SuspendGang

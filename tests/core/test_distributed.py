@@ -7,7 +7,7 @@ from tests.core.driven_world import DrivenWorld
 from tests.core.fakes import core_of, node, spec
 from tests.core.head import Head
 
-from swell.core.state import job_sizes
+from swell.core.sizes import job_sizes
 from swell.model.event import ScriptDistributed
 from swell.model.job import Elasticity, JobSpec
 from swell.model.options import Sizes

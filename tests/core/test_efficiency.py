@@ -24,15 +24,15 @@ SCALING = {4: 0.02, 64: 0.32, 512: 2.56}
 def test_noise_changes_no_rate_of_a_job_that_ends_after_its_samples() -> None:
     """Its deadline is no farther for what its samples teach; only the choice of the batch is another."""
     told, plain = believed(job(), profile(SCALING)), believed(job(), profile(SCALING))
-    told.learn_noise("j", 100.0)
-    assert told.noise_scale("j") == 100.0 and plain.noise_scale("j") is None
+    told.of("j").learn_noise(100.0)
+    assert told.of("j").noise_scale == 100.0 and plain.of("j").noise_scale == np.inf
     for batch in (OWN, MOST):
-        rates, same_rates = (each.rates_at_batch("j", SIZES, batch) for each in (told, plain))
+        rates, same_rates = (each.of("j").rates_at_batch(SIZES, batch) for each in (told, plain))
         assert rates is not None and same_rates is not None and np.array_equal(rates, same_rates)
-    by_speed, same = told.best_batches("j", SIZES, OWN), plain.best_batches("j", SIZES, OWN)
+    by_speed, same = told.of("j").best_batches(SIZES, OWN), plain.of("j").best_batches(SIZES, OWN)
     assert by_speed is not None and same is not None and np.array_equal(by_speed[1], same[1])
-    assert np.array_equal(plain.efficiencies("j", np.array([0, OWN, MOST])), np.ones(3))
-    assert told.efficiencies("j", np.array([0, OWN, MOST])).tolist() == pytest.approx([1, 1, 164 / 612])
+    assert np.array_equal(plain.of("j").efficiency(np.array([0, OWN, MOST])), np.ones(3))
+    assert told.of("j").efficiency(np.array([0, OWN, MOST])).tolist() == pytest.approx([1, 1, 164 / 612])
 
 
 @given(st.floats(0.0, 1e5), st.sampled_from([CACHED, SCALING]))
@@ -42,14 +42,14 @@ def test_the_best_by_goodput_is_no_larger_the_less_noise_there_is(
     belief = believed(job(), profile(compute_s))
     sizes = []
     for scale in (noise, 2.0 * noise + 1.0):
-        belief.learn_noise("j", scale)
-        best = belief.best_batches("j", SIZES, OWN, by_goodput=True)
+        belief.of("j").learn_noise(scale)
+        best = belief.of("j").best_batches(SIZES, OWN, by_goodput=True)
         assert best is not None
         rates, batches = best
-        goodput = rates * belief.efficiencies("j", batches)
-        fastest = belief.best_batches("j", SIZES, OWN)
+        goodput = rates * belief.of("j").efficiency(batches)
+        fastest = belief.of("j").best_batches(SIZES, OWN)
         assert fastest is not None
-        assert (goodput * 1.06 >= fastest[0] * belief.efficiencies("j", fastest[1])).all()
+        assert (goodput * 1.06 >= fastest[0] * belief.of("j").efficiency(fastest[1])).all()
         sizes.append(batches)
     # A batch that the job has is kept within 5 %, so that neighbours of it may change places.
     assert (sizes[0] <= 1.5 * sizes[1]).all()

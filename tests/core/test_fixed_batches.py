@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.core.fakes import PowerBelief, node, profile, spec
+from tests.core.fakes import PowerBelief, PowerSpeed, node, profile, spec
 
 from swell.arrays import FloatArray, IntArray
 from swell.core.core import Core
@@ -19,6 +19,7 @@ from swell.model.plan import Allocation
 from swell.model.snapshot import Snapshot
 from swell.placement.best_fit import BestFitPlacer
 from swell.policies.fifo import Fifo
+from swell.throughput.learnt import UNPROFILED, Learnt
 
 
 @given(least=st.integers(1, 5_000), more=st.integers(0, 5_000), name=st.text(max_size=5))
@@ -30,27 +31,30 @@ def test_a_fixed_batch_is_within_the_range_and_always_the_same(least: int, more:
     assert least <= drawn <= most and drawn == FixedBatch.DRAWN.of(name, least, most)
 
 
-class OpenBelief(PowerBelief):
+class OpenSpeed(PowerSpeed, kw_only=True):
     """A step of M samples on w workers takes M / w + 1 s, of at most 32 samples a worker; 16 are the own."""
 
+    is_fading: bool
+
     def rates_at_batch(
-        self, job_id: str, sizes: IntArray, global_batch: int, hosts: IntArray | None = None
-    ) -> FloatArray:
+        self, sizes: IntArray, global_batch: int, hosts: IntArray | None = None
+    ) -> FloatArray | None:
         rates = global_batch / 16 / (global_batch / sizes + 1.0)
         return np.where(global_batch <= 32 * sizes, rates, 0.0)
 
     def best_batches(
-        self,
-        job_id: str,
-        sizes: IntArray,
-        kept: int,
-        hosts: IntArray | None = None,
-        by_goodput: bool = False,
+        self, sizes: IntArray, kept: int, hosts: IntArray | None = None, by_goodput: bool = False
     ) -> tuple[FloatArray, IntArray] | None:
         return np.array([2.0 / 33.0] * len(sizes)), np.full_like(sizes, 32)
 
-    def changes_worth(self, job_id: str) -> bool:
-        return job_id == "fading"
+    @property
+    def changes_worth(self) -> bool:
+        return self.is_fading
+
+
+class OpenBelief(PowerBelief):
+    def of(self, job_id: str) -> Learnt:
+        return OpenSpeed(curve=UNPROFILED.curve, is_fading=job_id == "fading")
 
 
 class Watching(Fifo):

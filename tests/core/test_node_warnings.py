@@ -12,6 +12,7 @@ from tests.core.fakes import core_of, node, spec
 from tests.core.head import Head
 from tests.examples import Shown, policies, share_of_examples
 
+from swell.core.platform_core import PlatformCore
 from swell.core.setbacks import MAX_SETBACKS
 from swell.core.usable_nodes import together
 from swell.live.recovery import changed_nodes
@@ -240,14 +241,14 @@ def test_a_warning_stays_with_a_node_whose_host_is_kept_until_the_host_is_lost()
 
 
 def test_lost_nodes_are_remembered_with_the_cause_until_they_are_back() -> None:
-    core = core_of()
+    core = PlatformCore(core_of)
     names = [f"n{number}" for number in range(30)]
     core.handle([NodeJoined(at_s=1.0, node=node(name)) for name in names])
     core.handle([NodeLost(at_s=2.0, name="n0")])  # its owner has taken it away
     core.handle([NodeLost(at_s=3.0, name=name, cause="its lease is over") for name in names[1:]])
-    assert list(core.state.lost_nodes) == names[10:]
+    assert [lost.name for lost in core.lost_nodes] == names[10:]
     core.handle([NodeJoined(at_s=4.0, node=node("n29"))])
-    assert core.state.lost_nodes["n28"].cause == "its lease is over"
+    assert core.lost_nodes[-1].name == "n28" and core.lost_nodes[-1].cause == "its lease is over"
 
 
 def test_a_job_waits_for_the_first_node_and_says_so() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.core.fakes import profile, spec
 
-from swell.core.throughput import num_samples_of
+from swell.core.sizes import num_samples_of
 from swell.model.job import EndCondition
 
 

@@ -24,7 +24,7 @@ from swell.model.event import (
 )
 from swell.model.node import Node
 from swell.model.quota import Quota
-from swell.model.share_mode import ShareMode
+from swell.model.target import ShareMode
 from swell.policies.registry import POLICIES, keeps_quotas
 from swell.scheduler import new_core
 from swell.settings import Settings

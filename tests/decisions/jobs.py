@@ -91,7 +91,7 @@ class Draw:
             profile = _stretched(self._alone_s / self._steps)
             belief = FittedBelief()
             belief.learn_profile(name, spec, profile)
-            true = TrueRates(sizes, belief.rates_per_s(name, sizes).clip(1e-3), mix.noise, self._random)
+            true = TrueRates(sizes, belief.of(name).rates_per_s(sizes).clip(1e-3), mix.noise, self._random)
             fields["batches"] = BelievedBatches(name, belief) if is_open else None
         return SimJob(
             id=name,

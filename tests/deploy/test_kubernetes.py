@@ -21,7 +21,7 @@ from tests.test_docs import options_of
 
 from swell.api.client import Client, connect
 from swell.executors.remote.host_address import DEFAULT_PORT
-from swell.model.plain_name import is_plain_name
+from swell.model.names import is_plain_name
 
 OBJECTS = [*manifests()]
 WORKLOADS = [one for _, one in OBJECTS if one["kind"] in ("Deployment", "StatefulSet")]

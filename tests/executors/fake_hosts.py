@@ -38,8 +38,7 @@ from swell.model.event import (
 )
 from swell.model.job import Elasticity
 from swell.model.node import Node
-from swell.model.share_mode import FULL_SHARE
-from swell.model.target import Configuration, Target
+from swell.model.target import FULL_SHARE, Configuration, Target
 from swell.model.usage import GangUsage
 from swell.wire import messages as m
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import threading
 from typing import TypeVar
 
-from swell.model.event import AnyEvent, Event
-from swell.model.running import RunningWork
+from swell.model.event import AnyEvent, Event, RunningWork
 
 Wanted = TypeVar("Wanted", bound=Event)
 LIMIT_S = 20.0

@@ -41,8 +41,7 @@ from swell.model.event import (
     Outcome,
     StepsReported,
 )
-from swell.model.share_mode import ShareMode
-from swell.model.target import Configuration, Target
+from swell.model.target import Configuration, ShareMode, Target
 from swell.model.usage import GangUsage
 from swell.wire.group_places import GroupFiles, group_places
 

@@ -26,7 +26,7 @@ from swell.executors.local.agent.address import AgentAddress
 from swell.executors.local.agent.options import AgentOptions
 from swell.executors.local.link import LocalExecutor
 from swell.model.command import StopGang
-from swell.model.running import RunningWork
+from swell.model.event import RunningWork
 
 PATIENCE_S = 20.0
 INVENTORY = Inventory(protocol=PROTOCOL, boot_id="boot", num_performed=0, work=RunningWork(trials=("job-1",)))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from swell.executors.local import devices
 from swell.executors.local.devices import BY_NVLINK, islands_by_distance, islands_of_gpus
-from swell.model.islands import Islands, checked, islands_text, parse_islands
+from swell.model.node import Islands, checked, islands_text, parse_islands
 
 SWITCH, SOCKET, MACHINE = 10, 40, 50
 

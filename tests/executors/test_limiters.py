@@ -27,7 +27,7 @@ from swell.executors.local.limits.detection import (
     new_limiter,
 )
 from swell.executors.local.limits.limiter import CoreSharing, GangGroup, Limiter, LimitError
-from swell.model.share_mode import ShareMode
+from swell.model.target import ShareMode
 from swell.wire.group_places import GroupFiles, group_places
 
 BUSY = "while True: pass"

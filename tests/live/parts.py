@@ -27,12 +27,12 @@ from swell.model.event import (
     GangSuspended,
     JobProfiled,
     Outcome,
+    RunningWork,
     StepsReported,
 )
 from swell.model.job import EndCondition, JobSpec, Profile
 from swell.model.node import Node
 from swell.model.plan import Allocation
-from swell.model.running import RunningWork
 from swell.model.snapshot import Snapshot
 from swell.policies.policy import Policy
 from swell.store.journal import SqlJournal

@@ -16,9 +16,9 @@ from swell.live.counters import PlatformCounts
 from swell.live.platform import Platform
 from swell.live.watches import DeviceDemand
 from swell.model.calendar import Calendar
-from swell.model.device_usage import HeldTime
 from swell.model.event import Outcome
 from swell.model.job import JobClass, Phase
+from swell.model.job_sums import HeldTime
 from swell.model.resize import Resize, Verdict
 from swell.model.view import JobView
 

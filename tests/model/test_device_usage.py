@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.store.views import job_view
 
-from swell.model.device_usage import GroupBy, HeldTime, UsageEntry, report_of
 from swell.model.job import JobClass
-from swell.model.outcome import device_s
+from swell.model.job_sums import GroupBy, HeldTime, UsageEntry, device_s, report_of
 
 
 @st.composite

@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from playwright.sync_api import Browser, Page
 
-from swell.model.lengths import relative, span
+from swell.model.quantities import relative, span
 from swell.web.templating import bundle
 
 DAY_S = 86_400

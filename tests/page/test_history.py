@@ -19,7 +19,7 @@ from tests.store.views import job_view
 from swell.api.page.history_page import HOUR_S, MOST_PERIODS, filled, filter_of
 from swell.api.user_list import OWNER
 from swell.model.job import JobClass, Phase
-from swell.model.outcome import JobHistory, OutcomePeriod, OutcomeSums
+from swell.model.job_sums import JobHistory, OutcomePeriod, OutcomeSums
 
 ENDS = [phase for phase in Phase if phase.is_end]
 MARKUP = "<img src=x onerror=alert(1)>\"'&"

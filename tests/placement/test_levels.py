@@ -11,7 +11,7 @@ from tests.examples import pick
 from tests.placement.test_best_fit import at, node, place
 
 from swell.model.cluster import Cluster
-from swell.model.islands import Islands, parse_islands
+from swell.model.node import Islands, parse_islands
 
 Held = Mapping[str, tuple[str, ...]]
 #: Racks, nodes of each, devices of each node, islands.

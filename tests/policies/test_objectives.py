@@ -24,9 +24,15 @@ from tests.policies.snapshots import (
 
 from swell.model.snapshot import Snapshot
 from swell.policies.elasticflow.admission import admit
-from swell.policies.elasticflow.demand import RecentDemand
 from swell.policies.elasticflow.elasticflow import ElasticFlow
-from swell.policies.elasticflow.objective import DeadlineOffer, DueDemand, FairShares, ManyJobs, Objective
+from swell.policies.elasticflow.objective import (
+    DeadlineOffer,
+    DueDemand,
+    FairShares,
+    ManyJobs,
+    Objective,
+    RecentDemand,
+)
 from swell.policies.levels import useful_levels
 
 LINEAR = CURVES[1]

@@ -7,7 +7,7 @@ from tests.policies.snapshots import promised, snapshot, strict
 
 from swell.model.snapshot import Snapshot
 from swell.policies.levels import useful_levels
-from swell.policies.refusing import refusal
+from swell.policies.wording import refusal
 from swell_papers.variants import variant_policy
 
 LINEAR = {1: 1.0, 2: 2.0, 4: 4.0}

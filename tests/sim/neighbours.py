@@ -15,8 +15,8 @@ from swell.core.platform_core import PlatformCore
 from swell.model.event import AnyEvent
 from swell.model.options import Domain
 from swell.model.plan import Allocation
-from swell.model.share_mode import ShareMode
 from swell.model.snapshot import Snapshot
+from swell.model.target import ShareMode
 from swell.placement.best_fit import BestFitPlacer
 from swell.policies.fifo import Fifo
 from swell.settings import Settings

@@ -40,7 +40,7 @@ def live_like(name: str, **batches: int) -> SimJob:
         submit_s=0.0,
         spec=msgspec.structs.replace(spec, end=msgspec.structs.replace(spec.end, steps=9000)),
         profile=PROFILE,
-        speed=TrueRates(SIZES, belief.rates_per_s(name, SIZES)),
+        speed=TrueRates(SIZES, belief.of(name).rates_per_s(SIZES)),
         batches=BelievedBatches(name, belief) if spec.max_batch else None,
         num_steps=9000,
     )

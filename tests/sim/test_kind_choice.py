@@ -16,7 +16,7 @@ from tests.sim.worlds import RATES, head, job
 
 from swell.core.platform_core import PlatformCore
 from swell.model.command import LaunchGang
-from swell.model.kind import ANY
+from swell.model.names import ANY
 from swell.model.node import Node
 from swell.sim.change_cost import constant
 from swell.sim.job import SimJob
@@ -82,10 +82,10 @@ def test_a_job_runs_on_one_of_its_kinds_and_stays_on_it_once_it_has_started(
     had: dict[str, set[str]] = defaultdict(set)
 
     def listen(core: PlatformCore) -> None:
-        held = [device for gang in core.gangs() for device in gang.devices]
+        held = [device for record in core.holders() for device in record.gang.held]
         assert len(held) == len(set(held))
-        for gang in core.gangs():
-            had[gang.job_id] |= kinds_of(gang.devices)
+        for record in core.holders():
+            had[record.id] |= kinds_of(record.gang.held)
         ids = [view.id for view in core.views()]
         assert len(ids) == len(set(ids)), "one core has it"
         assert all(view.kind in allowed[view.id] for view in core.views())

@@ -101,9 +101,9 @@ def test_no_gang_ever_has_a_device_of_another_kind_than_its_job(data: st.DataObj
     scenario = Scenario(nodes=there, jobs=jobs, cost=COST, others=data.draw(failures(there)))
 
     def listen(core: PlatformCore) -> None:
-        held = [device for gang in core.gangs() for device in gang.devices]
+        held = [device for record in core.holders() for device in record.gang.held]
         assert len(held) == len(set(held))
-        assert all(kinds_of(gang.devices) == wanted[gang.job_id] for gang in core.gangs())
+        assert all(kinds_of(record.gang.held) == wanted[record.id] for record in core.holders())
         assert all(view.kind == one for view in core.views() for one in wanted[view.id])
 
     outcome = simulate(head(policy), scenario, listen=listen, log=SegmentLog())

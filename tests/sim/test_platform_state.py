@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.executors.puppets import make_spec
 
 from swell.core.record import JobRecord
-from swell.core.state import job_sizes
+from swell.core.sizes import job_sizes
 from swell.model.job import EndCondition, Profile
 from swell.model.options import Sizes
 from swell.sim.what_if import sim_job
@@ -35,5 +35,5 @@ def test_a_job_is_as_fast_as_believed_at_every_size(least: int, more: int, num_d
     belief.learn_profile(record.id, spec, PROFILE)
     made = sim_job(record, belief, num_devices)
     sizes = job_sizes(spec, num_devices, Sizes.EVERY)
-    believed = belief.rates_per_s(record.id, sizes)
+    believed = belief.of(record.id).rates_per_s(sizes)
     assert [made.speed.rate_per_s(size) for size in sizes.tolist()] == pytest.approx(believed.tolist())

@@ -7,8 +7,8 @@ import math
 from tests.sim.test_segments_add_up import ROUGH
 from tests.sim.worlds import head
 
-from swell.model.device_usage import GroupBy, HeldTime, UsageEntry, report_of
 from swell.model.job import Phase
+from swell.model.job_sums import GroupBy, HeldTime, UsageEntry, report_of
 from swell.sim.conditions import set_up
 from swell.sim.metrics import metrics_of
 from swell.sim.outcome import SegmentLog

@@ -8,8 +8,8 @@ from typing import Any
 
 from swell.model.event import AnyEvent, JobProfiled, NodeJoined, StepsReported, Woke
 from swell.model.job import JobClass, Phase, Profile
+from swell.model.job_sums import OutcomeSums, device_s
 from swell.model.node import Node
-from swell.model.outcome import OutcomeSums, device_s
 from swell.model.view import JobView
 from swell.store.curves import CurvePoint, absorb
 from swell.tally import tally_of

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from swell.model.job import BatchProfile, JobSpec, Profile
-from swell.throughput.batch_table import BatchTable, worth
+from swell.throughput.batches import BatchTable, worth
 from swell.throughput.belief import FittedBelief
 
 SIZES = np.array([1, 2, 4, 8], dtype=np.int64)

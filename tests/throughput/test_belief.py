@@ -62,7 +62,7 @@ def steady(belief: FittedBelief, job_id: str, workers: int, step_s: float, times
 
 def test_between_and_beyond_measured_points_the_laws_are_linear() -> None:
     belief = belief_of({64: 1.0, 16: 0.4}, {2: 0.1, 4: 0.15})
-    step_s = 1 / belief.rates_per_s("j", SIZES)
+    step_s = 1 / belief.of("j").rates_per_s(SIZES)
     # compute: 0.2 + 0.0125 b; all-reduce: 0.05 + 0.05 log2 w
     assert step_s == pytest.approx([1.0, 0.6 + 0.1, 0.4 + 0.15, 0.3 + 0.2, 0.25 + 0.25])
 
@@ -93,7 +93,7 @@ def test_more_workers_never_cost_less_device_time(
         {2: latency_s + growth_s, 4: latency_s + 2 * growth_s},
         spec(global_batch),
     )
-    rates = belief.rates_per_s("j", SIZES)
+    rates = belief.of("j").rates_per_s(SIZES)
     allowed = rates > 0
     device_s = SIZES[allowed] / rates[allowed]
     assert (np.diff(device_s) >= -1e-9).all()
@@ -103,9 +103,9 @@ def test_more_workers_never_cost_less_device_time(
 def test_learning_ends_at_the_truth_and_carries_to_other_sizes(factor: float, num_reports: int) -> None:
     compute_s, allreduce_s = {64: 1.0, 32: 0.5, 16: 0.25}, {2: 0.1, 4: 0.2}
     belief = belief_of(compute_s, allreduce_s)
-    before = belief.rates_per_s("j", SIZES)
+    before = belief.of("j").rates_per_s(SIZES)
     steady(belief, "j", 2, 0.6 * factor, num_reports)
-    assert belief.rates_per_s("j", SIZES) == pytest.approx(before / factor)
+    assert belief.of("j").rates_per_s(SIZES) == pytest.approx(before / factor)
 
 
 @given(step_s=st.floats(0.01, 0.5), pause_s=st.floats(0.0, 2.0), steps_an_epoch=st.integers(5, 20))
@@ -119,7 +119,7 @@ def test_what_a_job_does_between_its_steps_counts_with_its_share_of_the_time(
         belief.learn_rate("j", 1, step_s + pause_s, 1)
     true_s = step_s + pause_s / steps_an_epoch
     cycle_s = steps_an_epoch * true_s
-    assert 1 / belief.rates_per_s("j", SIZES[:1])[0] == pytest.approx(true_s, rel=0.05 + cycle_s / 10)
+    assert 1 / belief.of("j").rates_per_s(SIZES[:1])[0] == pytest.approx(true_s, rel=0.05 + cycle_s / 10)
 
 
 @given(
@@ -131,19 +131,19 @@ def test_a_larger_size_is_forgotten_only_if_it_was_no_faster_and_ever_more_seldo
     """Four workers take `slower` times as long as two, and are measured again when that is forgotten."""
     belief, four = belief_of({64: 1.0, 32: 0.5, 16: 0.25}, {}), np.array([4])
     steady(belief, "j", 2, 0.5)
-    estimate_per_s = belief.rates_per_s("j", four)
+    estimate_per_s = belief.of("j").rates_per_s(four)
     doubted_s, num_forgotten = 0.0, 0
     for elapsed_s in stretches_s:
         if not doubted_s:
             steady(belief, "j", 4, 0.5 * slower)
-        is_no_faster = bool((belief.rates_per_s("j", np.array([4, 2])) @ [1.0, -1.0]) <= 0.0)
+        is_no_faster = bool((belief.of("j").rates_per_s(np.array([4, 2])) @ [1.0, -1.0]) <= 0.0)
         doubted_s += elapsed_s if is_no_faster else 0.0
-        forgotten = belief.doubt_larger("j", 2, elapsed_s, None, 1)
+        forgotten = belief.of("j").doubt_larger(2, elapsed_s, None, 1)
         assert forgotten == ((4,) if is_no_faster and doubted_s >= RETRY_S * 2.0**num_forgotten else ())
         if forgotten:
             doubted_s, num_forgotten = 0.0, num_forgotten + 1
-            assert belief.rates_per_s("j", four) == pytest.approx(estimate_per_s)
-            assert belief.margin_classes("j", four) == class_of(kind_of("/j.py"), OTHER_SIZES)
+            assert belief.of("j").rates_per_s(four) == pytest.approx(estimate_per_s)
+            assert belief.of("j").margin_classes(four) == class_of(kind_of("/j.py"), OTHER_SIZES)
         again = FittedBelief()
         again.restore(belief.state())
         belief = again
@@ -151,22 +151,22 @@ def test_a_larger_size_is_forgotten_only_if_it_was_no_faster_and_ever_more_seldo
 
 def margins_of(belief: FittedBelief, job_id: str = "j") -> list[float]:
     """At each size."""
-    shares: list[float] = belief.margins[belief.margin_classes(job_id, SIZES)].tolist()
+    shares: list[float] = belief.margins[belief.of(job_id).margin_classes(SIZES)].tolist()
     return shares
 
 
 def test_a_size_has_the_margin_of_what_is_known_of_it() -> None:
     """A trial run alone; other sizes of the same job; this very size."""
     belief = belief_of({64: 1.0}, {})
-    assert belief.margin_classes("j", SIZES).tolist() == [class_of(kind_of("/j.py"), TRIAL)] * 5
+    assert belief.of("j").margin_classes(SIZES).tolist() == [class_of(kind_of("/j.py"), TRIAL)] * 5
     belief.learn_rate("j", 2, 1.0, 1)
     kind = kind_of("/j.py")
-    assert belief.margin_classes("j", SIZES).tolist() == [class_of(kind, OTHER_SIZES)] * 5
+    assert belief.of("j").margin_classes(SIZES).tolist() == [class_of(kind, OTHER_SIZES)] * 5
     steady(belief, "j", 2, 1.0)
     other, same = class_of(kind, OTHER_SIZES), class_of(kind, SAME_SIZE)
-    assert belief.margin_classes("j", SIZES).tolist() == [other, same, other, other, other]
+    assert belief.of("j").margin_classes(SIZES).tolist() == [other, same, other, other, other]
     on_two = np.full(5, 2)
-    assert belief.margin_classes("j", SIZES, on_two).tolist() == [other] * 5
+    assert belief.of("j").margin_classes(SIZES, on_two).tolist() == [other] * 5
 
 
 @given(st.lists(st.floats(0.25, 0.5), max_size=40) | st.lists(st.floats(-0.5, 0.0), min_size=11, max_size=40))
@@ -206,7 +206,7 @@ def test_state_survives_json_and_goes_on_the_same(reports: list[tuple[str, int, 
     assert second.state() == first.state()
     assert second.margins.tolist() == first.margins.tolist()
     for job_id in "ab?":
-        assert second.rates_per_s(job_id, SIZES).tolist() == first.rates_per_s(job_id, SIZES).tolist()
+        assert second.of(job_id).rates_per_s(SIZES).tolist() == first.of(job_id).rates_per_s(SIZES).tolist()
 
 
 @pytest.mark.slow
@@ -222,7 +222,7 @@ def test_what_does_not_fit_takes_passes_of_what_does(
         known = msgspec.structs.replace(profile(measured, {}), max_local_batch=bound)
         belief = FittedBelief()
         belief.learn_profile("j", spec(batch), known)
-        return float(1 / belief.rates_per_s("j", np.array([1]))[0])
+        return float(1 / belief.of("j").rates_per_s(np.array([1]))[0])
 
     room = max(room, min(compute_s))
     fitting = {batch: time_s for batch, time_s in compute_s.items() if batch <= room}

@@ -24,18 +24,18 @@ def test_a_belief_keeps_its_contract(make: type[FittedBelief], reports: list[tup
     belief.learn_profile("a", spec(100), profile())
     for num_workers, step_s, num_steps in reports:
         belief.learn_rate("a", num_workers, step_s, num_steps)
-    rates = belief.rates_per_s("a", SIZES)
+    rates = belief.of("a").rates_per_s(SIZES)
     assert rates.shape == SIZES.shape and np.isfinite(rates).all() and (rates > 0.0).all()
-    assert belief.best_batches("a", SIZES, 64) is None and belief.rates_at_batch("a", SIZES, 64) is None
-    assert belief.rate_at_batch("a", 2, 64) == pytest.approx(belief.rates_per_s("a", SIZES[1:2])[0])
-    classes = belief.margin_classes("a", SIZES)
+    assert belief.of("a").best_batches(SIZES, 64) is None and belief.of("a").rates_at_batch(SIZES, 64) is None
+    assert belief.of("a").rate_at_batch(2, 64) == pytest.approx(belief.of("a").rates_per_s(SIZES[1:2])[0])
+    classes = belief.of("a").margin_classes(SIZES)
     assert classes.shape == SIZES.shape and belief.margins is belief.margins
     assert (belief.margins[classes] >= 0.0).all() and np.isfinite(belief.margins).all()
     again = make()
     again.restore(belief.state())
-    assert again.rates_per_s("a", SIZES).tolist() == rates.tolist()
+    assert again.of("a").rates_per_s(SIZES).tolist() == rates.tolist()
     belief.forget("a")
     belief.learn_profile("a", spec(100), profile())
     fresh = make()
     fresh.learn_profile("a", spec(100), profile())
-    assert belief.rates_per_s("a", SIZES).tolist() == fresh.rates_per_s("a", SIZES).tolist()
+    assert belief.of("a").rates_per_s(SIZES).tolist() == fresh.of("a").rates_per_s(SIZES).tolist()

@@ -42,7 +42,7 @@ def believing(between: BetweenSteps | None, job: JobSpec | None = None) -> Fitte
 
 
 def step_s(belief: FittedBelief) -> np.ndarray:
-    return 1.0 / belief.rates_per_s("j", SIZES)
+    return 1.0 / belief.of("j").rates_per_s(SIZES)
 
 
 @given(between=between_steps)
@@ -55,7 +55,7 @@ def test_what_a_run_shows_takes_the_place_of_the_trials(
     trial: BetweenSteps | None, run: BetweenSteps, again: BetweenSteps
 ) -> None:
     belief = believing(trial)
-    belief.learn_between("j", run)
+    belief.of("j").learn_between(run)
     assert step_s(belief) == pytest.approx(STEP_S + run.per_step_s, rel=1e-6)
     belief.learn_profile("j", spec(), msgspec.structs.replace(MEASURED, between=again))
     assert step_s(belief) == pytest.approx(STEP_S + run.per_step_s, rel=1e-6)
@@ -75,13 +75,13 @@ def test_an_open_batch_bears_it_at_whichever_batch(is_told_by_batch: bool) -> No
     plain, waiting = FittedBelief(), FittedBelief()
     plain.learn_profile("j", job, profile)
     waiting.learn_profile("j", job, profile)
-    assert waiting.best_batches("j", SIZES, BATCH) is not None  # so that what is kept must be given up
-    waiting.learn_between("j", BetweenSteps(time_s=3.0, num_steps=30))
+    assert waiting.of("j").best_batches(SIZES, BATCH) is not None  # so that what is kept must be given up
+    waiting.of("j").learn_between(BetweenSteps(time_s=3.0, num_steps=30))
     for batch in (32, 64, 128, 256):
-        rates, before = (belief.rates_at_batch("j", SIZES, batch) for belief in (waiting, plain))
+        rates, before = (belief.of("j").rates_at_batch(SIZES, batch) for belief in (waiting, plain))
         assert rates is not None and before is not None
         assert 1.0 / rates == pytest.approx(1.0 / before + 0.1)
-    best, best_before = (belief.best_batches("j", SIZES, BATCH) for belief in (waiting, plain))
+    best, best_before = (belief.of("j").best_batches(SIZES, BATCH) for belief in (waiting, plain))
     assert best is not None and best_before is not None
     assert best[1].tolist() == best_before[1].tolist()
     assert 1.0 / best[0] == pytest.approx(1.0 / best_before[0] + 0.1)
@@ -92,7 +92,7 @@ def test_what_follows_the_last_step_is_shared_out_among_all() -> None:
     belief = FittedBelief()
     belief.learn_profile("j", spec(end=EndCondition(steps=50)), profile)
     assert step_s(belief) == pytest.approx(STEP_S + 0.4 + 0.1)
-    belief.learn_between("j", BetweenSteps(time_s=2.0, num_steps=10))
+    belief.of("j").learn_between(BetweenSteps(time_s=2.0, num_steps=10))
     assert step_s(belief) == pytest.approx(STEP_S + 0.2 + 0.1)
     belief.learn_profile("j", spec(end=EndCondition()), profile)  # of unknown length
     assert step_s(belief) == pytest.approx(STEP_S + 0.2)

@@ -34,7 +34,7 @@ def belief_of(crossing_s: dict[int, dict[int, float]], max_batch: int | None = N
 
 
 def step_s(belief: FittedBelief, hosts: np.ndarray) -> list[float]:
-    times_s: list[float] = (1.0 / belief.rates_per_s("j", SIZES, hosts)).tolist()
+    times_s: list[float] = (1.0 / belief.of("j").rates_per_s(SIZES, hosts)).tolist()
     return times_s
 
 
@@ -52,11 +52,11 @@ def test_a_gang_on_several_hosts_says_nothing_about_one_on_a_single_host(
     max_batch: int | None,
 ) -> None:
     belief = belief_of(crossing, max_batch)
-    before, other = step_s(belief, ONE), belief.rate_at_batch("j", 2, 128)
+    before, other = step_s(belief, ONE), belief.of("j").rate_at_batch(2, 128)
     for num_workers, num_hosts, time_s, num_steps in reports:
         belief.learn_rate("j", num_workers, time_s, num_steps, num_hosts=min(num_hosts, num_workers))
-    assert step_s(belief, ONE) == before and belief.rate_at_batch("j", 2, 128) == other
-    assert (1.0 / belief.rates_per_s("j", SIZES)).tolist() == before
+    assert step_s(belief, ONE) == before and belief.of("j").rate_at_batch(2, 128) == other
+    assert (1.0 / belief.of("j").rates_per_s(SIZES)).tolist() == before
     again = FittedBelief()
     again.restore(belief.state())
     assert step_s(again, TWO) == step_s(belief, TWO)
@@ -65,4 +65,4 @@ def test_a_gang_on_several_hosts_says_nothing_about_one_on_a_single_host(
 def test_what_crossing_takes_is_added_to_the_step() -> None:
     belief = belief_of(CROSSING)
     assert step_s(belief, TWO) == pytest.approx([0.8, 0.45 + 0.5, 0.26 + 0.6, 0.17 + 0.7])
-    assert belief.rate_at_batch("j", 8, 64, num_hosts=2) == pytest.approx(1 / 0.87)
+    assert belief.of("j").rate_at_batch(8, 64, num_hosts=2) == pytest.approx(1 / 0.87)

@@ -28,13 +28,13 @@ def belief_with(speed: dict[int, float], batch: int = 64) -> FittedBelief:
 def test_a_stated_size_is_as_fast_as_it_is_stated(speed: dict[int, float], batch: int) -> None:
     """Whatever its trial run measured, and whether or not larger sizes are faster."""
     sizes = np.array(sorted(speed), dtype=np.int64)
-    rates = belief_with(speed, batch).rates_per_s("j", sizes)
+    rates = belief_with(speed, batch).of("j").rates_per_s(sizes)
     assert rates * batch == pytest.approx([speed[size] for size in sizes.tolist()], rel=1e-9)
 
 
 @given(speed=st.dictionaries(st.integers(1, 48), st.floats(0.1, 1e4), min_size=1, max_size=6))
 def test_other_sizes_have_a_speed_too(speed: dict[int, float]) -> None:
-    rates = belief_with(speed).rates_per_s("j", np.arange(1, 65))
+    rates = belief_with(speed).of("j").rates_per_s(np.arange(1, 65))
     assert np.isfinite(rates).all() and (rates > 0.0).all()
 
 
@@ -42,5 +42,5 @@ def test_a_measurement_takes_the_place_of_what_was_stated() -> None:
     belief = belief_with({1: 100.0, 2: 190.0})
     for _ in range(3):
         belief.learn_rate("j", 2, 0.5, LONG)
-    one, two = belief.rates_per_s("j", np.array([1, 2])).tolist()
+    one, two = belief.of("j").rates_per_s(np.array([1, 2])).tolist()
     assert two == pytest.approx(2.0) and one != two

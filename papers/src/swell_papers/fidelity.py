@@ -18,7 +18,7 @@ from swell.core.record import JobRecord
 from swell.model.errors import InvalidInput
 from swell.model.event import AnyEvent, JobSubmitted
 from swell.model.job import JobClass, Phase
-from swell.model.share_mode import ShareMode
+from swell.model.target import ShareMode
 from swell.model.view import JobView
 from swell.policies.registry import POLICIES
 from swell.scheduler import new_core
@@ -131,7 +131,7 @@ def measured_jobs(run: LiveRun) -> list[SimJob]:
         belief = FittedBelief()
         belief.learn_profile(record.id, record.spec, job.profile)
         if job.view.noise_scale is not None:
-            belief.learn_noise(record.id, job.view.noise_scale)
+            belief.of(record.id).learn_noise(job.view.noise_scale)
         jobs.append(sim_job(record, belief, num_devices))
     return jobs
 

@@ -11,7 +11,7 @@ import numpy as np
 from swell.arrays import FloatArray
 from swell.model.errors import InvalidInput
 from swell.model.job import Profile
-from swell.model.share_mode import ShareMode
+from swell.model.target import ShareMode
 from swell.sim.change_cost import MeasuredCost
 from swell.sim.gangs import GangTimes
 from swell.sim.job import SimJob

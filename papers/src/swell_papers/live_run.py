@@ -17,7 +17,7 @@ import psutil
 import swell
 from swell.api.client import Client
 from swell.api.submission import parse
-from swell.core.state import job_sizes
+from swell.core.sizes import job_sizes
 from swell.executors.controller.profile_cache import ProfileCache
 from swell.executors.gang.gang_controller import STEP
 from swell.model.command import ProfileJob

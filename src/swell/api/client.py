@@ -32,7 +32,7 @@ from swell.model.deadline_state import has_verdict
 from swell.model.errors import InvalidJob, Unavailable, UnknownJob, UnknownNode
 from swell.model.job import Phase
 from swell.model.job_query import choose
-from swell.model.lengths import span
+from swell.model.quantities import span
 from swell.model.view import JobView
 from swell.store.folder import ApiAddress, StateFolder
 from swell.store.lock import find_holder

@@ -18,7 +18,7 @@ from swell.executors.local.launch import find_agent
 from swell.live.recovery import Replay
 from swell.live.submitter import JobFiles
 from swell.model.finding import Finding, bad, ok, warn
-from swell.model.share_mode import ShareMode
+from swell.model.target import ShareMode
 from swell.model.view import JobView
 from swell.platform_options import PlatformOptions
 from swell.plugins import Registry, why_not_importable

@@ -18,13 +18,11 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 import msgspec
 
 from swell.api.times import EXAMPLES, parse_time
-from swell.model.durations import parse_duration
 from swell.model.errors import InvalidJob
 from swell.model.job import LOSS, JobClass, MetricTarget, Phase
 from swell.model.job_query import JobQuery
-from swell.model.kind import ANY, RULE, is_kind
-from swell.model.lengths import span
-from swell.model.sizes import parse_bytes
+from swell.model.names import ANY, KIND_RULE, is_kind
+from swell.model.quantities import parse_bytes, parse_duration, span
 from swell.model.webhook import Webhook, WebhookEvent, fault_of
 from swell.plugins import did_you_mean
 from swell.wire import environ
@@ -297,7 +295,8 @@ def _kind(name: str) -> str:
     if not is_kind(name):
         raise InvalidField(
             "kind",
-            f"{shown(name)} cannot be a kind of device: it has {RULE}; name one that `swell nodes` lists",
+            f"{shown(name)} cannot be a kind of device: it has {KIND_RULE}; name one that `swell nodes` "
+            "lists",
         )
     return name
 

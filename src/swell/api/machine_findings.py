@@ -21,7 +21,7 @@ from swell.executors.node.options import find_host, options_of
 from swell.executors.node.state import read_record
 from swell.executors.storage import why_not_shared
 from swell.model.finding import Finding, bad, ok, warn
-from swell.model.share_mode import ABOUT_SHARES, ShareMode
+from swell.model.target import ABOUT_SHARES, ShareMode
 from swell.wire.lease_end import LEASE_FILE, LeaseWatch
 from swell.wire.private_files import can_be_private, remove_room
 

@@ -13,8 +13,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from swell.model.durations import format_duration
 from swell.model.errors import InvalidJob
+from swell.model.quantities import format_duration
 from swell.slurm_words import count_gpus, slurm_seconds
 
 #: Fields that only a script with `swell.train` has. Without any of them it is started as torchrun would.

@@ -55,7 +55,6 @@ from swell.api.user_list import OWNER, AccessLog, ApiUser, UserList, UserListErr
 from swell.api.verbs import HEADERS, VERBS, Health, JobRef, PageLink, Stopping, Verb
 from swell.live.platform import Platform
 from swell.live.pruning import PruneRequest
-from swell.model.device_usage import GroupBy, UsageReport, report_of
 from swell.model.errors import (
     InvalidInput,
     InvalidJob,
@@ -68,6 +67,7 @@ from swell.model.errors import (
     WrongPhase,
 )
 from swell.model.job import Elasticity, JobClass, JobSpec, Origin, key_of_user
+from swell.model.job_sums import GroupBy, UsageReport, report_of
 from swell.model.throughput import JobThroughput
 from swell.model.view import JobView, PrunedJob, SubmitResult
 

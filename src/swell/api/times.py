@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from datetime import datetime, time, timedelta
 
-from swell.model.durations import parse_duration
+from swell.model.quantities import parse_duration
 
 #: Examples for a message about a text that is no moment.
 EXAMPLES = "now+3m, tomorrow 08:00, 2030-01-31T18:00:00"

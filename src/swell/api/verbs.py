@@ -22,8 +22,8 @@ from swell.api.fields import MAX_JOBS
 from swell.api.logs import LogChunk, LogOwner
 from swell.api.role import Role
 from swell.api.submission import Number, Submission, declared
-from swell.model.device_usage import GroupBy, UsageReport
 from swell.model.job import Phase
+from swell.model.job_sums import GroupBy, UsageReport
 from swell.model.throughput import JobThroughput
 from swell.model.view import ClusterView, JobView, MetricHistory, NodeView, PrunedJob, Story, SubmitResult
 

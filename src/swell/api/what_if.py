@@ -19,21 +19,22 @@ from swell.api.errors import NoPlatform
 from swell.api.job_file import load
 from swell.api.user_list import UserList, refuse_unkept
 from swell.assemble import left_behind, settings_of
-from swell.core.job_progress import JobProgress
 from swell.core.kinds import KindLoad, SavedKind, choose, named_kinds, read_platform, smallest_gang
 from swell.core.platform_core import place_without_kind
+from swell.core.progress import JobProgress
 from swell.core.record import JobRecord
-from swell.core.state import Saved, job_sizes
+from swell.core.sizes import job_sizes
+from swell.core.state import Saved
 from swell.executors.controller.profile_cache import ProfileCache
 from swell.live.clock import HeadClock
 from swell.live.job_checks import check_job, with_named_kinds
 from swell.model.cluster import Cluster
 from swell.model.command import ProfileJob
-from swell.model.counted import told_devices
 from swell.model.errors import InvalidInput, InvalidJob
 from swell.model.job import Elasticity, JobClass, JobSpec, Phase, Profile
 from swell.model.node import Node
 from swell.model.options import Sizes
+from swell.model.quantities import told_devices
 from swell.model.quota import Quota
 from swell.model.view import JobView
 from swell.policies.registry import UnknownPolicy, new_policy

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from swell.model.counted import told_devices, told_workers
 from swell.model.deadline_state import (
     DeadlineState,
     deadline_state,
@@ -16,11 +15,9 @@ from swell.model.deadline_state import (
     is_finish_known,
     is_measured,
 )
-from swell.model.durations import format_duration
 from swell.model.job import LOSS, JobClass, Phase
-from swell.model.lengths import relative, span
+from swell.model.quantities import format_bytes, format_duration, relative, span, told_devices, told_workers
 from swell.model.resize import Resize, Verdict
-from swell.model.sizes import format_bytes
 from swell.script_facts import is_unchecked
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from swell.api.errors import ApiError, InvalidOption, NoAnswer, NoPlatform
 from swell.cli.options import State
 from swell.cli.output import warn
 from swell.model.errors import Unavailable
-from swell.model.lengths import span
+from swell.model.quantities import span
 from swell.store.errors import StateError
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ from swell.cli import job_options as job
 from swell.cli.options import JobName, JobNames, Json, State, seconds
 from swell.cli.output import note, print_json, warn
 from swell.cli.submit import REFUSED, change_refused, tell_verdicts, verdict
-from swell.model.counted import told_workers
 from swell.model.deadline_state import is_change_refused
 from swell.model.errors import InvalidInput
+from swell.model.quantities import told_workers
 
 if TYPE_CHECKING:
     from swell.api.client import Client, SubmittedJob

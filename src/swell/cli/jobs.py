@@ -23,8 +23,7 @@ from swell.cli.selection import (
     select,
     told_phases,
 )
-from swell.model.counted import told_jobs
-from swell.model.lengths import span
+from swell.model.quantities import span, told_jobs
 
 if TYPE_CHECKING:
     from swell.api.words import ResizeRow

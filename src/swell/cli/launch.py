@@ -12,7 +12,7 @@ from typing import BinaryIO
 from swell.api.client import Client, NoPlatform, connect_as_owner
 from swell.api.errors import InvalidOption, NoAnswer
 from swell.executors.local.devices import DeviceError, parse_devices
-from swell.model.lengths import span
+from swell.model.quantities import span
 from swell.model.view import ClusterView
 from swell.store.errors import StateUnwritable
 from swell.store.folder import NOTICE_BYTES, StateFolder

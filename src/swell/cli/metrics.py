@@ -13,8 +13,8 @@ import typer
 from swell.cli.options import Json, State
 from swell.cli.output import print_json, width
 from swell.cli.selection import connect_to_read
-from swell.model.counted import told_workers
 from swell.model.errors import InvalidInput
+from swell.model.quantities import told_workers
 from swell.model.view import MetricSeries
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import typer
 from swell.api.errors import InvalidOption
 from swell.cli.options import declared_options, seconds, with_groups
 from swell.executors.node.options import NodeOptions
-from swell.model.lengths import span
+from swell.model.quantities import span
 
 Host = Annotated[dict[str, Any], declared_options(NodeOptions)]
 Leave = Annotated[

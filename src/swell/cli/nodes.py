@@ -12,8 +12,7 @@ import typer
 import swell
 from swell.cli.options import Json, State
 from swell.cli.output import clock, print_json, print_table
-from swell.model.lengths import relative, span
-from swell.model.sizes import format_bytes
+from swell.model.quantities import format_bytes, relative, span
 
 if TYPE_CHECKING:
     from swell.model.view import ClusterView, NodeView

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin,
 
 import typer
 
-from swell.model.durations import parse_duration
 from swell.model.errors import InvalidInput
+from swell.model.quantities import parse_duration
 
 if TYPE_CHECKING:
     import msgspec

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TextIO, cast
 
 from swell.model.errors import InvalidInput
-from swell.model.lengths import relative
+from swell.model.quantities import relative
 
 #: All control characters but a line's end and a tab.
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")

@@ -14,9 +14,9 @@ import typer
 import swell
 from swell.api.times import parse_time
 from swell.cli.output import warn
-from swell.model.durations import parse_duration
 from swell.model.job import Phase
 from swell.model.job_query import newest
+from swell.model.quantities import parse_duration
 
 if TYPE_CHECKING:
     from swell.api.client import Client

@@ -14,7 +14,7 @@ from swell.cli.output import warn
 from swell.model.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from swell.model.islands import Islands
+    from swell.model.node import Islands
     from swell.sim.pool import Pool
 
 Format = Annotated[
@@ -169,7 +169,7 @@ def nodes_of(cluster: str | None, pool: Pool | None) -> dict[str, Any]:
 
 def _shape(text: str) -> tuple[int, int, int, Islands]:
     """Racks, nodes of each, devices of each node, and their islands. Raises InvalidInput."""
-    from swell.model.islands import InvalidIslands, parse_islands
+    from swell.model.node import InvalidIslands, parse_islands
 
     numbers, has_islands, islands = text.partition("/")
     words = numbers.split("x")

@@ -74,7 +74,7 @@ def _as_told(limits: TenantLimits, held: Held | None) -> dict[str, object]:
 
 
 def _row(name: str, limits: TenantLimits, held: Held | None) -> tuple[str, ...]:
-    from swell.model.quota_words import told_share
+    from swell.model.quota import told_share
 
     return (
         name,
@@ -126,7 +126,7 @@ def limit(
     """
     from swell.api.fields import formed
     from swell.api.user_list import TenantLimits, UserList, parse_devices, parse_share
-    from swell.model.quota_words import told_share
+    from swell.model.quota import told_share
 
     if (open_jobs, devices, share) == (None, None, None):
         raise typer.BadParameter("give --open-jobs, --devices or --share")

@@ -14,7 +14,7 @@ from swell.api.words import told_source
 from swell.cli.options import JobName, Json, State
 from swell.cli.output import print_json, print_table
 from swell.model.errors import InvalidInput
-from swell.model.lengths import span
+from swell.model.quantities import span
 
 if TYPE_CHECKING:
     from swell.model.throughput import JobThroughput, ThroughputPoint

@@ -13,7 +13,7 @@ from swell.cli.options import HelpAll, Json, declared_options, seconds, with_gro
 from swell.cli.output import check_files, print_json, print_table, warn
 from swell.cli.simulate_conditions import Format, Profiles, Strict
 from swell.model.errors import InvalidInput
-from swell.model.lengths import span
+from swell.model.quantities import span
 from swell.sim.traces.fill import FillRules
 from swell.sim.traces.read import TraceStatistics
 from swell.sim.traces.record import plural

@@ -24,7 +24,7 @@ from swell.cli.options import (
 )
 from swell.executors.engine import Engine, InvalidEngine, OptionValue, flags_of, words_of
 from swell.executors.engines import ENGINES, engine_type
-from swell.model.durations import format_duration
+from swell.model.quantities import format_duration
 from swell.platform_options import PlatformOptions
 from swell.plugins import meaning
 from swell.settings import InvalidSettings, parse_setting, spell
@@ -287,7 +287,7 @@ def _start(
     """Start the platform in the background, by the same command line, and say what is up."""
     from swell.cli.launch import has_devices, launch
     from swell.cli.nodes import number_of_cores
-    from swell.model.share_mode import ABOUT_PROMISES, ABOUT_SHARES
+    from swell.model.target import ABOUT_PROMISES, ABOUT_SHARES
 
     is_ready = has_devices(options.devices, options.sharing.cores, options.rack)
     with launch(folder, words, is_ready) as client:

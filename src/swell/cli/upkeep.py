@@ -18,14 +18,13 @@ from swell.cli.commands import AdminGroup
 from swell.cli.options import Json, State
 from swell.cli.output import clock, print_json, print_table
 from swell.cli.selection import parse_since
-from swell.model.device_usage import GroupBy
-from swell.model.durations import parse_duration
 from swell.model.job_query import choose
-from swell.model.sizes import format_bytes, parse_bytes
+from swell.model.job_sums import GroupBy
+from swell.model.quantities import format_bytes, parse_bytes, parse_duration
 
 if TYPE_CHECKING:
     from swell.live.recovery import Replay
-    from swell.model.device_usage import UsageReport
+    from swell.model.job_sums import UsageReport
     from swell.model.view import JobView, PrunedJob
 
 #: What a row of device hours is about.

@@ -10,7 +10,7 @@ import typer
 
 from swell.cli.options import Json, State
 from swell.cli.output import clock, moment, print_json, print_table, warn
-from swell.model.lengths import span
+from swell.model.quantities import span
 
 if TYPE_CHECKING:
     from swell.api.what_if import Forecast, WhatIf

@@ -19,13 +19,11 @@ from swell.core.feedback import (
     note_phase,
 )
 from swell.core.gang import NO_GANG
-from swell.core.job_progress import JobProgress
+from swell.core.progress import JobProgress, Mark
 from swell.core.record import AskedDeadline, JobRecord
-from swell.core.resizes import Mark
 from swell.core.setbacks import MAX_SETBACKS
-from swell.core.state import NUM_SET_ASIDE, HeadState
+from swell.core.state import HeadState
 from swell.core.unknown_gangs import UnknownGang, UnknownGangEvent
-from swell.model.counted import told_workers
 from swell.model.event import (
     CancelRequested,
     ClockStepped,
@@ -66,9 +64,8 @@ from swell.model.event import (
 )
 from swell.model.failure import failure_sentence
 from swell.model.job import LOSS, Elasticity, Phase
-from swell.model.lengths import relative, span
+from swell.model.quantities import format_bytes, relative, span, told_workers
 from swell.model.resize import Verdict
-from swell.model.sizes import format_bytes
 from swell.script_facts import ScriptFinding
 
 #: A trial run that took less was none: the job had been measured before.
@@ -128,7 +125,6 @@ def _(event: NodeJoined, state: HeadState) -> None:
     is_same = state.away.pop(node.name, None) is not None or state.cluster.has_node(node.name)
     if not is_same:
         state.readmit(node.name)
-    state.lost_nodes.pop(node.name, None)
     state.set_cluster(state.cluster.with_node(node))
 
 
@@ -144,8 +140,6 @@ def _(event: NodeLost, state: HeadState) -> None:
         state.ends_s.pop(event.name, None)
     if event.name not in state.cluster.borrowed:  # no promise stands on those
         befall_all(state, "node", event.name)
-    if event.cause:
-        state.note_lost_node(event)
     is_owned = state.cluster.has_node(event.name) and event.name not in state.cluster.borrowed
     if is_owned and event.name not in state.warned:
         state.losses.owned.num_lost += 1
@@ -229,7 +223,6 @@ def _(event: QuotasSet, state: HeadState) -> None:
 @_apply.register
 def set_aside(event: EventSetAside, state: HeadState) -> None:
     """End the job at once as failed; what runs of it is stopped, and keeps its devices until it is gone."""
-    state.set_aside = [*state.set_aside, event][-NUM_SET_ASIDE:]
     record = state.records.get(event.job_id)
     if record is None:
         if not (event.job_id and isinstance(event.event, JobSubmitted)):
@@ -242,7 +235,7 @@ def set_aside(event: EventSetAside, state: HeadState) -> None:
             devices=record.gang.held,
             formed=record.generation if record.gang.is_launching else record.gang.generation,
         )
-        state.unknown.add(gang)
+        state.unknown.gangs[record.id] = gang  # the head does not follow it any longer
     record.is_cancelled = not isinstance(event.event, JobProfiled | ProfilingFailed)  # a trial run is ended
     record.status.message = event.why
     what = "what has become of it" if event.event is None else f"its {type(event.event).__name__}"
@@ -481,7 +474,7 @@ def _note_progress(state: HeadState, record: JobRecord, event: StepsReported) ->
     if event.save_s is not None:
         record.save_s = event.save_s
     if event.noise_scale is not None:
-        state.belief.learn_noise(record.id, event.noise_scale)
+        state.belief.of(record.id).learn_noise(event.noise_scale)
         state.relearn(record)
         record.status.noise_scale = event.noise_scale if math.isfinite(event.noise_scale) else None
     record.progress.done_steps = _truth(record, event.steps)

@@ -105,7 +105,7 @@ class Converger:
 
     def _may_change(self, record: JobRecord) -> bool:
         is_held_back = self._now_s < record.backoff.until_s
-        return record.phase is Phase.RUNNING and not record.is_pinned and not is_held_back
+        return record.phase is Phase.RUNNING and not record.gang.is_pinned and not is_held_back
 
     def _launch(self, record: JobRecord, target: Target) -> None:
         if record.id in self._state.unknown.owner.values() or not self._take(record, target.devices):

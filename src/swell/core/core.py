@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -21,12 +20,12 @@ from swell.core.kinds import KindLoad, smallest_gang
 from swell.core.planner import Planner
 from swell.core.record import JobRecord
 from swell.core.replan import Need, Replan
+from swell.core.sizes import num_samples_of, shown_sizes
 from swell.core.state import HeadState, Words
 from swell.core.table import learning_of
 from swell.core.tenants import decide_within_quotas
-from swell.core.throughput import throughput_of
 from swell.core.usable_nodes import UsableDevices, WholeCores, is_promise_at_stake, known_ends
-from swell.model.cluster import Cluster
+from swell.model.cluster import Cluster, nodes_needed
 from swell.model.command import (
     AnyCommand,
     LaunchGang,
@@ -35,15 +34,13 @@ from swell.model.command import (
     SuspendGang,
     WakeAt,
 )
-from swell.model.counted import told_workers
 from swell.model.deadline_state import PLANNED_LATE
 from swell.model.event import AnyEvent, JobEvent, PlanFailed
 from swell.model.job import Phase
-from swell.model.lengths import span
 from swell.model.options import Domain
 from swell.model.plan import Allocation, JobPlan, Plan, Refusal
+from swell.model.quantities import span, told_workers
 from swell.model.snapshot import Snapshot
-from swell.model.target import Target
 from swell.model.throughput import JobThroughput
 from swell.model.view import JobView, Story
 from swell.policies.policy import Policy
@@ -59,19 +56,6 @@ PATIENCE = 3
 MOST_SUSPECTS = 10
 #: Why jobs wait as long as no core has a kind.
 NO_NODE_YET = "waits for a node: none has joined this platform yet"
-
-
-@dataclass(frozen=True, slots=True)
-class BelievedGang:
-    """A gang as the head remembers it."""
-
-    job_id: str
-    generation: int  #: the latest one commanded
-    phase: Phase
-    steps: int
-    formed: int  #: the one that trains, as far as is known
-    devices: tuple[str, ...]  #: that it has, or is about to have
-    members: Target  #: what trains
 
 
 class Core:
@@ -108,10 +92,6 @@ class Core:
             f"none of kind {kind} is there" if kind else "none of the kind that it was submitted to is there"
         )
         self._lack = f"waits for a node: {which}"
-
-    def forget_loss(self, node: str) -> None:
-        """The node has come back as one of another core."""
-        self._state.lost_nodes.pop(node, None)
 
     # ------------------------------------------------------------ the turn
     def handle(self, batch: Sequence[AnyEvent]) -> list[AnyCommand]:
@@ -484,7 +464,7 @@ class Core:
                 if not record.gang.is_given_a_share:  # what comes of that is told with others
                     state.tell(record, "decided", self._decision(record, command, plans.get(record.id)))
                 if isinstance(command, Reconfigure) and not record.gang.is_reconfigured_in_place:
-                    record.resizes.under_way = expect_resize(state, record, command, plans.get(record.id))
+                    expect_resize(state, record, command, plans.get(record.id))
             if not isinstance(command, WakeAt):
                 state.touch(state.records[command.job_id])
         return commands
@@ -549,9 +529,26 @@ class Core:
         return [guessed(latest.shown(record), state.now_s) for record in state.records.values()]
 
     def throughput(self, job_id: str) -> JobThroughput | None:
-        """The curve of a job that has not ended; None if there is no such job, or it has no profile."""
-        record = self._state.records.get(job_id)
-        return None if record is None else throughput_of(self._state, record)
+        """The curve of a job that has not ended, up to the most workers that it may have.
+
+        None: there is no such job, or it has no profile.
+        """
+        state, record = self._state, self._state.records.get(job_id)
+        if record is None or record.profile is None:
+            return None
+        spec, profile = record.spec, record.profile
+        sizes = shown_sizes(spec, record.least_workers, state.cluster.num_devices, state.domain.sizes)
+        hosts = nodes_needed(state.cluster.widths, sizes * spec.devices_per_worker)
+        return JobThroughput(
+            job_id=record.id,
+            kind=profile.device_kind,
+            devices_per_worker=spec.devices_per_worker,
+            most_workers=int(sizes[-1]) if sizes.size else 0,
+            grad_bytes=profile.grad_bytes,
+            points=state.belief.throughput(record.id, sizes, np.maximum(hosts, 1)),
+            num_samples=num_samples_of(spec, profile),
+            divided=profile.divided,
+        )
 
     def changes(self) -> TurnChanges:
         """What became of open jobs since this was last asked; the first time, of all."""
@@ -618,23 +615,6 @@ class Core:
         )
 
     # ------------------------------------------------------------ recovery
-    def gangs(self) -> list[BelievedGang]:
-        """The gangs whose processes should be there."""
-        records = self._state.records.values()
-        return [
-            BelievedGang(
-                job_id=record.id,
-                generation=record.generation,
-                phase=record.phase,
-                steps=int(record.progress.done_steps),
-                formed=record.gang.generation,
-                devices=record.gang.held,
-                members=record.gang.members,
-            )
-            for record in records
-            if record.phase.holds_devices
-        ]
-
     def save(self) -> bytes:
         """All that the head remembers, for a fold of the journal."""
         return self._state.save()

@@ -18,7 +18,7 @@ import msgspec
 import numpy as np
 
 from swell.arrays import FloatArray, IntArray, read_only
-from swell.core.job_progress import HoldTime
+from swell.core.progress import HoldTime
 from swell.core.record import JobRecord
 from swell.model.job import Elasticity, JobSpec, Profile
 from swell.model.resize import CostKind

@@ -14,8 +14,8 @@ from swell.core.setbacks import LatestSetback, OfJob, OfPlatform, Promise
 from swell.core.state import HeadState
 from swell.model.calendar import TOLD_STEP_S, Calendar
 from swell.model.job import AfterRefusal, JobClass
-from swell.model.lengths import relative, span
 from swell.model.plan import Refusal
+from swell.model.quantities import relative, span
 
 #: A step that takes longer by less is as it was believed to be.
 LEAST_SLOWDOWN = 0.005
@@ -38,11 +38,11 @@ def befall_all(state: HeadState, kind: OfPlatform, of: str = "") -> None:
 def promise(state: HeadState, record: JobRecord) -> Promise:
     """The one that is made now."""
     sizes = state.sizes_of(record)
-    margins = state.belief.margins[state.belief.margin_classes(record.id, sizes)]
+    margins = state.belief.margins[state.belief.of(record.id).margin_classes(sizes)]
     return Promise(
         made_s=state.now_s,
         margin_share=float(margins.max(initial=0.0)),
-        slowdown_share=state.belief.slowdown_share(record.id),
+        slowdown_share=state.belief.of(record.id).slowdown_share,
     )
 
 
@@ -91,7 +91,7 @@ def told_late(state: HeadState, record: JobRecord, at_s: float) -> str:
 
 def _slowdown(state: HeadState, record: JobRecord, made: Promise) -> float:
     """Slowdown of steps against the belief at the time of the promise, as a share."""
-    now_share = state.belief.slowdown_share(record.id)
+    now_share = state.belief.of(record.id).slowdown_share
     return (1.0 + now_share) / (1.0 + made.slowdown_share) - 1.0
 
 

@@ -17,10 +17,9 @@ import numpy as np
 from swell.arrays import BoolArray, IntArray
 from swell.core.hysteresis import GAIN_OVER_COST, SteadiedSizes
 from swell.core.record import JobRecord
-from swell.model.counted import told_devices, told_workers
 from swell.model.deadline_state import NOWHERE, is_measured
-from swell.model.lengths import relative, span
 from swell.model.plan import Allocation, Placement, Plan, PlanForecast
+from swell.model.quantities import relative, span, told_devices, told_workers
 from swell.model.quota import NO_QUOTA
 from swell.model.snapshot import Snapshot
 from swell.model.view import JobView, is_set_aside

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from swell.core.deadlines import note_change
-from swell.core.job_progress import LastReport
+from swell.core.progress import Change, LastReport, Mark
 from swell.core.record import JobRecord
-from swell.core.resizes import Change, Mark
 from swell.core.state import HeadState
 from swell.model.command import LaunchGang, Reconfigure
-from swell.model.counted import told_workers
 from swell.model.event import GangEnded, GangResized, StepsReported
 from swell.model.job import Elasticity
 from swell.model.plan import JobPlan
+from swell.model.quantities import told_workers
 from swell.model.throughput import CheckedEstimate, EstimateSource
 
 #: Of a stretch that says something about speed.
@@ -62,7 +61,8 @@ def _learn_steps(
     state.relearn(record)
     if checked is not None and _is_worth_telling(checked):
         state.tell(record, "checked", _told_check(num_workers, checked))
-    if doubted := belief.doubt_larger(record.id, num_workers, step_s * num_steps, global_batch, num_hosts):
+    elapsed_s = step_s * num_steps
+    if doubted := belief.of(record.id).doubt_larger(num_workers, elapsed_s, global_batch, num_hosts):
         sizes = ", ".join(map(str, doubted))
         text = f"{sizes} workers were no faster than {num_workers} when they were last measured"
         state.tell(
@@ -94,14 +94,14 @@ def _told_check(num_workers: int, checked: CheckedEstimate) -> str:
 def learn_between(state: HeadState, record: JobRecord, event: StepsReported) -> None:
     """What followed the epochs that have ended."""
     if event.between is not None and event.between.num_steps > 0:
-        state.belief.learn_between(record.id, event.between)
+        state.belief.of(record.id).learn_between(event.between)
         state.relearn(record)
     note_phase(state, record, event.steps)
 
 
 def note_phase(state: HeadState, record: JobRecord, steps: int) -> None:
     """How far the epoch under way is. Of one whose last step is reported, the rest is still to come."""
-    between, profile, progress = state.belief.between(record.id), record.profile, record.progress
+    between, profile, progress = state.belief.of(record.id).between, record.profile, record.progress
     progress.phase_s = 0.0
     if profile is not None and progress.total_steps:
         progress.phase_s = profile.end_s * steps / progress.total_steps
@@ -114,7 +114,7 @@ def note_phase(state: HeadState, record: JobRecord, steps: int) -> None:
 
 def _ends_s(state: HeadState, record: JobRecord, first: int, last: int) -> float:
     """What followed the epochs that ended between two numbers of steps."""
-    between = state.belief.between(record.id)
+    between = state.belief.of(record.id).between
     if between is None:
         return 0.0
     num_ends = max(last - 1, 0) // between.num_steps - max(first - 1, 0) // between.num_steps
@@ -124,7 +124,7 @@ def _ends_s(state: HeadState, record: JobRecord, first: int, last: int) -> float
 def _beside_per_step_s(state: HeadState, record: JobRecord) -> float:
     """Time of a step, as rates count it, that is not the step's own."""
     between, profile, total_steps = (
-        state.belief.between(record.id),
+        state.belief.of(record.id).between,
         record.profile,
         record.progress.total_steps,
     )
@@ -187,13 +187,13 @@ def is_repair(record: JobRecord, command: LaunchGang | Reconfigure) -> bool:
     return bool(members) and set(command.target.devices) == set(members)
 
 
-def expect_resize(state: HeadState, record: JobRecord, command: Reconfigure, plan: JobPlan | None) -> Change:
-    """What is to be measured of a resize that was just commanded, and what was expected of it."""
+def expect_resize(state: HeadState, record: JobRecord, command: Reconfigure, plan: JobPlan | None) -> None:
+    """Note what is to be measured of a resize that was just commanded, and what was expected of it."""
     before, after = record.num_workers, record.target_workers
     is_forced = is_repair(record, command)
     size_before = record.resizes.broken_from if is_forced and record.resizes.broken_from else before
     reason = state.reason_of(record) if plan is None else plan.why()
-    change = Change(
+    change = record.resizes.under_way = Change(
         generation=command.generation,
         at_s=state.now_s,
         before=size_before,
@@ -204,14 +204,13 @@ def expect_resize(state: HeadState, record: JobRecord, command: Reconfigure, pla
         reason=f"goes on with the {after} that are left" if is_forced else reason,
         expected_cost_s=None,
         expected_gain_s=None,
-        rate_before_per_s=_rate_before_per_s(state, record, size_before),
         base=_latest_mark(state, record),
     )
     if plan is not None and not is_forced:
         cost_s = state.costs.expected_s(change.kind, record.spec, record.profile, after)
         change.expected_cost_s = cost_s
         change.expected_gain_s = None if plan.saved_s is None else plan.saved_s - cost_s
-    return change
+    change.rate_before_per_s = _rate_before_per_s(state, record, size_before)  # a belief may raise
 
 
 def _rate_before_per_s(state: HeadState, record: JobRecord, num_workers: int) -> float:

@@ -4,15 +4,16 @@ journal's folds hold the head of each.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
 
 from swell.core.state import Saved, read_saved
-from swell.model.event import NodeJoined, NodeLost
+from swell.model.coding import decoder
+from swell.model.event import EventSetAside, NodeJoined, NodeLost
 from swell.model.job import JobSpec
-from swell.model.kind import ANY
+from swell.model.names import ANY
 from swell.model.node import Node
 
 
@@ -117,11 +118,12 @@ class SavedPlatform(msgspec.Struct, kw_only=True):
 
     kinds: list[SavedKind]  #: one at least, the first core's first
     admission: KindAdmission = msgspec.field(default_factory=KindAdmission)
+    lost_nodes: dict[str, NodeLost] = {}  #: by name, the latest last: that were lost for a cause
+    set_aside: list[EventSetAside] = []  #: the latest last
 
 
-def read_platform(data: bytes) -> SavedPlatform:
-    """Raises msgspec.MsgspecError."""
-    return msgspec.json.decode(data, type=SavedPlatform)
+#: Raises msgspec.MsgspecError.
+read_platform: Callable[[bytes], SavedPlatform] = decoder(SavedPlatform).decode
 
 
 def read_one_kind(data: bytes) -> Saved:

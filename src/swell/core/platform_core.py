@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from swell.core.core import BelievedGang, Core
+from swell.core.core import Core
 from swell.core.explanations import TurnChanges
 from swell.core.kinds import (
     KindAdmission,
@@ -22,10 +22,12 @@ from swell.core.kinds import (
     read_platform,
 )
 from swell.core.loss_rates import NodeLosses
+from swell.core.record import JobRecord
 from swell.core.unknown_gangs import UnknownGangEvent
 from swell.core.usable_nodes import together
 from swell.model.calendar import Calendar
 from swell.model.cluster import Cluster
+from swell.model.coding import encode_by_fields
 from swell.model.command import AnyCommand, WakeAt
 from swell.model.event import (
     AnyEvent,
@@ -47,7 +49,7 @@ from swell.model.event import (
     Woke,
 )
 from swell.model.job_query import place as place_in_lists
-from swell.model.kind import ANY
+from swell.model.names import ANY
 from swell.model.node import Node
 from swell.model.options import Domain
 from swell.model.quota import Quotas
@@ -56,6 +58,8 @@ from swell.model.view import JobView, Story
 
 #: Of the core that has what no kind was named for.
 FIRST = 0
+#: Lost nodes, and events that were set aside, that are remembered.
+NUM_REMEMBERED = 20
 #: About all kinds.
 OF_PLATFORM = (Opened, DrainRequested, ClockStepped, QuotasSet)
 
@@ -104,7 +108,8 @@ class PlatformCore:
         self._admission = KindAdmission()
         self._nodes: dict[str, KnownNode] = {}
         self._job_places: dict[str, int] = {}  #: of jobs that are not the first core's
-        self._joined_places: dict[str, int] = {}  #: of nodes that have joined in this batch
+        self._lost_nodes: dict[str, NodeLost] = {}  #: by name, the latest last: that were lost for a cause
+        self._set_aside: list[EventSetAside] = []  #: the latest last
         self._latest: list[Core] = []  #: that had a part of the latest batch
         self._wake_s: float | None = None  #: that the world was asked for last, and has not told yet
         self._merged = Cluster()
@@ -149,7 +154,6 @@ class PlatformCore:
         arriving, self._arriving = self._arriving, {}
         for submitted, others in arriving.values():
             commands += self._enter(submitted, others)
-        self._forget_losses()
         self._latest = [self._cores[place] for place in sorted(self._begun)]
         if self._job_places:
             for record in chain.from_iterable(core.state.ended for core in self._latest):
@@ -166,14 +170,6 @@ class PlatformCore:
         except Exception:
             self.fault = Fault(core.state.culprit, self._kinds[place])
             raise
-
-    def _forget_losses(self) -> None:
-        """A node that has joined is not lost to any core, whichever kinds it had before."""
-        for name, own in self._joined_places.items():
-            for place, core in enumerate(self._cores):
-                if place != own:
-                    core.forget_loss(name)
-        self._joined_places.clear()
 
     def _wake(self) -> list[WakeAt]:
         """The world has one timer: it is asked for the earliest that a core waits for."""
@@ -206,6 +202,8 @@ class PlatformCore:
         if isinstance(event, NodeJoined):
             return self._joined(event, parts)
         if isinstance(event, EventSetAside):
+            if event not in self._set_aside:
+                self._set_aside = [*self._set_aside, event][-NUM_REMEMBERED:]
             if event.job_id in self._arriving:
                 self._arriving[event.job_id][1].append(event)
                 return []
@@ -252,12 +250,14 @@ class PlatformCore:
         node = event.node
         before = self._nodes.get(node.name)
         if not self._is_taken(node):
-            yield FIRST if before is None else before.place, self._admission.put_aside(event)
+            lost = self._admission.put_aside(event)
+            self._note_lost(lost)
+            yield FIRST if before is None else before.place, lost
             return
+        self._lost_nodes.pop(node.name, None)
         self._admission.aside.pop(node.name, None)
         place = self._place_of_joined(node, parts)
         self._nodes[node.name] = KnownNode(place, node.devices)
-        self._joined_places[node.name] = place
         if before is not None and before.place != place:
             yield before.place, NodeLost(at_s=event.at_s, name=node.name)
         yield place, event
@@ -327,10 +327,19 @@ class PlatformCore:
         chosen = msgspec.structs.replace(spec, kind=kind)
         return self._part(place, [msgspec.structs.replace(submitted, spec=chosen), *others])
 
+    def _note_lost(self, event: NodeLost) -> None:
+        """Keep that and why, if that is told, for those who ask for the node; of the latest ones only."""
+        if event.cause:
+            self._lost_nodes.pop(event.name, None)
+            self._lost_nodes[event.name] = event
+            while len(self._lost_nodes) > NUM_REMEMBERED:
+                del self._lost_nodes[next(iter(self._lost_nodes))]
+
     def _place_of_node(self, event: NodeLost | NodeWarned | NodeCleared) -> int:
         known = self._nodes.get(event.name)
         if isinstance(event, NodeLost):
             self._admission.aside.pop(event.name, None)
+            self._note_lost(event)
         if isinstance(event, NodeLost) and not event.is_host_kept:
             self._nodes.pop(event.name, None)
         return FIRST if known is None else known.place
@@ -392,8 +401,7 @@ class PlatformCore:
     @property
     def lost_nodes(self) -> Sequence[NodeLost]:
         """The latest nodes that were lost for a cause, the first lost first."""
-        lost = [event for core in self._cores for event in core.state.lost_nodes.values()]
-        return tuple(lost if len(self._cores) == 1 else sorted(lost, key=lambda event: event.at_s))
+        return tuple(self._lost_nodes.values())
 
     @property
     def reclaims(self) -> NodeLosses:
@@ -421,9 +429,8 @@ class PlatformCore:
 
     @property
     def set_aside(self) -> Sequence[EventSetAside]:
-        """The latest events that were set aside, by time."""
-        found = (event for core in self._cores for event in core.state.set_aside)
-        return sorted(found, key=lambda event: event.at_s)
+        """The latest events that were set aside, the first first."""
+        return tuple(self._set_aside)
 
     @property
     def failed_plans(self) -> tuple[int, PlanFailed | None]:
@@ -479,9 +486,10 @@ class PlatformCore:
         return [told for core in self._latest for told in core.stories()]
 
     # ------------------------------------------------------------ recovery
-    def gangs(self) -> list[BelievedGang]:
-        """See `Core.gangs`."""
-        return [gang for core in self._cores for gang in core.gangs()]
+    def holders(self) -> list[JobRecord]:
+        """Jobs whose gangs should be there, with all that the head knows of them; only to be read."""
+        records = chain.from_iterable(core.state.records.values() for core in self._cores)
+        return [record for record in records if record.phase.holds_devices]
 
     def unknown_gangs(self) -> dict[str, int]:
         """Gangs that the journal does not explain: job -> generation of the command to end."""
@@ -491,13 +499,20 @@ class PlatformCore:
     def save(self) -> bytes:
         """All that the head remembers, for a fold of the journal; `read_platform` reads it."""
         kinds = [SavedKind(kind=kind, head=msgspec.Raw(core.save())) for kind, core in self._by_kind()]
-        return msgspec.json.encode(SavedPlatform(kinds=kinds, admission=self._admission))
+        saved = SavedPlatform(
+            kinds=kinds,
+            admission=self._admission,
+            lost_nodes=self._lost_nodes,
+            set_aside=self._set_aside,
+        )
+        return encode_by_fields(saved)  # what was set aside may hold numbers that are none
 
     def load(self, data: bytes) -> None:
         """Go on as what `save` has returned."""
         self._clear()
         platform = read_platform(data)
         saved, self._admission = platform.kinds, platform.admission
+        self._lost_nodes, self._set_aside = platform.lost_nodes, platform.set_aside
         self._kinds = [one.kind for one in saved]
         self._cores = [self._new_core() for _ in saved]
         for place, (core, one) in enumerate(zip(self._cores, saved, strict=True)):

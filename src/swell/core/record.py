@@ -9,8 +9,7 @@ import msgspec
 
 from swell.checkpoint_interval import interval_s
 from swell.core.gang import NO_GANG, Gang, IllegalTransition
-from swell.core.job_progress import HoldTime, JobProgress, SizeHistory
-from swell.core.resizes import ResizeLog
+from swell.core.progress import HoldTime, JobProgress, ResizeLog, SizeHistory
 from swell.core.setbacks import LONGEST_BACK_OFF_S, Backoff, Promise
 from swell.model.job import Elasticity, JobClass, JobSpec, Phase, Profile
 from swell.model.usage import NO_USAGE, GangUsage, total_usage
@@ -260,11 +259,6 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
         return self.gang.goal.configuration.global_batch or self.spec.global_batch
 
     @property
-    def is_pinned(self) -> bool:
-        """Something is under way that must end before the gang can change again."""
-        return self.gang.is_pinned
-
-    @property
     def known_total(self) -> int | None:
         """Steps until its end; None for a script that ends by itself."""
         total_steps = self.progress.total_steps
@@ -329,7 +323,7 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     def is_content(self, at_s: float) -> bool:
         """It trains, and a change that failed could have been asked for again and was not."""
         until_s = max(self.backoff.until_s, self.backoff.share_until_s)
-        return not self.is_pinned and at_s > until_s
+        return not self.gang.is_pinned and at_s > until_s
 
     def hold(self) -> None:
         """It is to have no gang until it is resumed. No promise stands meanwhile.

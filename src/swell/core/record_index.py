@@ -36,7 +36,8 @@ class RecordIndex:
         for record in changed:
             self._give(record.id, record.gang.held)
         for record in records:
-            self._list(record.id, kinds_of(record))
+            if (kinds := kinds_of(record)) != self._kinds.get(record.id, ()):
+                self._list(record.id, kinds)
             if record.phase.holds_devices and record.gang.goal.devices:
                 self.targets[record.id] = record.gang.goal.devices
             else:
@@ -53,16 +54,12 @@ class RecordIndex:
             self.held[job_id] = devices
 
     def _list(self, job_id: str, kinds: tuple[Kind, ...]) -> None:
-        before = self._kinds.get(job_id, ())
-        if kinds == before:
-            return
-        for kind in before:
+        for kind in self._kinds.pop(job_id, ()):
             self.jobs[kind].remove(job_id)
         for kind in kinds:
             self.jobs[kind].add(job_id)
-        self._kinds[job_id] = kinds
-        if not kinds:
-            del self._kinds[job_id]
+        if kinds:
+            self._kinds[job_id] = kinds
 
 
 def kinds_of(record: JobRecord) -> tuple[Kind, ...]:
@@ -75,7 +72,7 @@ def kinds_of(record: JobRecord) -> tuple[Kind, ...]:
         kinds.append("new")
     if record.gang.is_broken or record.is_cancelled or (record.is_held and record.phase.holds_devices):
         kinds.append("ailing")
-    if record.is_pinned and record.gang.is_leaving:
+    if record.gang.is_leaving:
         kinds.append("leaving")
     if record.backoff.until_s > 0.0 or record.backoff.share_until_s > 0.0:
         kinds.append("held back")

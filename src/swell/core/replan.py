@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import Enum
 
-from swell.core.job_progress import JobProgress
+from swell.core.progress import JobProgress
 from swell.core.record import JobRecord
 from swell.core.state import HeadState
 from swell.model.event import (

@@ -9,7 +9,7 @@ from typing import Literal
 import msgspec
 
 from swell.model.failure import failure_sentence
-from swell.model.lengths import span
+from swell.model.quantities import span
 from swell.model.retry import retry_pause_s
 
 OfJob = Literal["launch", "lost", "stopped", "resize", "suspend", "barred", "slow"]

@@ -3,35 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
-from functools import lru_cache
 from itertools import chain
 from sys import intern
+from typing import Generic, TypeVar
+from weakref import WeakValueDictionary
 
 import msgspec
 import numpy as np
 
 from swell.arrays import FloatArray, IntArray
 from swell.core.costs import CostTable
-from swell.core.equal_values import EqualValues
 from swell.core.explanations import EXPECTED_START, LatestAccounts
 from swell.core.last_plan import LastPlan, PolicyState
 from swell.core.loss_rates import LossRates
 from swell.core.record import JobRecord
 from swell.core.record_index import Kind, RecordIndex
 from swell.core.setbacks import Setbacks
+from swell.core.sizes import job_sizes
 from swell.core.table import JobOptions, JobTable
 from swell.core.tenants import Tenants
-from swell.core.unknown_gangs import UnknownGang, UnknownGangs
+from swell.core.unknown_gangs import UnknownGangs
 from swell.model.calendar import Calendar
 from swell.model.cluster import Cluster, Widths, nodes_needed
 from swell.model.coding import decoder, encode_by_fields
-from swell.model.event import AnyEvent, Event, EventSetAside, NodeLost, NodeWarned
-from swell.model.job import Elasticity, JobClass, JobSpec, Phase, Profile
-from swell.model.options import Domain, Sizes
+from swell.model.event import AnyEvent, Event, NodeWarned
+from swell.model.job import JobClass, JobSpec, Phase, Profile
+from swell.model.options import Domain
 from swell.model.plan import Refusal
 from swell.model.quota import Quota
 from swell.model.target import Target
 from swell.throughput.belief import FittedBelief
+
+ONE_WORKER: IntArray = np.ones(1, dtype=np.int64)
+#: A text, or what would write it: most lines of stories are never read where many jobs are simulated.
+Words = str | Callable[[], str]
+T = TypeVar("T")
 
 
 class KeptState(msgspec.Struct, kw_only=True, dict=True):
@@ -45,8 +51,7 @@ class KeptState(msgspec.Struct, kw_only=True, dict=True):
     ends_s: dict[str, float] = {}  #: by name, of nodes whose end is known; see `NodeEndKnown`
     #: Devices by name, as they had them, of nodes that are not there while their hosts are.
     away: dict[str, tuple[str, ...]] = {}
-    lost_nodes: dict[str, NodeLost] = {}  #: by name, the latest last: that were lost for a cause
-    set_aside: list[EventSetAside] = []  #: the latest last
+    unknown: UnknownGangs = msgspec.field(default_factory=UnknownGangs)
     setbacks: Setbacks = msgspec.field(default_factory=Setbacks)
     costs: CostTable = msgspec.field(default_factory=CostTable)
     tenants: Tenants = msgspec.field(default_factory=Tenants)
@@ -65,17 +70,8 @@ class Saved(KeptState, kw_only=True):
     records: list[JobRecord]
     rows: list[str]  #: ids in the order of the columns: plans list jobs in it, and so do commands
     belief: msgspec.Raw  #: see `FittedBelief.state`
-    unknown_gangs: dict[str, UnknownGang] = {}
 
 
-ONE_WORKER: IntArray = np.ones(1, dtype=np.int64)
-#: Lost nodes that are remembered.
-NUM_LOST_NODES = 20
-#: Events that were set aside and are remembered.
-NUM_SET_ASIDE = 20
-
-#: A text, or what would write it: most lines of stories are never read where many jobs are simulated.
-Words = str | Callable[[], str]
 #: The head's state (`Core.save`) as a value. Raises msgspec.MsgspecError.
 read_saved: Callable[[bytes], Saved] = decoder(Saved).decode
 
@@ -99,7 +95,6 @@ class HeadState(KeptState, kw_only=True):
     def _clear(self) -> None:
         """No job is known."""
         self.records: dict[str, JobRecord] = {}
-        self.unknown = UnknownGangs()
         self.specs: EqualValues[JobSpec] = EqualValues()
         self.profiles: EqualValues[Profile] = EqualValues()
         # Worked out from what is kept.
@@ -166,16 +161,11 @@ class HeadState(KeptState, kw_only=True):
 
     def rate_per_s(self, record: JobRecord, num_workers: int) -> float:
         """Steps/s believed of so many workers."""
-        is_anywhere = not self.belief.depends_on_hosts(record.id)
-        num_hosts = 1 if is_anywhere else self.num_hosts(record, num_workers)
+        believed = self.belief.of(record.id)
+        num_hosts = self.num_hosts(record, num_workers) if believed.depends_on_hosts else 1
         if record.global_batch != record.spec.global_batch:
-            return self.belief.rate_at_batch(record.id, num_workers, record.global_batch, num_hosts)
-        is_written = record.id not in self._relearnt
-        is_written = is_written and not record.spec.may_change_batch  # else it may be that of another batch
-        is_written = is_written and is_anywhere
-        known_per_s = self.table.rate_per_s(record.id, num_workers) if is_written else 0.0
-        sizes, hosts = np.array([num_workers]), np.array([num_hosts])
-        return known_per_s or float(self.belief.rates_per_s(record.id, sizes, hosts)[0])
+            return believed.rate_at_batch(num_workers, record.global_batch, num_hosts)
+        return float(believed.rates_per_s(np.array([num_workers]), np.array([num_hosts]))[0])
 
     def mean_time_to_loss_s(self, record: JobRecord, devices: tuple[str, ...]) -> float:
         """Expected time until the job's gang on these devices loses training that is not saved."""
@@ -212,7 +202,7 @@ class HeadState(KeptState, kw_only=True):
     def _batch_of_survivors(self, record: JobRecord, num_workers: int) -> int | None:
         """None: they keep the one that they have, or there is none that they can have."""
         sizes, hosts = np.array([num_workers]), np.array([self.num_hosts(record, num_workers)])
-        kept = self.belief.rates_at_batch(record.id, sizes, record.global_batch, hosts)
+        kept = self.belief.of(record.id).rates_at_batch(sizes, record.global_batch, hosts)
         best = self._best_batches(record, sizes, hosts)
         if kept is None or kept[0] > 0.0 or best is None or best[0][0] <= 0.0:
             return None
@@ -232,7 +222,7 @@ class HeadState(KeptState, kw_only=True):
 
     def _hosts_of(self, record: JobRecord, sizes: IntArray) -> IntArray | None:
         """(K,) nodes that the placer needs for each number of workers; None if that makes no difference."""
-        if not self.belief.depends_on_hosts(record.id):
+        if not self.belief.of(record.id).depends_on_hosts:
             return None
         return nodes_needed(self._widths, sizes * record.spec.devices_per_worker)
 
@@ -243,18 +233,15 @@ class HeadState(KeptState, kw_only=True):
     # ------------------------------------------------------------ what `Core` uses
     def sizes_of(self, record: JobRecord) -> IntArray:
         """Worker counts that the job may have on this cluster, at any batch; empty if there is none."""
-        most = self._most_of(record, self.num_devices)
-        sizes = job_sizes(record.spec, most, self.domain.sizes, least=record.least_workers)
-        return sizes if record.may_grow else sizes[:1]
+        return self._sizes_on(record, self.num_devices)
 
-    def _most_of(self, record: JobRecord, num_devices: int) -> int:
-        """How many of `num_devices` the job may have: not those on nodes that are ruled out for it."""
-        if not record.ruled_out:
-            return num_devices
-        return min(
-            num_devices,
-            sum(len(node.devices) for node in self.usable.nodes if node.name not in record.ruled_out),
-        )
+    def _sizes_on(self, record: JobRecord, num_devices: int, most_batch: int | None = None) -> IntArray:
+        """The same on so many devices, of which it has none on nodes that are ruled out for it."""
+        if record.ruled_out:
+            others = (node.devices for node in self.usable.nodes if node.name not in record.ruled_out)
+            num_devices = min(num_devices, sum(map(len, others)))
+        sizes = job_sizes(record.spec, num_devices, self.domain.sizes, most_batch, record.least_workers)
+        return sizes if record.may_grow else sizes[:1]
 
     def lacks_nodes(self, record: JobRecord) -> bool:
         """Whether it cannot run because nodes lack what it needs."""
@@ -335,13 +322,6 @@ class HeadState(KeptState, kw_only=True):
                 self.latest.write(record)
             self.table.remove(record.id)
 
-    def note_lost_node(self, event: NodeLost) -> None:
-        """Keep that and why, for those who ask for the node; of the latest ones only."""
-        self.lost_nodes.pop(event.name, None)
-        self.lost_nodes[event.name] = event
-        while len(self.lost_nodes) > NUM_LOST_NODES:
-            del self.lost_nodes[next(iter(self.lost_nodes))]
-
     def set_cluster(self, cluster: Cluster) -> None:
         """These nodes are there now. Rows need no change as long as they allow for so many devices."""
         self.losses.note_nodes(self.cluster, cluster, self.now_s)
@@ -359,7 +339,7 @@ class HeadState(KeptState, kw_only=True):
         self.num_borrowed = self.usable.num_borrowed
         if self.usable.widths != self._widths:
             self._widths = self.usable.widths
-            self._relearn(filter(self.belief.depends_on_hosts, self.table.ids))
+            self._relearn(one for one in self.table.ids if self.belief.of(one).depends_on_hosts)
         for record in self.watchlist("barred"):
             self.relearn(record)
             self.touch(record)
@@ -389,20 +369,16 @@ class HeadState(KeptState, kw_only=True):
         self._relearnt.discard(record.id)
 
     def _options_of(self, record: JobRecord) -> JobOptions:
-        spec, kind, least = record.spec, self.domain.sizes, record.least_workers
-        most_devices = self._most_of(record, self._most_devices)
-        best = None
+        spec, believed, best = record.spec, self.belief.of(record.id), None
         if self._is_batch_open(record):
-            sizes = job_sizes(spec, most_devices, kind, least=least)
-            sizes = sizes if record.may_grow else sizes[:1]
+            sizes = self._sizes_on(record, self._most_devices)
             best = self._open_batches_of(record, sizes)
         if best is None:
-            sizes = job_sizes(spec, most_devices, kind, spec.global_batch, least)
-            sizes = sizes if record.may_grow else sizes[:1]
-            rates = self.belief.rates_per_s(record.id, sizes, self._hosts_of(record, sizes))
+            sizes = self._sizes_on(record, self._most_devices, spec.global_batch)
+            rates = believed.rates_per_s(sizes, self._hosts_of(record, sizes))
             best = rates, (spec.batch_per_worker or 0) * sizes
         rates, batches = best
-        is_option, efficiencies = rates > 0.0, self.belief.efficiencies(record.id, batches)
+        is_option, efficiencies = rates > 0.0, believed.efficiency(batches)
         if self.domain.ends_at_peak:
             speeds = rates * efficiencies if self.domain.weighs_efficiency else rates
             is_option &= speeds > np.maximum.accumulate(np.concatenate([[0.0], speeds[:-1]]))
@@ -411,7 +387,7 @@ class HeadState(KeptState, kw_only=True):
             best = self._best_batches(record, ONE_WORKER, None)
             one_worker_per_s = one_worker_per_s if best is None else float(best[0][0])
         sizes = sizes[is_option]
-        margin_class = self.belief.margin_classes(record.id, sizes, self._hosts_of(record, sizes))
+        margin_class = believed.margin_classes(sizes, self._hosts_of(record, sizes))
         of_options = rates[is_option], efficiencies[is_option]
         return JobOptions(sizes, batches[is_option], margin_class, *of_options, one_worker_per_s)
 
@@ -419,14 +395,14 @@ class HeadState(KeptState, kw_only=True):
         if not self.domain.opens_batches or record.spec.max_batch is None:
             return False
         is_to_last = self.domain.lasting_rates and record.planned_class is not JobClass.BEST_EFFORT
-        return not (is_to_last and self.belief.changes_worth(record.id))
+        return not (is_to_last and self.belief.of(record.id).changes_worth)
 
     def _best_batches(
         self, record: JobRecord, sizes: IntArray, hosts: IntArray | None
     ) -> tuple[FloatArray, IntArray] | None:
-        """See `FittedBelief.best_batches`."""
+        """See `Learnt.best_batches`."""
         by_goodput = self.domain.weighs_efficiency
-        return self.belief.best_batches(record.id, sizes, record.wanted_batch, hosts, by_goodput)
+        return self.belief.of(record.id).best_batches(sizes, record.wanted_batch, hosts, by_goodput)
 
     def _open_batches_of(self, record: JobRecord, sizes: IntArray) -> tuple[FloatArray, IntArray] | None:
         """(K,) rates and batches of a job whose batch is open; None if it is known at its own one only."""
@@ -434,7 +410,7 @@ class HeadState(KeptState, kw_only=True):
         if fixed is None or spec.max_batch is None:
             return self._best_batches(record, sizes, self._hosts_of(record, sizes))
         batch = fixed.of(record.id, spec.least_batch, spec.max_batch)
-        rates = self.belief.rates_at_batch(record.id, sizes, batch, self._hosts_of(record, sizes))
+        rates = self.belief.of(record.id).rates_at_batch(sizes, batch, self._hosts_of(record, sizes))
         return None if rates is None else (rates, np.full_like(sizes, batch))
 
     def save(self) -> bytes:
@@ -447,7 +423,6 @@ class HeadState(KeptState, kw_only=True):
             records=list(self.records.values()),
             rows=self.table.ids,
             belief=msgspec.Raw(self.belief.state()),
-            unknown_gangs=self.unknown.gangs,
         )
         return encode_by_fields(saved)  # some time of a policy may be inf
 
@@ -463,7 +438,6 @@ class HeadState(KeptState, kw_only=True):
             record.profile = record.profile and self.profiles.one_for(record.profile)
             # Codes of all jobs are compared in each turn: the very same object is equal at once.
             record.status.reason_code = intern(record.status.reason_code)
-        self.unknown = UnknownGangs(saved.unknown_gangs)
         self.measure_cluster()
         unwritten = set[str]()
         for job_id in saved.rows:
@@ -477,34 +451,16 @@ class HeadState(KeptState, kw_only=True):
         self._dirty |= unwritten
 
 
-def job_sizes(
-    spec: JobSpec,
-    num_devices: int,
-    kind: Sizes = Sizes.POWERS_OF_TWO,
-    most_batch: int | None = None,
-    least: int = 1,
-) -> IntArray:
-    """Worker counts that a job may have on so many devices, ascending; empty if there is none. Read-only.
+class EqualValues(Generic[T]):
+    """One object for values that are equal: thousands of jobs have the same request, and the same profile.
 
-    Args:
-        most_batch: samples of a step at most, where these do not grow with the workers; None: as many as
-            the job may have.
-        least: by what is known of its memory; see `Profile.least_workers`.
+    They are structs that never change; none is kept that is not used elsewhere.
     """
-    most = num_devices // spec.devices_per_worker
-    if spec.max_workers is not None:
-        most = min(most, spec.max_workers)
-    if spec.elasticity is Elasticity.LIVE and spec.batch_per_worker is None:
-        most = min(
-            most, most_batch or spec.max_batch or spec.global_batch
-        )  # a worker without samples would be of no use
-    return _sizes_within(max(spec.min_workers, least), most, kind, spec.global_batch * spec.cuts_batch)
 
+    def __init__(self) -> None:
+        self._known: WeakValueDictionary[int, T] = WeakValueDictionary()
 
-@lru_cache(maxsize=1024)
-def _sizes_within(least: int, most: int, kind: Sizes, batch: int) -> IntArray:
-    """`batch`: that each size must divide; 0: none."""
-    sizes = kind.up_to(most)
-    within: IntArray = sizes[(sizes >= least) & (sizes <= most) & (batch % sizes == 0)]
-    within.flags.writeable = False
-    return within
+    def one_for(self, value: T) -> T:
+        """An equal value that was given before, if somebody still has it; else this one."""
+        known = self._known.setdefault(hash(msgspec.msgpack.encode(value)), value)
+        return known if known == value else value

@@ -166,7 +166,7 @@ COLUMNS = (
     Column("earlier_pauses", int, _earlier_pauses),
     Column("is_promised", bool, lambda one: one.admission.is_promised and one.admission.asked is None),
     Column("is_undecided", bool, at("is_undecided")),
-    Column("is_pinned", bool, at("is_pinned")),
+    Column("is_pinned", bool, at("gang.is_pinned")),
     Column("is_launching", bool, at("gang.is_launching")),
 )
 #: ... and what changes only where its options do.
@@ -260,11 +260,6 @@ class JobTable:
 
     def __contains__(self, job_id: str) -> bool:
         return job_id in self._row
-
-    def rate_per_s(self, job_id: str, num_workers: int) -> float:
-        """Steps per second at this size, as last written; 0 if the job is absent or may not have it."""
-        row = self._row.get(job_id)
-        return 0.0 if row is None else self._options.rate_per_s(row, num_workers)
 
     def write(self, record: JobRecord, options: JobOptions | None = None) -> None:
         """Put what a policy may see of this job into its row; a new job gets one.
@@ -497,11 +492,6 @@ class OptionTable:
         self.is_changed = True
         self._values[:, row] = self._values[:, last]
         self._values[:, last] = 0.0
-
-    def rate_per_s(self, row: int, num_workers: int) -> float:
-        """Steps per second with this number of workers; 0 if the job may not have it."""
-        sizes: list[float] = self._values[WORKERS, row].tolist()
-        return float(self._values[RATE, row, sizes.index(num_workers)]) if num_workers in sizes else 0.0
 
     def is_uncharged(self, num_rows: int) -> BoolArray:
         """(num_rows,) rows whose options have no costs yet."""

@@ -6,7 +6,6 @@ devices before it is gone. Its checkpoints remain: its job, if the head knows it
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TypeGuard
 
 import msgspec
@@ -37,11 +36,10 @@ class UnknownGang(msgspec.Struct, kw_only=True):
         return StopGang(job_id=self.job_id, generation=self.generation)
 
 
-class UnknownGangs:
-    """Gangs that the journal does not explain, by job; no job has two."""
+class UnknownGangs(msgspec.Struct):
+    """Gangs that the journal does not explain."""
 
-    def __init__(self, gangs: Mapping[str, UnknownGang] | None = None) -> None:
-        self.gangs: dict[str, UnknownGang] = dict(gangs or {})
+    gangs: dict[str, UnknownGang] = {}  #: by job; no job has two
 
     @property
     def owner(self) -> dict[str, str]:
@@ -59,10 +57,6 @@ class UnknownGangs:
             return False
         formed = gang.found if gang.formed is None else gang.formed
         return formed <= event.generation <= gang.generation
-
-    def add(self, gang: UnknownGang) -> None:
-        """Take a gang in that the head does not follow any longer."""
-        self.gangs[gang.job_id] = gang
 
     def hear(self, event: UnknownGangEvent) -> None:
         if isinstance(event, GangFound):

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from swell.model.counted import told_workers
 from swell.model.deadline_state import is_measured
 from swell.model.failure import why_failed
 from swell.model.job import JobClass, MetricTarget, Phase
+from swell.model.quantities import told_workers
 from swell.model.view import JobView
 
 #: Fields of a view that are in the JSON as they are.

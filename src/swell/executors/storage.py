@@ -15,7 +15,7 @@ from pathlib import Path
 from threading import Thread
 from typing import TypeVar
 
-from swell.model.lengths import span
+from swell.model.quantities import span
 from swell.wire.whole_files import write_whole
 
 T = TypeVar("T")

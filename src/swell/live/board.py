@@ -19,7 +19,7 @@ from swell.core.platform_core import PlatformCore
 from swell.model.calendar import Calendar
 from swell.model.cluster import Cluster
 from swell.model.event import NodeLost, NodeWarned
-from swell.model.islands import islands_text
+from swell.model.node import islands_text
 from swell.model.view import JobView, LostNode, NodeLeaving, NodeView, Story
 
 #: Turns of which it is known which jobs they changed. A reader that was away for longer reads all jobs.

@@ -16,7 +16,7 @@ import msgspec
 
 from swell.model.calendar import TOLD_STEP_S, Calendar
 from swell.model.event import ClockStepped
-from swell.model.lengths import span
+from swell.model.quantities import span
 from swell.model.view import JobView, Story
 
 #: Offsets are whole multiples of 1/GRAIN s: sums of these and of times are exact.

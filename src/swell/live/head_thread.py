@@ -39,14 +39,14 @@ from swell.model.event import (
     Opened,
     Outcome,
     ProfilingFailed,
+    RunningWork,
     StepsReported,
     Woke,
 )
-from swell.model.lengths import span
 from swell.model.node import Node
+from swell.model.quantities import span
 from swell.model.quota import Quotas
 from swell.model.report_folding import can_fold, fold
-from swell.model.running import RunningWork
 from swell.model.view import JobView
 from swell.store.journal import JournalHistory, SqlJournal
 

@@ -6,13 +6,13 @@ from collections.abc import Callable, Collection, Mapping
 
 import msgspec
 
-from swell.core.state import job_sizes
-from swell.model.counted import told_devices
+from swell.core.sizes import job_sizes
 from swell.model.deadline_state import is_measured
 from swell.model.errors import InvalidJob, TooManyOpenJobs, WrongPhase
 from swell.model.job import Elasticity, JobClass, JobSpec, Phase
-from swell.model.kind import ANY
+from swell.model.names import ANY
 from swell.model.options import Sizes
+from swell.model.quantities import told_devices
 from swell.model.view import JobView
 
 

@@ -32,7 +32,6 @@ from swell.live.watches import ABOUT_QUOTAS
 from swell.live.webhooks import Webhooks
 from swell.model.calendar import Calendar
 from swell.model.deadline_state import deadline_state
-from swell.model.device_usage import HeldTime, UsageEntry
 from swell.model.errors import InvalidInput, NodeInUse, UnknownJob, UnknownNode
 from swell.model.event import (
     AnyEvent,
@@ -49,11 +48,11 @@ from swell.model.event import (
 )
 from swell.model.job import PLAIN, JobSpec, Origin, Phase
 from swell.model.job_query import EVERY_JOB, JobQuery, newest, place
-from swell.model.kind import RULE, is_kind
-from swell.model.outcome import JobHistory, OutcomePeriod
+from swell.model.job_sums import HeldTime, JobHistory, OutcomePeriod, UsageEntry
+from swell.model.names import KIND_RULE, is_kind
+from swell.model.quantities import format_bytes
 from swell.model.quota import NO_QUOTAS, Quotas, TenantDevices, devices_of_tenants
-from swell.model.share_mode import ABOUT_PROMISES, ABOUT_SHARES
-from swell.model.sizes import format_bytes
+from swell.model.target import ABOUT_PROMISES, ABOUT_SHARES
 from swell.model.throughput import JobThroughput
 from swell.model.usage import total_usage
 from swell.model.view import (
@@ -477,7 +476,7 @@ class Platform(JobSource):
         """
         if not is_kind(kind):
             raise InvalidInput(
-                f"{kind[:80]!r} cannot be a kind of device: it has {RULE}; `swell nodes` names it"
+                f"{kind[:80]!r} cannot be a kind of device: it has {KIND_RULE}; `swell nodes` names it"
             )
         event = KindAllowed(at_s=self._clock.now_s(), kind=kind)
         self._ask(event, f"kind {kind!r} may or may not be allowed")

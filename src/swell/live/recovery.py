@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import msgspec
 
-from swell.core.core import BelievedGang
 from swell.core.platform_core import Fault, PlatformCore
+from swell.core.record import JobRecord
 from swell.model.cluster import Cluster
 from swell.model.command import AnyCommand, Reconfigure
 from swell.model.event import (
@@ -26,10 +26,10 @@ from swell.model.event import (
     NodeLost,
     Outcome,
     PlanFailed,
+    RunningWork,
 )
 from swell.model.job import Phase
 from swell.model.node import Node
-from swell.model.running import RunningWork
 from swell.policies.registry import UnknownPolicy
 from swell.store.journal import JournalEntry, SqlJournal
 
@@ -187,21 +187,21 @@ def changed_nodes(before: Cluster, nodes: Sequence[Node], now_s: float) -> list[
 
 def explained_jobs(core: PlatformCore, work: RunningWork) -> frozenset[str]:
     """Jobs whose gang is what the head believes it to be, or whose end the head is about to hear."""
-    believed = {gang.job_id: gang for gang in core.gangs()}
+    believed = {record.id: record for record in core.holders()}
     live = {gang.job_id for gang in work.gangs if _explains(believed.get(gang.job_id), gang)}
     over = {
         job_id
         for job_id, generation in work.ended.items()
-        if (gang := believed.get(job_id)) and gang.formed <= generation <= gang.generation
+        if (record := believed.get(job_id)) and record.gang.generation <= generation <= record.generation
     }
     return frozenset(live | over)
 
 
-def _explains(believed: BelievedGang | None, found: GangFound) -> bool:
+def _explains(believed: JobRecord | None, found: GangFound) -> bool:
     """A journal is written before what it tells of is done: nothing that runs can be ahead of it."""
     if believed is None or found.generation > believed.generation:
         return False
-    return set(found.devices) <= set(believed.devices)
+    return set(found.devices) <= set(believed.gang.held)
 
 
 def differences(core: PlatformCore, own: Sequence[Node], work: RunningWork, now_s: float) -> list[AnyEvent]:
@@ -229,9 +229,10 @@ def changes_again(core: PlatformCore, work: RunningWork) -> list[Reconfigure]:
     """Changes that the head was told are done, and of which hosts did not hear before their agent died."""
     found = {gang.job_id: gang.generation for gang in work.gangs}
     return [
-        Reconfigure(job_id=gang.job_id, generation=gang.formed, target=gang.members)
-        for gang in core.gangs()
-        if gang.phase is Phase.RUNNING and found.get(gang.job_id, gang.formed) < gang.formed
+        Reconfigure(job_id=record.id, generation=record.gang.generation, target=record.gang.members)
+        for record in core.holders()
+        if record.phase is Phase.RUNNING
+        and found.get(record.id, record.gang.generation) < record.gang.generation
     ]
 
 
@@ -241,8 +242,8 @@ def _left_nodes(core: PlatformCore, work: RunningWork) -> list[Node]:
     Hosts outlive agents and daemons, and keep their gangs for the next ones as long as their leases last.
     """
     alive = {gang.job_id for gang in work.gangs} | explained_jobs(core, work)
-    missing = [gang for gang in core.gangs() if gang.job_id not in alive and gang.phase is not Phase.STARTING]
-    lost = {device for gang in missing for device in gang.devices}
+    missing = [one for one in core.holders() if one.id not in alive and one.phase is not Phase.STARTING]
+    lost = {device for record in missing for device in record.gang.held}
     kept = {device for gang in work.gangs for device in gang.devices}
     known = {node.name for node in core.cluster.nodes}
     return [n for n in work.nodes if n.name in known and lost & {*n.devices} and not kept & {*n.devices}]
@@ -257,9 +258,9 @@ def unlike_gangs(core: PlatformCore, work: RunningWork, now_s: float) -> list[An
     found = [msgspec.structs.replace(gang, at_s=now_s) for gang in work.gangs if gang.job_id not in explained]
     is_found = {gang.job_id for gang in found}
     missing = [
-        _missing(gang, now_s)
-        for gang in core.gangs()
-        if gang.job_id not in explained and gang.job_id not in is_found
+        _missing(record, now_s)
+        for record in core.holders()
+        if record.id not in explained and record.id not in is_found
     ]
     gone = [
         _gone(job_id, generation, now_s)
@@ -269,13 +270,13 @@ def unlike_gangs(core: PlatformCore, work: RunningWork, now_s: float) -> list[An
     return [*missing, *gone, *found]
 
 
-def _missing(gang: BelievedGang, now_s: float) -> GangEnded:
+def _missing(record: JobRecord, now_s: float) -> GangEnded:
     return GangEnded(
         at_s=now_s,
-        job_id=gang.job_id,
-        generation=gang.generation,
-        outcome=Outcome.STOPPED if gang.phase is Phase.STARTING else Outcome.LOST,
-        steps=gang.steps,
+        job_id=record.id,
+        generation=record.generation,
+        outcome=Outcome.STOPPED if record.phase is Phase.STARTING else Outcome.LOST,
+        steps=int(record.progress.done_steps),
         message=GONE,
     )
 

@@ -29,7 +29,7 @@ from swell.model.calendar import Calendar
 from swell.model.coding import encode
 from swell.model.deadline_state import DeadlineState, deadline_state
 from swell.model.errors import Unwritable
-from swell.model.lengths import span
+from swell.model.quantities import span
 from swell.model.retry import retry_pause_s
 from swell.model.view import JobView, Story
 from swell.model.webhook import Webhook, WebhookEvent, place_of

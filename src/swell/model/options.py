@@ -111,7 +111,7 @@ class Options:
     global_batch: IntArray  #: (O,) samples of a step; 0: the job's own batch
     rate_per_s: FloatArray  #: (O,) believed, in steps of the job's own batch, > 0
     #: (O,) how far a sample gets training at the option's batch, over what it does at the own one, as far as
-    #: steps do not count that; 1 where no noise of gradients was measured. See `batch_table.efficiency`.
+    #: steps do not count that; 1 where no noise of gradients was measured. See `batches.efficiency`.
     efficiency: FloatArray
 
     def in_goodput(self) -> Options:
@@ -135,13 +135,8 @@ class Options:
 
     @cached_property
     def has_configured(self) -> bool:
-        """Whether there is any such option."""
-        return bool(self.is_configured.any())
-
-    @cached_property
-    def is_configured(self) -> BoolArray:
-        """(O,) options whose configuration is not the plain one."""
-        return self.global_batch > 0
+        """Whether the configuration of any option is not the plain one."""
+        return bool((self.global_batch > 0).any())
 
     @cached_property
     def useful(self) -> UsefulOptions:

@@ -8,8 +8,8 @@ from functools import cached_property
 from typing import NamedTuple, Protocol
 
 from swell.arrays import FloatArray, IntArray
-from swell.model.lengths import span
 from swell.model.options import Options
+from swell.model.quantities import span
 from swell.model.snapshot import Memory
 from swell.model.target import Target
 

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
+from swell.model.quantities import told_devices
+
 if TYPE_CHECKING:
     from swell.model.view import JobView, NodeView
 
@@ -58,3 +60,25 @@ def devices_of_tenants(
         for tenant, quota in sorted(quotas.items())
         for kind, num_devices in sorted(there.items())
     }
+
+
+def told_share(share: float) -> str:
+    """The share as a percentage: 25%."""
+    return f"{100.0 * share:.6f}".rstrip("0").rstrip(".") + "%"
+
+
+def told_quota(quota: Quota) -> str:
+    """8 devices, 25% of the devices, or both."""
+    devices = [] if quota.devices is None else [told_devices(quota.devices)]
+    share = [] if quota.share is None else [f"{told_share(quota.share)} of the devices"]
+    return " and ".join([*devices, *share]) or "any number of devices"
+
+
+def told_quotas(quotas: Quotas) -> str:
+    """Quotas of all tenants that have one: ana 8 devices, ben 25% of the devices."""
+    return ", ".join(f"{told_tenant(name)} {told_quota(quota)}" for name, quota in sorted(quotas.items()))
+
+
+def told_tenant(name: str) -> str:
+    """Jobs that name no tenant share one without a name."""
+    return name or "(no tenant)"

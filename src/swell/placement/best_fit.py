@@ -9,7 +9,7 @@ from types import MappingProxyType
 from swell.model.cluster import Cluster
 from swell.model.plan import Placement
 from swell.placement.buddy_allocation import BuddyAllocation
-from swell.placement.occupancy import Held, Occupancy
+from swell.placement.device_tree import Held, Occupancy
 
 
 class BestFitPlacer:

@@ -11,8 +11,7 @@ from typing import ParamSpec
 import numpy as np
 
 from swell.arrays import BoolArray, IntArray
-from swell.placement.device_tree import spread
-from swell.placement.occupancy import NOTHING, Occupancy, Share
+from swell.placement.device_tree import NOTHING, Occupancy, Share, spread
 
 P = ParamSpec("P")
 

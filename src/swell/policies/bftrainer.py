@@ -9,9 +9,9 @@ import numpy as np
 from msgspec import Meta
 
 from swell.arrays import BoolArray, FloatArray
-from swell.model.lengths import span
 from swell.model.options import Domain, Sizes
 from swell.model.plan import Allocation
+from swell.model.quantities import span
 from swell.model.snapshot import Snapshot
 from swell.policies.policy import Policy, switch
 from swell.policies.unpromised import chosen_without_promises
@@ -46,8 +46,6 @@ EfficiencyShare = Annotated[
     ),
 ]
 Corrected = Annotated[int, switch("1: a change costs the work that is not done at the new size then.")]
-
-
 #: Of a value: what a job of the highest priority gains in it, so that it wins ties.
 TIE_SHARE = 1e-6
 

@@ -9,9 +9,9 @@ import numpy as np
 from msgspec import Meta
 
 from swell.arrays import BoolArray, FloatArray, IntArray
-from swell.model.lengths import span
 from swell.model.options import Options
 from swell.model.plan import Allocation
+from swell.model.quantities import span
 from swell.model.snapshot import Memory, Snapshot
 from swell.policies.policy import Period, Policy, switch
 from swell.policies.unpromised import chosen_without_promises

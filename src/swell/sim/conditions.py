@@ -10,17 +10,15 @@ from typing import Annotated
 import msgspec
 
 from swell import __version__
-from swell.model.durations import parse_duration
 from swell.model.errors import InvalidInput
 from swell.model.event import AnyEvent, QuotasSet
-from swell.model.islands import Islands, islands_text
 from swell.model.job import AfterRefusal
-from swell.model.kind import ANY
-from swell.model.node import Node
+from swell.model.names import ANY
+from swell.model.node import Islands, Node, islands_text
 from swell.model.option import option
-from swell.model.quota import Quota
-from swell.model.quota_words import told_tenant
-from swell.model.share_mode import ShareMode
+from swell.model.quantities import parse_duration
+from swell.model.quota import Quota, told_tenant
+from swell.model.target import ShareMode
 from swell.sim.change_cost import change_cost
 from swell.sim.faults import NO_FAULTS, FaultRates, FaultSource, node_failures, parse_fault_rates
 from swell.sim.gangs import GangTimes

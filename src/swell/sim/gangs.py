@@ -12,7 +12,6 @@ import msgspec
 
 from swell.checkpoint_interval import interval_s
 from swell.model.command import GangCommand, LaunchGang, Reconfigure, StopGang, SuspendGang
-from swell.model.counted import told_workers
 from swell.model.event import (
     AnyEvent,
     GangEnded,
@@ -28,8 +27,8 @@ from swell.model.event import (
 )
 from swell.model.job import Elasticity
 from swell.model.node import Node
-from swell.model.share_mode import ShareMode
-from swell.model.target import Target
+from swell.model.quantities import told_workers
+from swell.model.target import ShareMode, Target
 from swell.sim.agenda import EventQueue
 from swell.sim.change_cost import ChangeCost, GangChange
 from swell.sim.faults import MESSAGE, FaultSource

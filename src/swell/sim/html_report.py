@@ -16,8 +16,8 @@ import numpy as np
 from swell.model.coding import encode
 from swell.model.event import AnyEvent, NodeJoined, NodeLost
 from swell.model.job import Phase
-from swell.model.lengths import span
-from swell.model.quota_words import told_quotas
+from swell.model.quantities import span
+from swell.model.quota import told_quotas
 from swell.sim.metrics import GroupMetrics, Metrics
 from swell.sim.outcome import JobOutcome, SimOutcome, Usage
 from swell.sim.report import (

@@ -20,7 +20,7 @@ from swell.model.job import (
     JobSpec,
     Profile,
 )
-from swell.model.kind import ANY
+from swell.model.names import ANY
 from swell.sim.change_cost import ChangeCost
 from swell.sim.loss_curves import JobLoss, parse_loss
 from swell.sim.profiles.batch_truth import BatchTruth

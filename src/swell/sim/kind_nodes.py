@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import msgspec
 
 from swell.model.errors import InvalidInput
-from swell.model.kind import ANY, RULE, is_kind
+from swell.model.names import ANY, KIND_RULE, is_kind
 
 #: The fastest kind is at most so many times as fast as the slowest.
 MOST_SPEED = 1e6
@@ -52,7 +52,7 @@ def _parse_one(word: str, text: str) -> KindNodes:
             "that is not 1, such as a100=4x8*2.5,v100=2x8"
         )
     if not is_kind(kind) or kind == ANY:
-        raise InvalidInput(f"--cluster names a kind {kind!r}; a kind has {RULE}, and is not `{ANY}`")
+        raise InvalidInput(f"--cluster names a kind {kind!r}; a kind has {KIND_RULE}, and is not `{ANY}`")
     nodes, devices = map(int, parts)
     if not nodes or not devices:
         raise InvalidInput(f"--cluster gives kind {kind!r} {numbers}, which has no devices; leave it out")

@@ -10,10 +10,9 @@ from typing import NamedTuple
 import msgspec
 
 from swell.model.job import AfterRefusal
-from swell.model.lengths import span
-from swell.model.quota import Quota
-from swell.model.quota_words import told_quotas
-from swell.model.share_mode import ShareMode
+from swell.model.quantities import span
+from swell.model.quota import Quota, told_quotas
+from swell.model.target import ShareMode
 from swell.sim.faults import FaultRates
 from swell.sim.kind_nodes import KindNodes
 from swell.sim.metrics import Metrics, TenantMetrics

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import accumulate
 
 from swell.model.node import Node
-from swell.model.share_mode import ShareMode
+from swell.model.target import ShareMode
 from swell.sim.gang import SimGang
 
 

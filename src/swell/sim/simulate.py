@@ -15,9 +15,8 @@ from swell.core import loop
 from swell.core.kinds import named_kinds
 from swell.core.platform_core import PlatformCore
 from swell.model.event import AnyEvent
-from swell.model.islands import Islands
-from swell.model.node import Node
-from swell.model.share_mode import ShareMode
+from swell.model.node import Islands, Node
+from swell.model.target import ShareMode
 from swell.model.view import JobView, Story
 from swell.sim.change_cost import ChangeCost
 from swell.sim.faults import NOTHING_FAILS, FaultSource

@@ -12,7 +12,7 @@ import numpy as np
 
 from swell.arrays import FloatArray, IntArray, each
 from swell.model.job import BatchProfile, Profile
-from swell.throughput.crossing import NO_CROSSING, Crossing, crossing_s
+from swell.throughput.curve import NO_CROSSING, Crossing, crossing_s
 
 
 class TrueBatches(Protocol):

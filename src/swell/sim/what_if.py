@@ -15,7 +15,8 @@ from swell.core.costs import CROWDING_SHARE, TRIED_FAMILY, UNTRIED_FAMILY, CostT
 from swell.core.kinds import SavedKind, SavedPlatform
 from swell.core.platform_core import PlatformCore
 from swell.core.record import JobRecord
-from swell.core.state import Saved, job_sizes
+from swell.core.sizes import job_sizes
+from swell.core.state import Saved
 from swell.core.table import LEAST_REMAINING_SHARE, LEAST_REMAINING_STEPS
 from swell.model.coding import encode
 from swell.model.command import AnyCommand, WakeAt
@@ -24,7 +25,7 @@ from swell.model.failure import why_failed
 from swell.model.job import Elasticity, Phase, Profile
 from swell.model.node import Node
 from swell.model.options import Sizes
-from swell.model.share_mode import ShareMode
+from swell.model.target import ShareMode
 from swell.model.view import JobView
 from swell.sim.change_cost import ChangeCost, MeasuredCost
 from swell.sim.gang import SimGang
@@ -35,7 +36,7 @@ from swell.sim.simulate import TurnLog
 from swell.sim.true_speed import TrueRates
 from swell.sim.world import SimulatedWorld
 from swell.throughput.belief import FittedBelief
-from swell.throughput.crossing import NO_CROSSING, Crossing
+from swell.throughput.curve import NO_CROSSING, Crossing
 
 #: Between two reports of a gang that shares cores: live ones make more, and a forecast should be quick.
 REPORT_S = 60.0
@@ -239,11 +240,11 @@ class BelievedBatches:
     belief: FittedBelief
 
     def rate_per_s(self, workers: int, global_batch: int, steps: float) -> float:
-        return self.belief.rate_at_batch(self.job_id, workers, global_batch)
+        return self.belief.of(self.job_id).rate_at_batch(workers, global_batch)
 
     def noise_scale(self, global_batch: int, steps: float) -> float:
         """It stays what gangs have measured so far."""
-        known = self.belief.noise_scale(self.job_id)
+        known = self.belief.of(self.job_id).noise_scale
         return math.inf if known is None else known
 
     def epoch_end(self, steps: float) -> float:
@@ -257,7 +258,7 @@ def sim_job(record: JobRecord, belief: FittedBelief, num_devices: int) -> SimJob
         ValueError: nothing is believed of it: it has not been measured, or it has no size on this cluster.
     """
     sizes = _told_sizes(job_sizes(record.spec, num_devices, Sizes.EVERY, least=record.least_workers))
-    rate_per_s = belief.rates_per_s(record.id, sizes)
+    rate_per_s = belief.of(record.id).rates_per_s(sizes)
     sizes, rate_per_s = sizes[rate_per_s > 0.0], rate_per_s[rate_per_s > 0.0]
     if record.progress.total_steps is None or not sizes.size:
         raise ValueError(f"of job {record.id!r} it is not known how long it is, or how fast it would go")
@@ -283,11 +284,11 @@ def _told_sizes(sizes: IntArray) -> IntArray:
 
 def _crossing(record: JobRecord, belief: FittedBelief, sizes: IntArray, rate_per_s: FloatArray) -> Crossing:
     """What is believed of its gangs on several hosts."""
-    if not belief.depends_on_hosts(record.id):
+    if not belief.of(record.id).depends_on_hosts:
         return NO_CROSSING
     believed: dict[int, dict[int, float]] = {}
     for num_hosts in range(2, MOST_HOSTS + 1):
-        crossing_per_s = belief.rates_per_s(record.id, sizes, np.full_like(sizes, num_hosts))
+        crossing_per_s = belief.of(record.id).rates_per_s(sizes, np.full_like(sizes, num_hosts))
         extra_s = np.maximum(1.0 / crossing_per_s - 1.0 / rate_per_s, 0.0)
         believed[num_hosts] = dict(zip(sizes.tolist(), extra_s.tolist(), strict=True))
     return believed

@@ -28,7 +28,7 @@ from swell.model.event import (
     Woke,
 )
 from swell.model.node import Node
-from swell.model.share_mode import ShareMode
+from swell.model.target import ShareMode
 from swell.sim.agenda import EventQueue
 from swell.sim.change_cost import ChangeCost
 from swell.sim.faults import MESSAGE, NOTHING_FAILS, FaultSource

@@ -8,10 +8,9 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from swell.model.coding import decoder, encode
-from swell.model.device_usage import HeldTime
 from swell.model.job import Phase
 from swell.model.job_query import EVERY_JOB, JobQuery
-from swell.model.outcome import OutcomeSums, device_s
+from swell.model.job_sums import HeldTime, OutcomeSums, device_s
 from swell.model.view import JobView, Story
 from swell.store.database import Database, as_text
 

@@ -19,7 +19,7 @@ import msgspec
 from pathspec import GitIgnoreSpec
 
 from swell.model.code import CodeFile, CodeTree, decode_tree, job_tree_path, object_path, tree_path
-from swell.model.lengths import span
+from swell.model.quantities import span
 from swell.wire.whole_files import write_whole
 
 #: What was used so recently is kept: its job may be about to be written into the journal.

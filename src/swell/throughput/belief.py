@@ -1,19 +1,20 @@
-"""What the head believes about speed, and by how much it has been too hopeful."""
+"""What the head believes about speed, what it was made from, and by how much it has been too hopeful."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from bisect import bisect_left
+from collections.abc import Callable, Collection
 from weakref import WeakValueDictionary
 
 import msgspec
 import numpy as np
 
-from swell.arrays import FloatArray, IntArray, each
+from swell.arrays import FloatArray, IntArray
 from swell.model.coding import decoder, encode
-from swell.model.job import BatchProfile, JobSpec, Profile
-from swell.model.throughput import CheckedEstimate, ThroughputPoint
-from swell.script_facts import BetweenSteps
+from swell.model.job import JobSpec, Profile
+from swell.model.throughput import CheckedEstimate, EstimateSource, ThroughputPoint
+from swell.throughput.batches import is_possible
 from swell.throughput.curve import Curve
 from swell.throughput.estimate_margins import (
     OTHER_SIZES,
@@ -24,14 +25,14 @@ from swell.throughput.estimate_margins import (
     class_of,
     kind_of,
 )
-from swell.throughput.learnt import Learnt, Measured
-from swell.throughput.points import points_of, source_of
-
-#: Speed of a job without a profile: w workers do w ** 0.8 seconds of one-worker work a second.
-SCALING_EXPONENT = 0.8
+from swell.throughput.learnt import UNPROFILED, Learnt, Measured
 
 #: A step that became slower or faster by less than this is as it was.
 LEAST_CHANGE = 0.002
+#: Batches over the range of an open batch, in equal ratios, that each number of workers is shown with.
+NUM_BATCHES = 6
+#: From the strongest to the weakest.
+_ORDER = tuple(EstimateSource)
 
 
 class BeliefState(msgspec.Struct, kw_only=True):
@@ -63,20 +64,25 @@ class FittedBelief:
         #: By what they say: many jobs train the same model, and a curve remembers what it was asked.
         self._curves: WeakValueDictionary[bytes, Curve] = WeakValueDictionary()
 
+    def of(self, job_id: str) -> Learnt:
+        """What is believed of a job; of one without a profile nothing can be learnt."""
+        return self._state.jobs.get(job_id, UNPROFILED)
+
     def learn_profile(self, job_id: str, spec: JobSpec, profile: Profile) -> None:
         """A later profile replaces the curve; what running taught stays."""
-        known = self._state.jobs.get(job_id)
-        batches = profile.batches if spec.max_batch is not None else None
-        self._state.jobs[job_id] = Learnt(
-            curve=self._shared(Curve.of(spec, profile)),
-            measured=known.measured if known else {},
-            at_batch=known.at_batch if known else {},
-            crossing=known.crossing if known else {},
+        curve, batches = (
+            self._shared(Curve.of(spec, profile)),
+            profile.batches if spec.max_batch is not None else None,
+        )
+        known = self._state.jobs.get(job_id) or Learnt(curve=curve)
+        self._state.jobs[job_id] = msgspec.structs.replace(
+            known,
+            curve=curve,
             batches=batches,
-            noise_scale=_noise_scale(batches, known),
-            seen_between=known.seen_between if known else None,
+            noise_scale=known.noise_scale if batches is None else batches.noise_scale,
             kind=kind_of(spec.entry),
             carried_share=self._errors.carried_share,
+            doubt_s={},
         )
 
     def _shared(self, curve: Curve) -> Curve:
@@ -100,9 +106,9 @@ class FittedBelief:
         once, as soon as that is known; None of a profile that does not tell what it was made from, and of a
         job without a profile, of which there is nothing to correct.
         """
-        if job_id not in self._state.jobs:
+        job = self._state.jobs.get(job_id)
+        if job is None:
             return None
-        job = self._state.jobs[job_id]
         batch = job.curve.global_batch if global_batch is None else global_batch
         own_steps = 1.0 if batch == job.curve.global_batch else float(job.worth(np.array([batch]))[0])
         job.carried_share = self._errors.carried_share
@@ -118,103 +124,6 @@ class FittedBelief:
         margin = float(self.margins[class_of(job.kind, SAME_SIZE)])
         step_s = measured.measured_s
         return CheckedEstimate(source=source, step_s=step_s, error=math.expm1(error), margin=margin)
-
-    def doubt_larger(
-        self, job_id: str, num_workers: int, elapsed_s: float, global_batch: int | None, num_hosts: int
-    ) -> tuple[int, ...]:
-        """A running job has trained for so long as `learn_rate` has it: larger sizes that were measured to be
-        no faster are believed so only for a time, for no policy would let them run and be measured again.
-
-        Returns sizes of which nothing that was measured is believed any more.
-        """
-        job = self._state.jobs.get(job_id)
-        if job is None:
-            return ()
-        batch = job.curve.global_batch if global_batch is None else global_batch
-        return job.doubt_larger(num_workers, batch, num_hosts, elapsed_s)
-
-    def learn_between(self, job_id: str, seen: BetweenSteps) -> None:
-        """Epochs of a running job have ended: what followed them takes the place of what its trial showed."""
-        if job_id in self._state.jobs:
-            self._state.jobs[job_id].learn_between(seen)
-
-    def between(self, job_id: str) -> BetweenSteps | None:
-        """Time between two epochs, which every rate has its part of; None: not known."""
-        job = self._state.jobs.get(job_id)
-        return None if job is None else job.between
-
-    def learn_noise(self, job_id: str, noise_scale: float) -> None:
-        """The job's gradients have this noise scale from now on."""
-        if job_id in self._state.jobs:
-            self._state.jobs[job_id].learn_noise(noise_scale)
-
-    def noise_scale(self, job_id: str) -> float | None:
-        """What was learnt of it, in samples; None: nothing."""
-        job = self._state.jobs.get(job_id)
-        return None if job is None or math.isinf(job.noise_scale) else job.noise_scale
-
-    def efficiencies(self, job_id: str, batches: IntArray) -> FloatArray:
-        """(K,) of `Options.efficiency`, at these global batches; 0 is the own one."""
-        job = self._state.jobs.get(job_id)
-        return np.ones(batches.shape) if job is None else job.efficiency(batches)
-
-    def depends_on_hosts(self, job_id: str) -> bool:
-        """Whether anything is known of the job's gangs on several hosts; else rates are those of one."""
-        job = self._state.jobs.get(job_id)
-        return job is not None and job.depends_on_hosts
-
-    def best_batches(
-        self,
-        job_id: str,
-        sizes: IntArray,
-        kept: int,
-        hosts: IntArray | None = None,
-        by_goodput: bool = False,
-    ) -> tuple[FloatArray, IntArray] | None:
-        """(K,) rates and the global batches that they are of; None if nothing is known but the own one's.
-
-        Rates are in steps of the own batch; 0 where no batch has so many workers. `kept` is the batch that
-        the job has now: another one must be better by more than what is known of either.
-
-        Args:
-            by_goodput: the best one has the highest rate times efficiency, else the highest rate.
-        """
-        job = self._state.jobs.get(job_id)
-        if job is None or job.curve.range_of_batches is None:
-            return None
-        if job.batches is None:
-            return job.best_batches(sizes, kept, hosts, by_goodput)
-        return job.best_of_table(sizes, hosts)
-
-    def changes_worth(self, job_id: str) -> bool:
-        """Whether rates of `best_batches` count what a sample is worth, which changes as training goes on."""
-        job = self._state.jobs.get(job_id)
-        return job is not None and job.batches is not None and not math.isinf(job.noise_scale)
-
-    def rates_at_batch(
-        self, job_id: str, sizes: IntArray, global_batch: int, hosts: IntArray | None = None
-    ) -> FloatArray | None:
-        """(K,) rates with this global batch; None if nothing is known but the own one's.
-
-        In steps of the own batch; 0 where so many workers cannot have it.
-        """
-        job = self._state.jobs.get(job_id)
-        if job is None or job.curve.range_of_batches is None:
-            return None
-        if job.table is not None:
-            return job.table.rates_at(sizes, global_batch, job.noise_scale) / job.slowdown(sizes, hosts)
-        return job.rates_at_batch(sizes, global_batch, hosts)
-
-    def rate_at_batch(self, job_id: str, num_workers: int, global_batch: int, num_hosts: int = 1) -> float:
-        """Steps/s at one size and batch, in steps of the own batch. Only of jobs whose batch may change."""
-        job = self._state.jobs.get(job_id)
-        sizes, hosts = np.array([num_workers], dtype=np.int64), np.array([num_hosts], dtype=np.int64)
-        if job is not None and job.table is not None:
-            rate_per_s = job.table.rate_per_s(num_workers, global_batch, job.noise_scale)
-            return rate_per_s / float(job.slowdown(sizes, hosts)[0])
-        if job is not None and job.curve.may_change_batch:
-            return job.rate_at_batch(num_workers, global_batch, num_hosts)
-        return float(self.rates_per_s(job_id, sizes, hosts)[0])
 
     def _note_error(
         self, job_id: str, job: Learnt, num_workers: int, num_hosts: int, measured: Measured
@@ -235,23 +144,6 @@ class FittedBelief:
             self._errors.note(SizeError(job_id, num_workers, error, num_hosts, basis, job.kind, others))
         return error
 
-    def rates_per_s(self, job_id: str, sizes: IntArray, hosts: IntArray | None = None) -> FloatArray:
-        """(K,) steps/s at each size and its standing batch; 0 where the job may not have that size.
-
-        A job without a profile is one whose script Swell cannot see into (a restart job): its work is
-        counted in seconds on one worker, of which `w` workers do `w ** 0.8` a second.
-        """
-        if job_id not in self._state.jobs:
-            return each(lambda size: size**SCALING_EXPONENT, sizes)
-        return self._state.jobs[job_id].rates_per_s(sizes, hosts)
-
-    def margin_classes(self, job_id: str, sizes: IntArray, hosts: IntArray | None = None) -> IntArray:
-        """(K,) which of `margins` hold for the job's rates at these sizes, until it learns again."""
-        job = self._state.jobs.get(job_id)
-        if job is None:
-            return np.zeros(sizes.shape, dtype=np.int64)
-        return class_of(job.kind, job.bases(sizes, hosts))
-
     @property
     def margins(self) -> FloatArray:
         """Margins to plan with, by class: how much longer work may take than rates say, as a share >= 0.
@@ -270,14 +162,6 @@ class FittedBelief:
         job = self._state.jobs.get(job_id)
         return () if job is None else points_of(job, self.margins, sizes, hosts)
 
-    def slowdown_share(self, job_id: str) -> float:
-        """Share by which the job's steps take longer than was believed before they were measured, >= 0.
-
-        It is the slowdown at the size where it is largest.
-        """
-        job = self._state.jobs.get(job_id)
-        return 0.0 if job is None else job.slowdown_share
-
     def forget(self, job_id: str) -> None:
         """Drop the job's curve. Its errors stay: they speak of the belief, not of the job."""
         self._state.jobs.pop(job_id, None)
@@ -295,8 +179,94 @@ class FittedBelief:
         self._errors.restore(self._state.errors)
 
 
-def _noise_scale(batches: BatchProfile | None, known: Learnt | None) -> float:
-    """What a trial run tells, or else what running taught before it was repeated."""
-    if batches is not None:
-        return batches.noise_scale
-    return math.inf if known is None else known.noise_scale
+def points_of(
+    learnt: Learnt, margins: FloatArray, sizes: IntArray, hosts: IntArray
+) -> tuple[ThroughputPoint, ...]:
+    """Points at (K,) numbers of workers, each with the batches that it can have.
+
+    Args:
+        margins: by class; see `EstimateMargins`.
+        hosts: (K,) that so many workers are on.
+
+    References: Saxena et al., "Effective Elastic Scaling of Deep Learning Workloads", MASCOTS 2020, section
+        III-B, T_j(b, k) and b_j^opt(k).
+    """
+    best = _best_batches(learnt, sizes, hosts)
+    margin = margins[learnt.margin_classes(sizes, hosts)].tolist()
+    points = []
+    for place, size in enumerate(sizes.tolist()):
+        one, on = sizes[place : place + 1], hosts[place : place + 1]
+        for batch in _batches(learnt, size, best[place]):
+            batches = np.array([[batch]], dtype=np.int64)
+            step_s = float(learnt.step_s(one, batches, on)[0, 0])
+            point = ThroughputPoint(
+                workers=size,
+                nodes=int(on[0]),
+                batch=batch,
+                step_s=step_s,
+                samples_per_s=batch / step_s,
+                source=source_of(learnt, size, batch, int(on[0])),
+                margin=margin[place],
+                is_best=batch == best[place],
+            )
+            points.append(point)
+    return tuple(points)
+
+
+def _best_batches(learnt: Learnt, sizes: IntArray, hosts: IntArray) -> list[int]:
+    """(K,) the best batch of each size, b_j^opt(k); 0 where none is possible."""
+    curve = learnt.curve
+    best = learnt.best_batches(sizes, curve.global_batch, hosts)
+    if best is not None:
+        return [int(each) for each in best[1]]
+    allowed = curve.allows(sizes)
+    return [
+        curve.standing_batch(size) if fits else 0
+        for size, fits in zip(sizes.tolist(), allowed.tolist(), strict=True)
+    ]
+
+
+def _batches(learnt: Learnt, size: int, best: int) -> list[int]:
+    """Batches to show at a size, ascending, the best among them."""
+    if not best:
+        return []
+    curve = learnt.curve
+    if curve.range_of_batches is None:
+        return [best]
+    least, most = curve.range_of_batches
+    even = np.geomspace(least, most, NUM_BATCHES).round().astype(np.int64).tolist()
+    wanted = np.array(sorted({*even, curve.global_batch, best}), dtype=np.int64)[:, None]
+    possible = is_possible(curve, np.array([size], dtype=np.int64), wanted)
+    return [int(batch) for batch in wanted[possible]]
+
+
+def source_of(learnt: Learnt, workers: int, batch: int, num_hosts: int = 1) -> EstimateSource:
+    """The weakest of what the estimate needs: the step of a worker, and the all-reduce of all."""
+    measured = learnt.at(workers, batch, num_hosts)
+    if measured is not None and measured.settled_s is not None:  # the time of a step is known well
+        return EstimateSource.RUN
+    curve = learnt.curve
+    compute = _within(-(-batch // workers), curve.compute_s)
+    if num_hosts > 1:
+        known = workers in curve.crossing_s.get(num_hosts, {})
+        shared = EstimateSource.PARTS if known else EstimateSource.EXTRAPOLATED
+        return max(compute, shared, key=_ORDER.index)
+    if workers == 1:
+        return compute
+    is_standing = batch == curve.standing_batch(workers)
+    if workers in curve.group_sizes and is_standing:
+        return EstimateSource.TRIAL
+    sizes = curve.allreduce_s if curve.allreduce_sizes is None else curve.allreduce_sizes
+    shared = _within(workers, {1, *sizes, *curve.group_sizes})
+    return max(compute, shared, EstimateSource.PARTS, key=_ORDER.index)
+
+
+def _within(wanted: int, measured: Collection[int]) -> EstimateSource:
+    if wanted in measured:
+        return EstimateSource.TRIAL
+    known = sorted(measured)
+    return (
+        EstimateSource.INTERPOLATED
+        if 0 < bisect_left(known, wanted) < len(known)
+        else EstimateSource.EXTRAPOLATED
+    )

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from functools import cached_property
+from types import MappingProxyType
 
 import msgspec
 import numpy as np
@@ -11,13 +13,15 @@ import numpy as np
 from swell.arrays import BoolArray, FloatArray, IntArray, each
 from swell.model.job import JobSpec, Profile
 from swell.script_facts import BetweenSteps
-from swell.throughput.crossing import crossing_s
 
 #: No step is believed to be faster than this: a rate stays finite whatever a profile says.
 SHORTEST_STEP_S = 1e-6
 
 #: Answers of a curve that are remembered; jobs ask for the same few sizes again and again.
 NUM_ANSWERS = 512
+#: Hosts -> workers -> seconds more than on one host.
+Crossing = Mapping[int, Mapping[int, float]]
+NO_CROSSING: Crossing = MappingProxyType({})
 
 
 class Curve(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, dict=True, weakref=True):
@@ -266,3 +270,29 @@ def _allreduce_s(workers: IntArray, measured: dict[int, float]) -> FloatArray:
     between_s = np.interp(wanted, levels, times_s)
     time_s: FloatArray = between_s + slope * np.maximum(wanted - levels[-1], 0.0)
     return time_s
+
+
+def crossing_s(workers: IntArray, hosts: IntArray, measured: Crossing) -> FloatArray:
+    """Seconds more than on one host, for workers and hosts of one shape; 0 on one host, or if not measured.
+
+    Hosts between two measured numbers are taken for the smaller one, so that what is not known makes a gang
+    too fast and not too slow: a report corrects it as soon as there is such a gang. Workers between measured
+    ones are on a line in log2(workers); beyond them it takes as long as at the nearest one.
+    """
+    extra_s = np.zeros(workers.shape)
+    for num_hosts in np.unique(hosts[hosts > 1]).tolist():
+        if points := _nearest(measured, num_hosts):
+            levels = each(math.log2, np.array(sorted(points)))
+            times_s = np.array([points[size] for size in sorted(points)])
+            is_here = hosts == num_hosts
+            extra_s[is_here] = np.interp(each(math.log2, workers[is_here]), levels, times_s)
+    return extra_s
+
+
+def _nearest(measured: Crossing, num_hosts: int) -> Mapping[int, float]:
+    """Measured times for the largest number of hosts up to `num_hosts`, else for the smallest number."""
+    known = sorted(num for num in measured if measured[num])
+    if not known:
+        return {}
+    below = [num for num in known if num <= num_hosts]
+    return measured[below[-1] if below else known[0]]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import cast
 
 import msgspec
 import numpy as np
@@ -11,11 +10,19 @@ import numpy as np
 from swell.arrays import FloatArray, IntArray, each
 from swell.model.job import BatchProfile
 from swell.script_facts import BetweenSteps
-from swell.throughput import open_batches
-from swell.throughput.batch_table import BatchTable, efficiency, worth
+from swell.throughput.batches import (
+    BatchTable,
+    best_candidates,
+    candidates,
+    efficiency,
+    is_possible,
+    worth,
+)
 from swell.throughput.curve import SHORTEST_STEP_S, Curve
-from swell.throughput.estimate_margins import OTHER_SIZES, SAME_SIZE, TRIAL
+from swell.throughput.estimate_margins import OTHER_SIZES, SAME_SIZE, TRIAL, class_of
 
+#: Speed of a job without a profile: w workers do w ** 0.8 seconds of one-worker work a second.
+SCALING_EXPONENT = 0.8
 #: Reports fade with this time constant: seldom pauses (a checkpoint) count with their share of the time, and
 #: a machine that has become slower is noticed.
 MEMORY_S = 20.0
@@ -29,13 +36,16 @@ SETTLED_SHARE = 0.05
 RETRY_RATIO = 30.0
 #: Epochs after which what followed an epoch has faded: a script may evaluate after every fifth only.
 MEMORY_EPOCHS = 10.0
-#: Batches of a job, besides those that its sizes have anyway, at which its speed is remembered.
-NUM_BATCHES = 32
+#: Sizes and batches of a job at which its speed is remembered.
+NUM_MEASURED = 256
 
 
 class Measured(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """Step time of a job at one size: what it took over what it did, recent reports first."""
+    """Step time of a job at one size and batch: what it took over what it did, recent reports first."""
 
+    workers: int
+    batch: int = 0  #: samples of a step; 0: the standing batch of so many workers
+    hosts: int = 1  #: that they are on
     predicted_s: float  #: what was believed when the first report came
     time_s: float  #: faded sum of the time reported on, the prior's included
     steps: float  #: faded sum of the steps made in it
@@ -43,17 +53,6 @@ class Measured(msgspec.Struct, kw_only=True, omit_defaults=True):
     others: float | None = None  #: log(measured / trial run's) of the job's other sizes by then, if any
     settled_s: float | None = None  #: what a step took when that was first known well
     slower_s: float = 0.0  #: trained since the latest report at smaller sizes that were no slower
-
-    @classmethod
-    def predicted(cls, step_s: float, others: float | None = None) -> Measured:
-        """The state before any report: a prior of `NUM_PRIOR_STEPS` steps at the predicted speed."""
-        return cls(
-            predicted_s=step_s,
-            time_s=NUM_PRIOR_STEPS * step_s,
-            steps=NUM_PRIOR_STEPS,
-            prior_steps=NUM_PRIOR_STEPS,
-            others=others,
-        )
 
     def add(self, step_s: float, num_steps: float) -> None:
         """Add `num_steps` steps of `step_s` seconds each; earlier reports decay with `MEMORY_S`."""
@@ -111,11 +110,9 @@ class Learnt(msgspec.Struct, kw_only=True, omit_defaults=True, dict=True):
     """A job's curve and its corrections. What was worked out of them is remembered until it learns again."""
 
     curve: Curve
-    measured: dict[int, Measured] = {}  #: by workers, at their standing batch
-    at_batch: dict[int, dict[int, Measured]] = {}  #: by batch and workers, at others; the latest last
-    #: By hosts and workers, of gangs on several hosts; the two above are of gangs on one. Steps at another
-    #: batch count as those of the standing one that would have taken as long.
-    crossing: dict[int, dict[int, Measured]] = {}
+    #: In the order in which they were measured first. On several hosts, steps at another batch count as those
+    #: of the standing one that would have taken as long.
+    measured: list[Measured] = []
     #: Step times of a job whose batch is open, if its trial run told any. Then a step counts as what it is
     #: worth; else steps count samples.
     batches: BatchProfile | None = None
@@ -127,16 +124,13 @@ class Learnt(msgspec.Struct, kw_only=True, omit_defaults=True, dict=True):
     doubt_s: dict[int, float] = {}
 
     def __post_init__(self) -> None:
-        self._forget_answers()
-        self._forget_table()
-
-    def _forget_table(self) -> None:
         self._table: BatchTable | None = None
-        self._best: tuple[IntArray, bytes, tuple[FloatArray, IntArray]] | None = None
+        self._forget_answers()
 
     def _forget_answers(self) -> None:
-        self._known_ratio: float | None = None
-        self._known_crossing_ratio: float | None = None
+        self._known_ratios: dict[bool, float] = {}
+        #: Something is known of gangs on several hosts; else rates are those of one.
+        self.depends_on_hosts = bool(self.curve.crossing_s) or any(one.hosts > 1 for one in self.measured)
         self._rates: dict[tuple[bytes, bytes], FloatArray] = self.curve.rates if self._is_untaught else {}
 
     def share(self, curve: Curve) -> None:
@@ -147,12 +141,7 @@ class Learnt(msgspec.Struct, kw_only=True, omit_defaults=True, dict=True):
     @property
     def _is_untaught(self) -> bool:
         """Nothing but the curve is known: all jobs with this curve have the same rates."""
-        return not (self.measured or self.at_batch or self.crossing or self.batches or self.seen_between)
-
-    @property
-    def depends_on_hosts(self) -> bool:
-        """Whether anything is known of gangs on several hosts."""
-        return bool(self.crossing or self.curve.crossing_s)
+        return not (self.measured or self.batches or self.seen_between)
 
     @property
     def between(self) -> BetweenSteps | None:
@@ -165,14 +154,14 @@ class Learnt(msgspec.Struct, kw_only=True, omit_defaults=True, dict=True):
             self.seen_between = TimeBetweenEpochs()
         self.seen_between.add(seen)
         self._forget_answers()
-        self._forget_table()
+        self._table = None
 
     def learn_noise(self, noise_scale: float) -> None:
         """It is this from now on."""
         self.noise_scale = noise_scale
         if self.batches is not None:
             self._forget_answers()  # rates of samples stay what they are
-            self._forget_table()
+            self._table = None
 
     @property
     def _apart_s(self) -> float:
@@ -189,27 +178,41 @@ class Learnt(msgspec.Struct, kw_only=True, omit_defaults=True, dict=True):
         return self._apart_s / self.curve.global_batch * batches.astype(np.float64)
 
     @property
+    def changes_worth(self) -> bool:
+        """Whether rates of `best_batches` count what a sample is worth, which changes as training goes on."""
+        return self.batches is not None and not math.isinf(self.noise_scale)
+
+    @property
     def slowdown_share(self) -> float:
         """Share by which steps take longer than was believed before any report, >= 0, at the worst size."""
-        tables = (self.measured, *self.at_batch.values(), *self.crossing.values())
-        known = (one.measured_s / one.predicted_s - 1.0 for table in tables for one in table.values())
+        known = (one.measured_s / one.predicted_s - 1.0 for one in self.measured)
         return max(0.0, max(known, default=0.0))
 
-    def bases(self, workers: IntArray, hosts: IntArray | None = None) -> IntArray:
-        """(K,) what the estimate for each size is made from; see `estimate_margins`."""
-        if not (self.measured or self.at_batch or self.crossing):
-            return np.full(workers.shape, TRIAL)
-        on = np.ones_like(workers) if hosts is None else hosts
-        is_settled = map(self._is_settled, workers.tolist(), on.tolist())
-        return np.array([SAME_SIZE if settled else OTHER_SIZES for settled in is_settled], dtype=np.int64)
+    def margin_classes(self, workers: IntArray, hosts: IntArray | None = None) -> IntArray:
+        """(K,) which of `FittedBelief.margins` hold at these sizes, until it learns again.
 
-    def _is_settled(self, size: int, num_hosts: int) -> bool:
-        """Whether the time of its steps at this size is known well, at any batch."""
-        if num_hosts > 1:
-            measured = self.crossing.get(num_hosts, {}).get(size)
-            return measured is not None and measured.settled_s is not None
-        tables = (self.measured, *self.at_batch.values())
-        return any(size in table and table[size].settled_s is not None for table in tables)
+        That depends on what the estimate for each size is made from; see `estimate_margins`.
+        """
+        if not self.measured:
+            return np.full(workers.shape, class_of(self.kind, TRIAL))
+        on = np.ones_like(workers) if hosts is None else hosts
+        settled = {(one.workers, one.hosts) for one in self.measured if one.settled_s is not None}
+        places = zip(workers.tolist(), on.tolist(), strict=True)
+        bases = [SAME_SIZE if place in settled else OTHER_SIZES for place in places]
+        return class_of(self.kind, np.array(bases, dtype=np.int64))
+
+    def at(self, num_workers: int, global_batch: int, num_hosts: int = 1) -> Measured | None:
+        """What was measured there; None: nothing."""
+        batch = self._batch(num_workers, global_batch, num_hosts)
+        for one in self.measured:
+            if one.workers == num_workers and one.batch == batch and one.hosts == num_hosts:
+                return one
+        return None
+
+    def _batch(self, num_workers: int, global_batch: int, num_hosts: int) -> int:
+        """See `Measured.batch`."""
+        is_standing = num_hosts > 1 or global_batch == self.curve.standing_batch(num_workers)
+        return 0 if is_standing else global_batch
 
     def learn(
         self, num_workers: int, global_batch: int, step_s: float, num_steps: float, num_hosts: int = 1
@@ -218,113 +221,89 @@ class Learnt(msgspec.Struct, kw_only=True, omit_defaults=True, dict=True):
 
         Returns what is known there; None: the job's trial run is believed instead.
         """
-        is_standing = global_batch == self.curve.standing_batch(num_workers)
-        if not is_standing and self.batches is not None:
+        standing = self.curve.standing_batch(num_workers)
+        if global_batch != standing and self.batches is not None:
             return None
+        sizes, batches, hosts = np.array([num_workers]), np.array([global_batch]), np.array([num_hosts])
+        share = 1.0
         if num_hosts > 1:
-            known = self._learn_crossing(num_workers, global_batch, step_s, num_steps, num_hosts)
-        else:
-            known = self._learn_within(num_workers, global_batch, step_s, num_steps)
+            self.depends_on_hosts = True
+            at_batch_s = float(self.curve.step_s(sizes, batches, hosts)[0])
+            share, batches = at_batch_s / self.curve.one_step_s(num_workers, num_hosts), np.array([standing])
+        known = self.at(num_workers, global_batch, num_hosts)
+        if known is None:
+            estimate_s = float(self.step_s(sizes, batches, hosts)[0])
+            known = Measured(
+                workers=num_workers,
+                batch=self._batch(num_workers, global_batch, num_hosts),
+                hosts=num_hosts,
+                predicted_s=estimate_s,
+                time_s=NUM_PRIOR_STEPS * estimate_s,
+                steps=NUM_PRIOR_STEPS,
+                prior_steps=NUM_PRIOR_STEPS,
+                others=self._mean_error(num_hosts > 1),
+            )
+            self.measured = [*self.measured, known][-NUM_MEASURED:]
+        known.add(step_s / share, num_steps * share)
         self._forget_answers()
         return known
 
     def doubt_larger(
-        self, num_workers: int, global_batch: int, num_hosts: int, elapsed_s: float
+        self, num_workers: int, elapsed_s: float, global_batch: int | None, num_hosts: int
     ) -> tuple[int, ...]:
-        """It has trained for so long at this size: forget larger ones that were no faster, in time.
+        """It has trained for so long at this size: that larger ones were no faster is believed
+        only for a time, for no policy would let them run and be measured again. See `RETRY_RATIO`.
 
-        Returns the forgotten numbers of workers. See `RETRY_RATIO`.
+        Returns sizes of which nothing that was measured is believed any more.
         """
-        tables = [(None, 1, self.measured), *((batch, 1, table) for batch, table in self.at_batch.items())]
-        tables += [(None, hosts, table) for hosts, table in self.crossing.items()]
-        larger = [
-            (table, size, batch or self.curve.standing_batch(size), hosts)
-            for batch, hosts, table in tables
-            for size in table
-            if size > num_workers
-        ]
+        larger = [one for one in self.measured if one.workers > num_workers]
         if not larger:
             return ()
-        rate_per_s, forgotten = self.rate_at_batch(num_workers, global_batch, num_hosts), dict[int, float]()
-        for table, size, batch, hosts in larger:
-            if self.rate_at_batch(size, batch, hosts) > rate_per_s:
+        own_batch, forgotten = global_batch or self.curve.global_batch, dict[int, float]()
+        rate_per_s = self._rate_per_s(num_workers, own_batch, num_hosts)
+        for one in larger:
+            batch = one.batch or self.curve.standing_batch(one.workers)
+            if self._rate_per_s(one.workers, batch, one.hosts) > rate_per_s:
                 continue
-            table[size].slower_s += elapsed_s
-            counts_s = RETRY_RATIO * min(table[size].reported_s, MEMORY_S)
-            counts_s = max(counts_s, self.doubt_s.get(size, 0.0))
-            if table[size].slower_s >= counts_s:
-                del table[size]
-                forgotten[size] = 2.0 * counts_s
+            one.slower_s += elapsed_s
+            counts_s = RETRY_RATIO * min(one.reported_s, MEMORY_S)
+            counts_s = max(counts_s, self.doubt_s.get(one.workers, 0.0))
+            if one.slower_s >= counts_s:
+                self.measured = [other for other in self.measured if other is not one]
+                forgotten[one.workers] = 2.0 * counts_s
         if forgotten:
             self.doubt_s.update(forgotten)
-            self.at_batch = {batch: table for batch, table in self.at_batch.items() if table}
-            self.crossing = {hosts: table for hosts, table in self.crossing.items() if table}
             self._forget_answers()
         return tuple(sorted(forgotten))
 
-    def _learn_within(self, num_workers: int, global_batch: int, step_s: float, num_steps: float) -> Measured:
-        is_standing = global_batch == self.curve.standing_batch(num_workers)
-        by_workers = self.measured if is_standing else self.at_batch.get(global_batch, {})
-        if num_workers not in by_workers:
-            sizes, batches = np.array([num_workers]), np.array([global_batch])
-            estimate_s = float(self.batch_step_s(sizes, batches)[0])
-            by_workers[num_workers] = Measured.predicted(estimate_s, self._mean_error())
-        by_workers[num_workers].add(step_s, num_steps)
-        if not is_standing:
-            self.at_batch.pop(global_batch, None)
-            self.at_batch[global_batch] = by_workers  # the latest last
-            if len(self.at_batch) > NUM_BATCHES:
-                del self.at_batch[next(iter(self.at_batch))]
-        return by_workers[num_workers]
+    def step_s(self, workers: IntArray, batches: IntArray, hosts: IntArray | None = None) -> FloatArray:
+        """(..., K) seconds of a step at (K,) sizes and (..., K) batches; `between_s` comes on top.
 
-    def _learn_crossing(
-        self, num_workers: int, global_batch: int, step_s: float, num_steps: float, num_hosts: int
-    ) -> Measured:
-        by_workers = self.crossing.setdefault(num_hosts, {})
-        workers, hosts = np.array([num_workers]), np.array([num_hosts])
-        if num_workers not in by_workers:
-            estimate_s = float(self.step_s(workers, hosts)[0])
-            by_workers[num_workers] = Measured.predicted(estimate_s, self._mean_crossing_error())
-        at_batch_s = float(self.curve.step_s(workers, np.array([global_batch]), hosts)[0])
-        share = at_batch_s / self.curve.one_step_s(num_workers, num_hosts)
-        by_workers[num_workers].add(step_s / share, num_steps * share)
-        return by_workers[num_workers]
-
-    def step_s(self, workers: IntArray, hosts: IntArray | None = None) -> FloatArray:
-        """(K,) at the standing batch: measured where there are reports, else predicted and corrected.
-
-        Of steps alone: `between_s` comes on top.
+        They are measured where there are reports, else predicted and corrected.
 
         Args:
             hosts: (K,) that so many workers are on; None: one.
         """
-        believed_s = self.curve.step_s(workers) * self._ratio()
-        for index, size in enumerate(workers.tolist()):
-            if size in self.measured:
-                believed_s[index] = self.measured[size].step_s
-        return self._crossed(believed_s, workers, None, hosts)
-
-    def batch_step_s(self, workers: IntArray, batches: IntArray, hosts: IntArray | None = None) -> FloatArray:
-        """(..., K) seconds of a step at (K,) sizes and (..., K) batches, in the same way."""
-        believed_s: FloatArray = self.curve.step_s(workers, batches) * self._ratio()
-        for size, batch, step_s in self._points():
-            believed_s[(batches == batch) & (workers == size)] = step_s
+        believed_s: FloatArray = self.curve.step_s(workers, batches) * self._ratio(False)
+        for one in self.measured:
+            if one.hosts == 1:
+                batch = one.batch or self.curve.standing_batch(one.workers)
+                believed_s[(batches == batch) & (workers == one.workers)] = one.step_s
         return self._crossed(believed_s, workers, batches, hosts)
 
     def _crossed(
-        self, within_s: FloatArray, workers: IntArray, batches: IntArray | None, hosts: IntArray | None
+        self, within_s: FloatArray, workers: IntArray, batches: IntArray, hosts: IntArray | None
     ) -> FloatArray:
         """(..., K) seconds of a step: `within_s` of gangs on one host, others in the place of the rest."""
         if hosts is None or not self.depends_on_hosts:
             return within_s
         time_s = self.curve.step_s(workers, batches, hosts)
-        corrected_s = time_s * self._crossing_ratio()
-        for num_hosts, by_workers in self.crossing.items():
-            for size, measured in by_workers.items():
-                is_measured = (workers == size) & (hosts == num_hosts)
-                if is_measured.any():
-                    slower = measured.step_s / self.curve.one_step_s(size, num_hosts)
-                    corrected_s = np.where(is_measured, time_s * slower, corrected_s)
+        corrected_s = time_s * self._ratio(True)
+        for one in self.measured:
+            is_measured = (workers == one.workers) & (hosts == one.hosts)
+            if one.hosts > 1 and is_measured.any():
+                slower = one.step_s / self.curve.one_step_s(one.workers, one.hosts)
+                corrected_s = np.where(is_measured, time_s * slower, corrected_s)
         return np.where(hosts > 1, corrected_s, within_s)
 
     def slowdown(self, workers: IntArray, hosts: IntArray | None) -> FloatArray:
@@ -348,33 +327,61 @@ class Learnt(msgspec.Struct, kw_only=True, omit_defaults=True, dict=True):
         return rates
 
     def _rates_per_s(self, workers: IntArray, hosts: IntArray | None) -> FloatArray:
-        curve, time_s = self.curve, self.step_s(workers, hosts)
-        if self._apart_s:
-            time_s = time_s + self.between_s(curve.standing_batches(workers) * np.ones_like(workers))
-        rates = np.where(curve.allows(workers), 1.0 / time_s, 0.0)
+        curve, batches = self.curve, self.curve.standing_batches(workers) * np.ones_like(workers)
+        rates = np.where(curve.allows(workers), 1.0 / self._time_s(workers, batches, hosts), 0.0)
         return (
             rates if curve.batch_per_worker is None else rates * self.worth(curve.batch_per_worker * workers)
         )
 
-    def rate_at_batch(self, num_workers: int, global_batch: int, num_hosts: int = 1) -> float:
-        """Steps/s of the own batch."""
+    def _rate_per_s(self, num_workers: int, global_batch: int, num_hosts: int) -> float:
+        """Steps/s of the own batch, as measured and as the curve has it."""
         workers, batches, hosts = np.array([num_workers]), np.array([global_batch]), np.array([num_hosts])
         return float((self.worth(batches) / self._time_s(workers, batches, hosts))[0])
 
-    def rates_at_batch(self, sizes: IntArray, global_batch: int, hosts: IntArray | None = None) -> FloatArray:
-        """(K,) steps/s of the own batch; 0 where that batch is not possible."""
+    def rate_at_batch(self, num_workers: int, global_batch: int, num_hosts: int = 1) -> float:
+        """Steps/s at one size and batch, in steps of the own batch. Only of jobs whose batch may change."""
+        sizes, hosts = np.array([num_workers]), np.array([num_hosts])
+        if self.table is not None:
+            rate_per_s = self.table.rate_per_s(num_workers, global_batch, self.noise_scale)
+            return rate_per_s / float(self.slowdown(sizes, hosts)[0])
+        if self.curve.may_change_batch:
+            return self._rate_per_s(num_workers, global_batch, num_hosts)
+        return float(self.rates_per_s(sizes, hosts)[0])
+
+    def rates_at_batch(
+        self, sizes: IntArray, global_batch: int, hosts: IntArray | None = None
+    ) -> FloatArray | None:
+        """(K,) rates with this global batch; None if nothing is known but the own one's.
+
+        In steps of the own batch; 0 where so many workers cannot have it.
+        """
+        if self.curve.range_of_batches is None:
+            return None
+        if self.table is not None:
+            return self.table.rates_at(sizes, global_batch, self.noise_scale) / self.slowdown(sizes, hosts)
         batches = np.full_like(sizes, global_batch)
         rates = self.worth(batches) / self._time_s(sizes, batches, hosts)
-        return np.where(open_batches.is_possible(self.curve, sizes, batches), rates, 0.0)
+        return np.where(is_possible(self.curve, sizes, batches), rates, 0.0)
 
     def best_batches(
         self, sizes: IntArray, kept: int, hosts: IntArray | None = None, by_goodput: bool = False
-    ) -> tuple[FloatArray, IntArray]:
-        """See `open_batches.best`."""
-        batches = open_batches.candidates(self.curve, sizes, kept)
+    ) -> tuple[FloatArray, IntArray] | None:
+        """(K,) rates and the global batches that they are of; None if nothing is known but the own one's.
+
+        Rates are in steps of the own batch; 0 where no batch has so many workers. `kept` is the batch that
+        the job has now: another one must be better by more than what is known of either.
+
+        Args:
+            by_goodput: the best one has the highest rate times efficiency, else the highest rate.
+        """
+        if self.curve.range_of_batches is None:
+            return None
+        if self.table is not None:
+            return self.table.best(sizes, self.noise_scale, self.slowdown(sizes, hosts))
+        batches = candidates(self.curve, sizes, kept)
         time_s = self._time_s(sizes, batches, hosts)
         weights = self.efficiency(batches) if by_goodput else None
-        return open_batches.best(self.curve, sizes, batches, time_s, kept, weights)
+        return best_candidates(self.curve, sizes, batches, time_s, kept, weights)
 
     @property
     def table(self) -> BatchTable | None:
@@ -388,18 +395,9 @@ class Learnt(msgspec.Struct, kw_only=True, omit_defaults=True, dict=True):
             self._table = BatchTable(step_s, self.curve.global_batch)
         return self._table
 
-    def best_of_table(self, sizes: IntArray, hosts: IntArray | None) -> tuple[FloatArray, IntArray]:
-        """As `best_batches`, by `table`, in which steps count what they are worth."""
-        spread = b"" if hosts is None else hosts.tobytes()
-        if self._best is None or self._best[0] is not sizes or self._best[1] != spread:
-            table = cast(BatchTable, self.table)
-            best = table.best(sizes, self.noise_scale, self.slowdown(sizes, hosts))
-            self._best = sizes, spread, best
-        return self._best[2]
-
     def _time_s(self, workers: IntArray, batches: IntArray, hosts: IntArray | None = None) -> FloatArray:
         """(..., K) seconds that a step takes of the job's time, with its part of what is between epochs."""
-        return self.batch_step_s(workers, batches, hosts) + self.between_s(batches)
+        return self.step_s(workers, batches, hosts) + self.between_s(batches)
 
     def worth(self, batches: IntArray) -> FloatArray:
         """Steps of the own batch that one at each batch counts as."""
@@ -407,48 +405,60 @@ class Learnt(msgspec.Struct, kw_only=True, omit_defaults=True, dict=True):
         return worth(batches.astype(np.float64), self.curve.global_batch, noise_scale)
 
     def efficiency(self, batches: IntArray) -> FloatArray:
-        """What steps do not count of how far a sample gets training at each batch; see `Options`."""
+        """What steps do not count of how far a sample gets training at each batch, 0 being the own one; see
+        `Options`.
+        """
         if self.batches is not None or math.isinf(self.noise_scale):
             return np.ones(batches.shape)
         own = self.curve.global_batch
         return efficiency(np.where(batches > 0, batches, own).astype(np.float64), own, self.noise_scale)
 
-    def _crossing_ratio(self) -> float:
-        """The same as `_ratio` of gangs on several hosts."""
-        if self._known_crossing_ratio is None:
-            self._known_crossing_ratio = math.exp(self.carried_share * (self._mean_crossing_error() or 0.0))
-        return self._known_crossing_ratio
+    def _ratio(self, is_crossing: bool) -> float:
+        """Steps of sizes that were not measured are taken to take so much longer than the trial run's.
 
-    def _mean_crossing_error(self) -> float | None:
-        """The same as `_mean_error` of gangs on several hosts; if there was none, that of one host."""
-        ratios = [
-            measured.step_s / self.curve.one_step_s(size, num_hosts)
-            for num_hosts, by_workers in self.crossing.items()
-            for size, measured in by_workers.items()
+        Args:
+            is_crossing: of gangs on several hosts, else on one.
+        """
+        if is_crossing not in self._known_ratios:
+            error = self._mean_error(is_crossing) or 0.0
+            self._known_ratios[is_crossing] = math.exp(self.carried_share * error)
+        return self._known_ratios[is_crossing]
+
+    def _mean_error(self, is_crossing: bool) -> float | None:
+        """Mean of log(measured / trial run's) over all that was measured so; None: nothing was.
+
+        Where no gang on several hosts was measured, those on one tell of them.
+        """
+        points = [one for one in self.measured if (one.hosts > 1) == is_crossing]
+        if not points:
+            return self._mean_error(False) if is_crossing else None
+        points.sort(key=lambda one: (one.hosts, one.batch, one.workers))
+        places = [
+            (one.workers, one.batch or self.curve.standing_batch(one.workers), one.hosts) for one in points
         ]
-        return _mean_log(np.array(ratios)) if ratios else self._mean_error()
+        ratios = np.array([one.step_s for one in points]) / self.curve.step_s(*np.array(places).T)
+        # `np.mean` would take longer than all the rest, and there are few.
+        return float(np.add.reduce(each(math.log, ratios)) / len(ratios))
 
-    def _ratio(self) -> float:
-        """Steps of sizes that were not measured are taken to take so much longer than the trial run's."""
-        if self._known_ratio is None:
-            self._known_ratio = math.exp(self.carried_share * (self._mean_error() or 0.0))
-        return self._known_ratio
 
-    def _mean_error(self) -> float | None:
-        """Mean of log(measured / trial run's) over all that was measured on one host; None: nothing was."""
-        if not (points := self._points()):
-            return None
-        sizes, batches, measured_s = zip(*points, strict=True)
-        trial_s = self.curve.step_s(np.array(sizes), np.array(batches))
-        return _mean_log(np.array(measured_s) / trial_s)
+class Unprofiled(Learnt, kw_only=True, omit_defaults=True, dict=True):
+    """Of a job without a profile, whose script Swell cannot see into (a restart job): its work is counted in
+    seconds on one worker, of which `w` workers do `w ** 0.8` a second.
+    """
 
-    def _points(self) -> list[tuple[int, int, float]]:
-        """(workers, batch, seconds a step) of all that was measured."""
-        batch_of = self.curve.standing_batch
-        points = [(size, batch_of(size), self.measured[size].step_s) for size in sorted(self.measured)]
-        for batch, by_workers in self.at_batch.items():
-            points += [(size, batch, each.step_s) for size, each in by_workers.items()]
-        return points
+    def rates_per_s(self, workers: IntArray, hosts: IntArray | None = None) -> FloatArray:
+        return each(lambda size: size**SCALING_EXPONENT, workers)
+
+    def learn_between(self, seen: BetweenSteps) -> None:
+        """There is nothing to correct."""
+
+    def learn_noise(self, noise_scale: float) -> None:
+        """The same."""
+
+
+UNPROFILED = Unprofiled(
+    curve=Curve(global_batch=1, min_workers=1, max_workers=None, compute_s={1: 1.0}, allreduce_s={})
+)
 
 
 def _mean_log(ratios: FloatArray) -> float:

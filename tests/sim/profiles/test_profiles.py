@@ -45,7 +45,7 @@ def believed(curve: ThroughputCurve, sizes: np.ndarray) -> np.ndarray:
     )
     belief = FittedBelief()
     belief.learn_profile("j", spec, curve.profile("gpu"))
-    return belief.rates_per_s("j", sizes)
+    return belief.of("j").rates_per_s(sizes)
 
 
 @given(
@@ -184,8 +184,8 @@ def test_a_table_says_how_slow_workers_on_several_nodes_are(table: Table) -> Non
     belief = FittedBelief()
     belief.learn_profile("j", spec, curve.profile("gpu"))
     sizes = np.array([2, 4])
-    assert belief.rates_per_s("j", sizes, np.array([2, 2])) == pytest.approx([2.0, 4.0])
-    assert belief.rates_per_s("j", sizes) == pytest.approx([4.0, 8.0])
+    assert belief.of("j").rates_per_s(sizes, np.array([2, 2])) == pytest.approx([2.0, 4.0])
+    assert belief.of("j").rates_per_s(sizes) == pytest.approx([4.0, 8.0])
 
 
 @pytest.mark.parametrize("head", ["2@1", "1@2", "3@2", "2@x", "2@2,4"])

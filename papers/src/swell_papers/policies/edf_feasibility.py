@@ -11,13 +11,13 @@ from functools import partial
 import numpy as np
 
 from swell.arrays import FloatArray, IntArray
-from swell.model.lengths import span
 from swell.model.plan import Allocation, Refusal
+from swell.model.quantities import span
 from swell.model.snapshot import Snapshot
 from swell.policies import wording
 from swell.policies.levels import Levels
-from swell.policies.refusing import LazyRefusals, obstacles
 from swell.policies.unpromised import without_promises
+from swell.policies.wording import LazyRefusals, obstacles
 from swell.solvers.marginal import SeparatePart, raise_within
 
 #: An end that is later by less is not later: sums are not exact.

@@ -14,8 +14,8 @@ from swell.model.snapshot import Snapshot
 from swell.policies.elasticflow.promises import next_step_s, owned_profile
 from swell.policies.levels import Levels, useful_levels
 from swell.policies.policy import Policy
-from swell.policies.refusing import LazyRefusals
 from swell.policies.unpromised import without_promises
+from swell.policies.wording import LazyRefusals
 from swell.solvers.capacity.plans import BROKEN, JUST, LATE, MOMENT_S, Plans, Takers
 from swell.solvers.filling import no_plans
 from swell.solvers.marginal import SeparatePart, boost

@@ -18,7 +18,7 @@ from swell.live.platform import Platform
 from swell.model.errors import UnknownJob
 from swell.model.job import LOSS
 from swell.model.job_query import JobQuery
-from swell.model.lengths import span
+from swell.model.quantities import span
 from swell.model.view import JobView, MetricSeries
 from swell.web.templating import render
 

@@ -20,8 +20,8 @@ from swell.live.platform import Platform
 from swell.model.errors import UnknownJob
 from swell.model.job import JobClass, Phase
 from swell.model.job_query import JobQuery
-from swell.model.lengths import span
-from swell.model.outcome import JobHistory, OutcomePeriod, OutcomeSums, device_s
+from swell.model.job_sums import JobHistory, OutcomePeriod, OutcomeSums, device_s
+from swell.model.quantities import span
 from swell.model.view import JobView
 from swell.web.templating import render
 

@@ -26,7 +26,7 @@ from swell.live.submitter import CHECKPOINTS
 from swell.model.code import CodeTree, decode_tree, job_tree_path, object_path
 from swell.model.errors import UnknownJob
 from swell.model.job import Phase
-from swell.model.sizes import format_bytes
+from swell.model.quantities import format_bytes
 from swell.model.view import JobView
 from swell.store.folder import StateFolder
 from swell.web.templating import render

@@ -43,8 +43,7 @@ from swell.executors.gang.host_messages import (
 )
 from swell.executors.gang.job_context import GangSettings
 from swell.executors.retransmission import ReceivedNumbers
-from swell.model.event import AnyEvent, GangEnded, GangSuspended, JobWarned
-from swell.model.running import RunningWork
+from swell.model.event import AnyEvent, GangEnded, GangSuspended, JobWarned, RunningWork
 from swell.wire.lease_end import AwakeClock
 
 #: A daemon that waits is told so again, lest it take the agent for dead.

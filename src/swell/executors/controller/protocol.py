@@ -14,9 +14,8 @@ import msgspec
 from swell.executors.gang.job_context import DeviceBinding
 from swell.executors.retransmission import RetransmissionQueue
 from swell.model.command import LaunchGang, ProfileJob, Reconfigure, StopGang, SuspendGang
-from swell.model.event import AnyEvent, GangEnded, GangSuspended, JobEvent, StepsReported
+from swell.model.event import AnyEvent, GangEnded, GangSuspended, JobEvent, RunningWork, StepsReported
 from swell.model.report_folding import can_fold, fold
-from swell.model.running import RunningWork
 from swell.wire.messages import Hello
 
 #: Raised when a daemon and an agent of two versions would not understand each other.

@@ -36,8 +36,8 @@ from swell.executors.gang.job_context import local_ranks
 from swell.executors.gang.runtime import GangRuntime
 from swell.executors.gang.training_progress import report
 from swell.model.command import GangCommand, LaunchGang, Reconfigure, StopGang, SuspendGang
-from swell.model.counted import told_workers
 from swell.model.event import GangResized, GangStarted, JobWarned, Outcome, ScriptDistributed
+from swell.model.quantities import told_workers
 from swell.model.target import Configuration
 from swell.script_facts import WHOLE
 from swell.tally import tally_of

@@ -18,7 +18,7 @@ from swell.executors.exit_status import HOST_LOST, NOT_STARTED, OUT_OF_MEMORY, O
 from swell.executors.gang.job_context import GangSettings
 from swell.model.event import AnyEvent, GangEnded, GangSuspended, Outcome, WorkersLost
 from swell.model.failure import LOG_ENDS
-from swell.model.lengths import span
+from swell.model.quantities import span
 from swell.model.target import PLAIN_CONFIGURATION, Configuration
 from swell.wire.environ import EXIT_STOPPED
 from swell.wire.messages import Alive, Finished, Stepped

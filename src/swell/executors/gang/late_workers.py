@@ -12,7 +12,7 @@ from swell.executors.gang import regrouping, transition
 from swell.executors.gang.gang_record import IN_STEP, Member, State, overdue
 from swell.executors.gang.runtime import GangRuntime
 from swell.model.event import Outcome
-from swell.model.lengths import span
+from swell.model.quantities import span
 
 #: Limits of time are as long as so many steps at least: some jobs take long over each.
 SLOW_STEPS = 4.0

@@ -27,8 +27,7 @@ from swell.model.event import (
     SuspendFailed,
     WorkersLost,
 )
-from swell.model.lengths import span
-from swell.model.sizes import format_bytes
+from swell.model.quantities import format_bytes, span
 from swell.wire import messages
 
 

@@ -30,7 +30,7 @@ from swell.model.command import ProfileJob
 from swell.model.event import JobProfiled, Outcome, ProfilingFailed
 from swell.model.failure import LOG_ENDS
 from swell.model.job import MOST_BETWEEN_S, Profile
-from swell.model.lengths import span
+from swell.model.quantities import span
 from swell.wire import messages
 
 CALIBRATE_ENTRY = "swell.train.runtime.group_trial:main"

@@ -19,9 +19,8 @@ import pynvml
 
 from swell.executors.gang.job_context import DeviceBinding
 from swell.executors.local.limits.allocation import available_cores
-from swell.model.islands import InvalidIslands, Islands, parse_islands, telling
-from swell.model.node import DEFAULT_RACK, Node
-from swell.model.plain_name import RULE, is_plain_name
+from swell.model.names import NAME_RULE, is_plain_name
+from swell.model.node import DEFAULT_RACK, InvalidIslands, Islands, Node, parse_islands, telling
 
 FORMS = (
     "auto, cpu, cpu:N, cuda, cuda:N, cuda:all, paced:DEVICES@RATE, paced:NODESxDEVICES@RATE, "
@@ -90,7 +89,7 @@ def _with_islands(local: LocalNode, text: str, islands: str) -> LocalNode:
 def check_rack(name: str) -> str:
     """The same name. Raises DeviceError."""
     if not is_plain_name(name):
-        raise DeviceError(f"a rack cannot be called {name!r}; {RULE}: choose one with --rack")
+        raise DeviceError(f"a rack cannot be called {name!r}; {NAME_RULE}: choose one with --rack")
     return name
 
 

@@ -20,7 +20,7 @@ from swell.executors.local.agent.address import (
 from swell.executors.local.agent.options import AgentOptions
 from swell.executors.local.logs.files import TAIL_BYTES
 from swell.executors.local.processes.strays import AGENT_MODULE, is_agent
-from swell.model.lengths import span
+from swell.model.quantities import span
 
 #: An agent needs half a second; a machine under load more, and one whose workers are still dying too.
 START_S = 30.0

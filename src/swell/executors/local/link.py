@@ -39,8 +39,7 @@ from swell.executors.local.processes.listing import is_stopped
 from swell.executors.retransmission import ReceivedNumbers, RetransmissionQueue
 from swell.model.coding import decoder
 from swell.model.command import AnyCommand, WakeAt
-from swell.model.event import AnyEvent
-from swell.model.running import RunningWork
+from swell.model.event import AnyEvent, RunningWork
 from swell.wire.lines import LineBuffer
 
 log = logging.getLogger("swell.link")

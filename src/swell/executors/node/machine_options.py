@@ -11,7 +11,7 @@ import msgspec
 from swell.executors.local.limits.limiter import CoreSharing
 from swell.executors.remote.host_address import check_address
 from swell.model.option import option
-from swell.model.share_mode import ShareMode
+from swell.model.target import ShareMode
 
 
 def _cores(said: str) -> float:

@@ -17,10 +17,9 @@ from swell.executors.local.processes.listing import list_processes
 from swell.executors.local.processes.strays import HOST_MODULE, is_agent
 from swell.executors.node.machine_options import MachineOptions, absolute_path
 from swell.executors.remote.host_address import HostAddress, check_address, parse_address
-from swell.model.durations import parse_duration
-from swell.model.kind import RULE, is_kind
+from swell.model.names import KIND_RULE, is_kind, why_no_host_name
 from swell.model.option import option
-from swell.model.plain_name import why_no_host_name
+from swell.model.quantities import parse_duration
 
 
 class InvalidHostOptions(ValueError):
@@ -86,7 +85,7 @@ class NodeOptions(MachineOptions, frozen=True, kw_only=True, forbid_unknown_fiel
         """
         if self.kind and not is_kind(self.kind):
             raise DeviceError(
-                f"devices cannot be of kind {self.kind!r}: a kind has {RULE}; choose one with --kind"
+                f"devices cannot be of kind {self.kind!r}: a kind has {KIND_RULE}; choose one with --kind"
             )
         if self.rack:
             check_rack(self.rack)

@@ -18,7 +18,7 @@ import msgspec
 from swell.executors.ray.engine import RayEngine
 from swell.executors.slices.order import SliceOrder
 from swell.executors.slices.port import ClusterError, ClusterRead
-from swell.model.lengths import span
+from swell.model.quantities import span
 from swell.wire.lines import NO_MESSAGE
 from swell.wire.whole_files import write_whole
 

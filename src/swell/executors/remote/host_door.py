@@ -31,8 +31,8 @@ from swell.executors.rate_limited_log import RateLimitedLog
 from swell.executors.remote.join_tokens import revoked
 from swell.executors.remote.joining import Join, why_unlike
 from swell.executors.remote.stream import ResumableStream
-from swell.model.lengths import span
-from swell.model.plain_name import why_no_host_name
+from swell.model.names import why_no_host_name
+from swell.model.quantities import span
 
 #: For a connection to a host: gangs that span nodes need it, and nothing else does.
 REACH_S = 5.0

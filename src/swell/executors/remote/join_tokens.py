@@ -21,7 +21,7 @@ from pathlib import Path
 import msgspec
 
 from swell.executors.local.agent.door import DoorError
-from swell.model.plain_name import PLAIN_NAME, RULE, is_plain_name
+from swell.model.names import NAME_RULE, PLAIN_NAME, is_plain_name
 from swell.wire.whole_files import sync, write_whole
 
 SCHEME = "swell-join-1"
@@ -126,7 +126,7 @@ class TokenList:
             OSError: the list cannot be written.
         """
         if not is_plain_name(name):
-            raise DoorError(f"token name {name!r} cannot be used; {RULE}: choose another one")
+            raise DoorError(f"token name {name!r} cannot be used; {NAME_RULE}: choose another one")
         token = JoinToken(name, fingerprint, secrets.token_bytes(NUM_BYTES))
         with self._changing() as tokens:
             if name in tokens:

@@ -19,7 +19,7 @@ from swell.executors.local.agent.options import PlatformSettings
 from swell.executors.local.lines import LineLink, LineRefused
 from swell.executors.remote.certificate import host_context
 from swell.executors.remote.join_tokens import JoinToken
-from swell.model.lengths import span
+from swell.model.quantities import span
 from swell.wire.lines import NO_MESSAGE
 
 #: From the first packet to the controller's answer.

@@ -24,7 +24,7 @@ from swell.executors.slices.order import SliceOrder
 from swell.executors.slices.pool import SlicePool
 from swell.executors.slices.port import ClusterError, ClusterPort
 from swell.model.event import NodeCleared, NodeEndKnown, NodeLost, NodeWarned
-from swell.model.lengths import span
+from swell.model.quantities import span
 
 #: Of the fingerprint of a platform, enough to tell it from others on the cluster.
 PLATFORM_CHARACTERS = 12

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from swell.executors.node.options import NodeOptions
-from swell.model.plain_name import RULE, is_plain_name
+from swell.model.names import NAME_RULE, is_plain_name
 from swell.wire.environ import GPU_ORDER
 
 #: In the folder of a slice: that of its host.
@@ -54,7 +54,7 @@ def host_words(order: SliceOrder, token_file: str) -> list[str]:
     """Return the command line of a host. What can be no rack is left out."""
     rack = order.host.rack
     if rack and not is_plain_name(rack):
-        print(f"rack {rack!r} is left out: {RULE}", file=sys.stderr, flush=True)
+        print(f"rack {rack!r} is left out: {NAME_RULE}", file=sys.stderr, flush=True)
         rack = ""
     options = msgspec.structs.replace(order.host, token_file=token_file, rack=rack)
     return options.command(Path(order.folder, STATE_FOLDER))

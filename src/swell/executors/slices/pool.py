@@ -11,7 +11,7 @@ from swell.executors.slices.engine import SliceEngine
 from swell.executors.slices.order import SliceOrder, slice_of
 from swell.executors.slices.port import ClusterError, ClusterPort, ClusterRead, SliceJob, SliceState
 from swell.model.event import NodeCleared, NodeEndKnown, NodeLost, NodeWarned
-from swell.model.lengths import span
+from swell.model.quantities import span
 from swell.model.retry import retry_pause_s
 
 #: A host that was told to leave has done so within this time, or its job is cancelled. A job that was

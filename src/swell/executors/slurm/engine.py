@@ -74,7 +74,7 @@ class SlurmEngine(SliceEngine, kw_only=True):
 
         from swell.executors.slices.port import ClusterError
         from swell.model.finding import bad
-        from swell.model.lengths import span
+        from swell.model.quantities import span
 
         try:
             return asyncio.run(self._asked())

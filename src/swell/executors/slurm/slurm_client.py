@@ -19,7 +19,7 @@ from swell.executors.local.logs.files import read_tail
 from swell.executors.slices.order import SliceOrder, last_words, own_environ
 from swell.executors.slices.port import ClusterError, ClusterRead, SliceJob, SliceState
 from swell.executors.slurm.pool_log import PoolLog
-from swell.model.lengths import span
+from swell.model.quantities import span
 from swell.slurm_words import slurm_seconds
 
 #: Slurm's own commands give up after 9 s where slurmctld is down, and after 49 s where munge is.

@@ -9,8 +9,8 @@ from functools import cached_property
 import numpy as np
 
 from swell.arrays import IntArray
-from swell.model.lengths import span
 from swell.model.plan import PlanForecast
+from swell.model.quantities import span
 from swell.model.snapshot import Snapshot
 from swell.policies import wording
 from swell.policies.elasticflow.promises import Promises

@@ -13,7 +13,7 @@ from swell.arrays import FloatArray, IntArray, each
 from swell.model.errors import InvalidInput
 from swell.model.job import Profile
 from swell.sim.profiles.batch_truth import BatchTruth
-from swell.throughput.crossing import Crossing
+from swell.throughput.curve import Crossing
 
 
 @dataclass(frozen=True, eq=False)

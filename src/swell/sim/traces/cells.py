@@ -7,7 +7,7 @@ import re
 from datetime import UTC, datetime
 
 from swell.model.job import MOST_PRIORITY, MOST_WEIGHT
-from swell.model.kind import ANY, is_kind
+from swell.model.names import ANY, is_kind
 from swell.sim.loss_curves import parse_loss
 from swell.sim.traces.entry import InvalidLine, Status
 

@@ -10,8 +10,8 @@ import msgspec
 import numpy as np
 
 from swell.model.job import JobClass
-from swell.model.lengths import span
 from swell.model.option import option
+from swell.model.quantities import span
 from swell.sim.profiles.curve import ProfileSet, ThroughputCurve, UnknownProfile, pairs
 from swell.sim.traces.entry import Trace, TraceError, TraceJob
 from swell.sim.traces.record import LineRemarks

@@ -14,8 +14,8 @@ from functools import partial
 from swell.executors.exit_status import OUT_OF_MEMORY, OVER_MEMORY
 from swell.executors.local.limits.allocation import KillsForMemory
 from swell.executors.local.limits.limiter import GangGroup, Limiter
-from swell.model.share_mode import FULL_SHARE
-from swell.model.sizes import format_bytes
+from swell.model.quantities import format_bytes
+from swell.model.target import FULL_SHARE
 from swell.model.usage import GangUsage
 
 #: What a gang uses is read so often, and its processes are kept in its group.

@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 from swell.executors.local.lines import MAX_LINE_BYTES, LineLink
 from swell.executors.rate_limited_log import RateLimitedLog
-from swell.model.lengths import span
+from swell.model.quantities import span
 
 #: From the connection to the end of the first line, TLS and all; and how short that line has to be.
 HELLO_S = 10.0

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from swell.executors.local.machine_offer import MachineOffer
-from swell.model.lengths import span
+from swell.model.quantities import span
 
 #: An engine that does not answer is down.
 ANSWER_WITHIN_S = 30.0

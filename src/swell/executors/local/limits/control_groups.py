@@ -20,7 +20,7 @@ from swell.executors.local.limits.allocation import PERIOD_US, quota_us
 from swell.executors.local.limits.limiter import NO_MEMORY_LIMIT, CoreSharing, GangGroup, Limiter
 from swell.executors.local.limits.process_usage import started_by
 from swell.executors.local.processes.listing import is_alive
-from swell.model.share_mode import ShareMode
+from swell.model.target import ShareMode
 from swell.wire.group_places import GroupFiles, numbers
 
 PREFIX = "swell-"

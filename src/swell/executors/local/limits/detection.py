@@ -10,7 +10,7 @@ from swell.executors.local.limits.allocation import available_cores
 from swell.executors.local.limits.control_groups import CPU, CgroupV1, CgroupV2, is_root, top_of
 from swell.executors.local.limits.limiter import CoreSharing, Limiter, LimitError
 from swell.executors.local.machine_offer import MachineOffer
-from swell.model.share_mode import ShareMode
+from swell.model.target import ShareMode
 from swell.wire.group_places import UNIFIED, GroupFiles, GroupPlace, group_places
 
 #: systemd marks the groups that it leaves to others; the second one is for older versions.

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from swell.executors.local.limits.process_usage import ProcessUsage, started_by
-from swell.model.share_mode import ShareMode
+from swell.model.target import ShareMode
 from swell.model.usage import GangUsage
 
 

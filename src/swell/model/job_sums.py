@@ -1,4 +1,4 @@
-"""How long jobs had devices, added up for those who used them."""
+"""Jobs in numbers that can be added up: how long they had devices, and what came of those that have ended."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from swell.model.job import JobClass
 from swell.model.view import JobView
 
 HOUR_S = 3600.0
+#: Columns of text of a row, in order, and those that are filled in where rows are grouped by one of them.
+TEXTS = ("user", "tenant", "job_class", "kind", "job", "name")
 
 
 class GroupBy(StrEnum):
@@ -84,8 +86,6 @@ class UsageRow(msgspec.Struct, frozen=True, kw_only=True):
     device_hours: float
 
 
-#: Columns of text of a row, in order, and those that are filled in where rows are grouped by one of them.
-TEXTS = ("user", "tenant", "job_class", "kind", "job", "name")
 OWN_TEXTS = {
     GroupBy.USER: TEXTS[:1],
     GroupBy.TENANT: TEXTS[1:2],
@@ -135,3 +135,47 @@ def report_of(entries: Iterable[UsageEntry], by: GroupBy, since_s: float, until_
         rows=tuple(rows),
         device_hours=math.fsum(part for hours in amounts.values() for part in hours),
     )
+
+
+class OutcomeSums(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of jobs: of one, or of several together. Times are seconds."""
+
+    num_jobs: int = 0
+    promises_kept: int = 0
+    promises_missed: int = 0
+    others_kept: int = 0  #: deadlines without a promise
+    others_missed: int = 0
+    refused: int = 0
+    failed: int = 0
+    device_s: float = 0.0  #: devices that were held, times how long
+    resizes: int = 0
+    pause_s: float = 0.0  #: that resizes took from training
+    saved_s: float = 0.0  #: training time that growing saved
+
+    def __add__(self, other: OutcomeSums) -> OutcomeSums:
+        names = OutcomeSums.__struct_fields__
+        return OutcomeSums(**{name: getattr(self, name) + getattr(other, name) for name in names})
+
+
+class OutcomePeriod(msgspec.Struct, frozen=True, kw_only=True):
+    """The jobs that ended in a week, or another length of time."""
+
+    begin_s: float
+    outcome: OutcomeSums
+
+
+class JobHistory(msgspec.Struct, frozen=True, kw_only=True):
+    """Ended jobs added up, period by period; those in which none ended are left out."""
+
+    period_s: float
+    periods: tuple[OutcomePeriod, ...] = ()  #: oldest first
+
+    @property
+    def total(self) -> OutcomeSums:
+        """Sum of the outcomes of all periods."""
+        return sum((period.outcome for period in self.periods), OutcomeSums())
+
+
+def device_s(view: JobView) -> float:
+    """Devices that it held, times how long it held them."""
+    return 0.0 if view.finished_s is None else HeldTime.of(view).device_s(-math.inf, math.inf)
