@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from swell.executors.local.limits.allocation import PERIOD_US, quota_us
-from swell.executors.local.limits.limiter import NO_MEMORY_LIMIT, CoreSharing, GangGroup, Limiter
-from swell.executors.local.limits.process_usage import started_by
+from swell.executors.local.limits.limiter import NO_MEMORY_LIMIT, CoreSharing, GangGroup, Limiter, started_by
 from swell.executors.local.processes.listing import is_alive
 from swell.model.target import ShareMode
 from swell.wire.group_places import GroupFiles, numbers

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
 
-from swell.executors.local.limits.process_usage import ProcessUsage, started_by
+import psutil
+
 from swell.model.target import ShareMode
 from swell.model.usage import GangUsage
 
@@ -81,3 +86,85 @@ class Limiter:
 
     def close(self) -> None:
         """All processes are gone; never raises."""
+
+
+# ---------------------------------------------------------------- measured, as psutil reads it
+class ProcessSums(NamedTuple):
+    """Usage of a process, and of those of its children that have ended and that it has waited for."""
+
+    cpu_s: float = 0.0
+    read_bytes: int = 0
+    written_bytes: int = 0
+
+
+def _total(sums: Iterable[ProcessSums]) -> ProcessSums:
+    return ProcessSums(*map(sum, zip(*sums, strict=True)))
+
+
+class ProcessUsage:
+    """Sums over the processes of a gang. Of a worker that has ended counts what was read of it last."""
+
+    def __init__(self) -> None:
+        self._workers: dict[int, ProcessSums] = {}
+        self._ended = ProcessSums()
+        self._cpu_s = 0.0
+
+    def read(self, workers: Iterable[int], started: Iterable[int]) -> GangUsage:
+        """Read what has been used so far.
+
+        Args:
+            workers: those that live.
+            started: what they have started. Who has waited for a child counts it once that has ended.
+        """
+        found = {pid: read for pid in (*workers, *started) if (read := _read(pid)) is not None}
+        before = self._workers
+        self._workers = {pid: found[pid][0] for pid in workers if pid in found}
+        self._ended = _total(
+            [self._ended, *(sums for pid, sums in before.items() if pid not in self._workers)]
+        )
+        total = _total([self._ended, *(sums for sums, _ in found.values())])
+        self._cpu_s = max(self._cpu_s, total.cpu_s)  # a child that is not waited for is lost with its end
+        return GangUsage(
+            cpu_s=self._cpu_s,
+            memory_bytes=sum(resident for _, resident in found.values()),
+            read_bytes=total.read_bytes,
+            written_bytes=total.written_bytes,
+        )
+
+
+def _read(pid: int) -> tuple[ProcessSums, int] | None:
+    """Return what a process has used, and the bytes that are resident. None: it is gone."""
+    try:
+        process = psutil.Process(pid)
+        with process.oneshot():
+            cpu_s, resident = sum(process.cpu_times()[:4]), process.memory_info().rss
+            try:
+                moved = process.io_counters()
+            except psutil.AccessDenied:  # of a process that this one may not look into
+                return ProcessSums(cpu_s), resident
+    except psutil.Error:
+        return None
+    return ProcessSums(cpu_s, moved.read_bytes, moved.write_bytes), resident
+
+
+def started_by(pids: Iterable[int]) -> list[int]:
+    """Live children of these processes, their children, and so on, as long as no other adopts them.
+
+    psutil looks at every process of the machine for that.
+    """
+    found, unseen = [], list(pids)
+    while unseen:
+        children = _children(unseen.pop())
+        found += children
+        unseen += children
+    return found
+
+
+def _children(pid: int) -> list[int]:
+    """The kernel lists them by the thread that has started them."""
+    found: list[int] = []
+    with suppress(OSError):  # the process is gone
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            with suppress(OSError):
+                found += map(int, Path(f"/proc/{pid}/task/{thread}/children").read_text().split())
+    return found
