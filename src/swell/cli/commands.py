@@ -106,9 +106,9 @@ SECTIONS: Mapping[str, Mapping[str, CommandSource]] = {
 SOURCES = {name: source for section in SECTIONS.values() for name, source in section.items()}
 #: The commands of `swell admin`.
 ADMIN_SOURCES: Mapping[str, CommandSource] = {
-    "users": ("users:app", "List the users besides the owner, with role and tenant."),
+    "users": ("users:users_app", "List the users besides the owner, with role and tenant."),
     "tenants": (
-        "tenants:app",
+        "users:tenants_app",
         "List the tenants that have limits, and what those with quotas use while the platform is up.",
     ),
     "tokens": ("tokens:app", "Join tokens, by which other machines join a platform."),

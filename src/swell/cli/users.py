@@ -1,12 +1,14 @@
-"""`swell admin users`: who may use a platform besides its owner."""
+"""`swell admin users` and `swell admin tenants`: who may use a platform, and what tenants may take of it."""
 
 from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
+import msgspec
 import typer
 
 from swell.api.role import Role
@@ -14,14 +16,24 @@ from swell.cli.options import Json, State, has_subcommand
 from swell.cli.output import clock, print_json, print_table
 
 if TYPE_CHECKING:
+    from swell.api.user_list import TenantLimits
+    from swell.model.quota import Quota, TenantDevices
     from swell.store.folder import StateFolder
 
-app = typer.Typer(name="users", rich_markup_mode=None, add_completion=False)
+users_app = typer.Typer(name="users", rich_markup_mode=None, add_completion=False)
 
 UserName = Annotated[str, typer.Argument(metavar="NAME", help="Name of the user.")]
 
+tenants_app = typer.Typer(name="tenants", rich_markup_mode=None, add_completion=False)
+HEADINGS = ("TENANT", "OPEN JOBS", "DEVICES", "SHARE", "IN USE")
+#: By kind of device, of one tenant.
+Held = Mapping[str, "TenantDevices"]
+T = TypeVar("T")
+#: More would be no limit, and its submissions of an hour are remembered.
+MOST = 100_000
 
-@app.callback(invoke_without_command=True)
+
+@users_app.callback(invoke_without_command=True)
 def list_users(context: typer.Context, state: State = None, json: Json = False) -> None:
     """List the users besides the owner, with role and tenant. Their tokens are kept nowhere."""
     if has_subcommand(context, state, json):
@@ -40,7 +52,7 @@ def list_users(context: typer.Context, state: State = None, json: Json = False) 
         print("no users besides you; add one with `swell admin users add NAME --role ROLE`")
 
 
-@app.command()
+@users_app.command()
 def add(
     name: UserName,
     role: Annotated[
@@ -69,7 +81,7 @@ def add(
     print(f"{name} sets the environment variable SWELL_TOKEN to this token", file=sys.stderr)
 
 
-@app.command()
+@users_app.command()
 def remove(name: UserName, state: State = None) -> None:
     """End a user's token and sessions, from the next request on. Their jobs go on."""
     from swell.api.user_list import UserList
@@ -105,3 +117,157 @@ def _role(text: str) -> Role:
     if text not in words:
         raise typer.BadParameter(f"--role: {text!r} is not known; choose from {', '.join(words)}")
     return words[text]
+
+
+@tenants_app.callback(invoke_without_command=True)
+def list_tenants(context: typer.Context, state: State = None, json: Json = False) -> None:
+    """List the tenants that have limits, and what those with quotas use while the platform is up."""
+    if has_subcommand(context, state, json):
+        return
+    from swell.api.user_list import UserList
+
+    folder = own_folder(state)
+    tenants = UserList(folder.path).tenants()
+    held = _held(folder, tenants)
+    if json:
+        print_json({name: _as_told(limits, held.get(name)) for name, limits in tenants.items()})
+    elif tenants:
+        print_table(HEADINGS, [_row(name, limits, held.get(name)) for name, limits in tenants.items()])
+    else:
+        print("no tenant has limits; give some with `swell admin tenants limit TENANT --open-jobs N`")
+
+
+def _held(folder: StateFolder, tenants: Mapping[str, TenantLimits]) -> Mapping[str, Held]:
+    """Devices held and allowed, by tenant that has a quota and kind; empty if no platform answers."""
+    from swell.api.client import connect_as_owner
+    from swell.api.errors import ApiError, NoPlatform
+    from swell.model.job import Phase
+    from swell.model.quota import devices_of_tenants
+
+    quotas = {name: quota for name, limits in tenants.items() if (quota := limits.quota) is not None}
+    if not quotas:
+        return {}
+    try:
+        with connect_as_owner(folder.path) as client:
+            nodes = client.cluster().nodes
+            open_jobs = client.jobs([phase for phase in Phase if phase.holds_devices])
+    except (ApiError, NoPlatform):
+        return {}
+    found: dict[str, dict[str, TenantDevices]] = {}
+    for (tenant, kind), devices in devices_of_tenants(quotas, nodes, open_jobs).items():
+        found.setdefault(tenant, {})[kind] = devices
+    return found
+
+
+def _as_told(limits: TenantLimits, held: Held | None) -> dict[str, object]:
+    told = msgspec.to_builtins(limits)
+    if held is not None:
+        told["held"] = {kind: {"devices": found.num_held, "most": found.most} for kind, found in held.items()}
+    return dict(told)
+
+
+def _row(name: str, limits: TenantLimits, held: Held | None) -> tuple[str, ...]:
+    from swell.model.quota import told_share
+
+    return (
+        name,
+        _shown(limits.open_jobs),
+        _shown(limits.devices),
+        _shown(limits.share, told_share),
+        _shown_held(held),
+    )
+
+
+def _shown_held(held: Held | None) -> str:
+    if not held:
+        return "-"
+    told = {kind: f"{found.num_held} of {found.most}" for kind, found in held.items()}
+    return ", ".join(told.values() if len(told) == 1 else (f"{kind} {text}" for kind, text in told.items()))
+
+
+def _shown(limit: T | None, told: Callable[[T], str] = str) -> str:
+    return "any" if limit is None else told(limit)
+
+
+@tenants_app.command()
+def limit(
+    tenant: Annotated[str, typer.Argument(metavar="TENANT", help="As jobs name it.")],
+    open_jobs: Annotated[
+        str | None,
+        typer.Option(metavar="N", help="Most jobs that have not ended; any: no limit. Default: as before."),
+    ] = None,
+    devices: Annotated[
+        str | None,
+        typer.Option(
+            metavar="N",
+            help="Most devices that its jobs use together, of each kind; any: no limit. Default: as before.",
+        ),
+    ] = None,
+    share: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PERCENTAGE",
+            help="The same as a share of the devices that are there, as 25%; any: no limit. Default: as "
+            "before.",
+        ),
+    ] = None,
+    state: State = None,
+) -> None:
+    """Limit what a tenant submits, from the next submission on, and how many devices its jobs hold.
+
+    Jobs that it has go on. A quota of devices holds within seconds; promised deadlines come first.
+    """
+    from swell.api.fields import formed
+    from swell.api.user_list import TenantLimits, UserList, parse_devices, parse_share
+    from swell.model.quota import told_share
+
+    if (open_jobs, devices, share) == (None, None, None):
+        raise typer.BadParameter("give --open-jobs, --devices or --share")
+    folder, name = own_folder(state), formed("tenant", tenant)
+    users = UserList(folder.path)
+    before = users.limits_of(name)
+    limits = TenantLimits(
+        open_jobs=_parsed("--open-jobs", open_jobs, before.open_jobs, _number),
+        devices=_parsed("--devices", devices, before.devices, parse_devices),
+        share=_parsed("--share", share, before.share, parse_share),
+    )
+    if limits.quota is not None and limits.quota != before.quota:
+        _check_kept(folder, name, limits.quota)
+    folder.create()
+    users.limit(name, limits)
+    note_access(folder, "tenants limit", name)
+    print(
+        f"tenant {name}: open jobs: {_shown(limits.open_jobs)}, devices: {_shown(limits.devices)}, "
+        f"share of devices: {_shown(limits.share, told_share)}"
+    )
+
+
+def _check_kept(folder: StateFolder, name: str, quota: Quota) -> None:
+    """Refuses what the running platform would not keep; one that is down refuses it when it starts."""
+    from swell.api.client import connect_as_owner
+    from swell.api.errors import NoPlatform
+    from swell.api.user_list import refuse_unkept
+
+    try:
+        with connect_as_owner(folder.path) as client:
+            policy = client.cluster().policy
+    except NoPlatform:
+        return
+    refuse_unkept([policy], {name: quota}, "`swell down`, then `swell up --policy NAME`")
+
+
+def _number(text: str) -> int:
+    if not text.isdecimal() or int(text) > MOST:
+        raise ValueError(f"{text!r} is not a number from 0 to {MOST}, nor `any`")
+    return int(text)
+
+
+def _parsed(option: str, text: str | None, before: T | None, parse: Callable[[str], T]) -> T | None:
+    if text is None:
+        return before
+    if text == "any":
+        return None
+    try:
+        return parse(text)
+    except ValueError as error:
+        raise typer.BadParameter(f"{option}: {error}") from None
