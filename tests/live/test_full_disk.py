@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from swell.live import disk_space, head_thread
-from swell.live.disk_space import Space, SpaceWatch
+from swell.live import head_thread, watches
 from swell.live.head_thread import Site
 from swell.live.platform import Platform
 from swell.live.pruning import HistoryLimits
+from swell.live.watches import Space, SpaceWatch
 from swell.model.errors import Unavailable, Unwritable
 from swell.model.event import AnyEvent
 from swell.store.journal import SqlJournal
@@ -97,7 +97,7 @@ def test_a_platform_on_a_full_disk_answers_refuses_and_goes_on_when_there_is_roo
 def test_a_disk_that_does_not_answer_is_asked_by_one_thread(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(disk_space, "ANSWER_S", 0.05)
+    monkeypatch.setattr(watches, "ANSWER_S", 0.05)
     answers, asked = threading.Event(), list[Path]()
 
     def look(path: Path) -> Space:
@@ -107,6 +107,6 @@ def test_a_disk_that_does_not_answer_is_asked_by_one_thread(
 
     disk = SpaceWatch(tmp_path, look)
     assert [disk.look(), disk.look()] == [None, None] and len(asked) == 1
-    monkeypatch.setattr(disk_space, "ANSWER_S", 30.0)
+    monkeypatch.setattr(watches, "ANSWER_S", 30.0)
     answers.set()
     assert disk.look() == Space(1, 2)

@@ -15,7 +15,6 @@ from swell.core.platform_core import PlatformCore
 from swell.live.board import BoardChanges, ViewBoard
 from swell.live.clock import LocalClock, followed, shown_job, shown_story, suspected
 from swell.live.counters import PlatformValues, usage_of
-from swell.live.disk_space import Space, SpaceWatch
 from swell.live.head_thread import Executor, HeadThread, Site
 from swell.live.job_checks import (
     check_findings,
@@ -28,7 +27,7 @@ from swell.live.job_checks import (
 )
 from swell.live.pruning import PruneRequest, PruneThread
 from swell.live.submitter import JobFiles, Submitter
-from swell.live.watches import ABOUT_QUOTAS
+from swell.live.watches import ABOUT_QUOTAS, Space, SpaceWatch
 from swell.live.webhooks import Webhooks
 from swell.model.calendar import Calendar
 from swell.model.deadline_state import deadline_state
