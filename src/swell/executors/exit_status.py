@@ -6,6 +6,8 @@ NOT_STARTED = -1000
 OVER_MEMORY = -1001
 #: Likewise: because its machine, or what is allotted to Swell there, had no memory left.
 OUT_OF_MEMORY = -1005
+#: Likewise: its host ended it, because a signal had stopped it.
+STOPPED = -1006
 #: In place of either: there never was one, because of what its job asks for. Another try would end the same.
 UNFIT = -1002
 #: Likewise: nothing is known of it any more, because its host is gone.

@@ -14,7 +14,7 @@ from enum import Enum, auto
 
 import msgspec
 
-from swell.executors.exit_status import HOST_LOST, NOT_STARTED, OUT_OF_MEMORY, OVER_MEMORY, UNFIT
+from swell.executors.exit_status import HOST_LOST, NOT_STARTED, OUT_OF_MEMORY, OVER_MEMORY, STOPPED, UNFIT
 from swell.executors.gang.job_context import GangSettings
 from swell.model.event import AnyEvent, GangEnded, GangSuspended, Outcome, WorkersLost
 from swell.model.failure import LOG_ENDS
@@ -414,6 +414,7 @@ def describe_exit(member: Member, status: int, log_tail: str) -> str:
         HOST_LOST: f"was lost: {log_tail}",
         OVER_MEMORY: f"was killed: the processes of its job went beyond their {log_tail}",
         OUT_OF_MEMORY: f"was killed {log_tail}",
+        STOPPED: "was stopped by a signal, and was killed",
     }
     if status in ends:
         return f"worker {member.number} {ends[status]}"

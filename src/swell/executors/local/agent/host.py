@@ -18,6 +18,7 @@ from functools import partial
 
 import msgspec
 
+from swell.executors.exit_status import STOPPED
 from swell.executors.gang import host_messages as messages
 from swell.executors.gang.host_messages import FromHost, KeptRuns, OpenRun, StartWorker, TellWorker, ToHost
 from swell.executors.gang.job_context import DeviceBinding, MeetingPoint
@@ -75,6 +76,7 @@ class HostedRun:
     exits: dict[int, tuple[int, str]] = field(default_factory=dict)  #: known, but the line is not yet drained
     #: When each one was forked, or spoke last, or was last seen not to be stopped.
     moved_s: dict[int, float] = field(default_factory=dict)
+    stopped: set[int] = field(default_factory=set)  #: workers that were killed for being stopped by a signal
     held_port: socket.socket | None = None  #: see `hold_port`
 
     def __post_init__(self) -> None:
@@ -197,7 +199,7 @@ class LocalHost:
             elif silent_s >= limit_s:
                 run.moved_s[worker] = now_s  # it is about to end
                 self._zygotes.signal(f"{run.key}/{worker}", messages.KILL)
-                self._warn(run.job_id, "", f"worker {worker} was stopped by a signal, and was killed")
+                run.stopped.add(worker)
 
     @property
     def is_needed(self) -> bool:
@@ -355,7 +357,7 @@ class LocalHost:
             return
         run.pids.pop(worker, None)
         status, why = self._limits.exited(run.key, worker, status)
-        run.exits[worker] = (status, why or message)
+        run.exits[worker] = (STOPPED if worker in run.stopped else status, why or message)
         link = run.links.get(worker)
         if link is None or not link.is_open:
             self._tell_exit(run, worker)
