@@ -18,7 +18,7 @@ from swell.executors.local.lines import LineLink
 from swell.executors.node.terms import HostTerms, TermHost
 from swell.executors.remote.host_address import parse_address
 from swell.executors.remote.join_tokens import JoinToken
-from swell.executors.remote.joining import CannotJoin, Join, JoinAccepted, introduction, join
+from swell.executors.remote.joining import Join, JoinAccepted, JoinRefused, introduction, join
 from swell.wire.lease_end import HostClock
 
 #: Hosts are looked at in turns, so that the load is even: each of them so often.
@@ -112,7 +112,7 @@ class Load:
 
         while host.line is None:
             async with few:
-                with contextlib.suppress(CannotJoin):
+                with contextlib.suppress(JoinRefused):
                     host.line = await join(head.host, head.port, self._token, host.introduction, attach)
                     return
             await asyncio.sleep(TRY_AGAIN_S)

@@ -26,7 +26,7 @@ from torch.utils.data import TensorDataset
 from benchmarks.conditions import conditions, describe, write_json
 from benchmarks.training.problem import OPTIMIZERS, SIZES, make_problem
 from benchmarks.training.train import GLOBAL_BATCH
-from swell.train.state.checkpoint import Checkpoints
+from swell.train.state.checkpoint import CheckpointStore
 from swell.train.state.train_state import TrainState
 
 WAYS = ("behind training", "training stands still")
@@ -53,7 +53,7 @@ class SimGang:
         self._model, self._loss_of = model, nn.CrossEntropyLoss()
         self._data = cycle(_batches(data))
         self.state = TrainState(model, self._optimizer, None, {})
-        self.checkpoints = Checkpoints(folder, 2, 0.0)
+        self.checkpoints = CheckpointStore(folder, 2, 0.0)
         self.step()
 
     def step(self) -> float:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from swell.executors.engine import Engine, InvalidEngine, OptionValue
 from swell.executors.engines import make_engine
-from swell.executors.local.containers.engine import ContainerChoice
+from swell.executors.local.containers.engine import ContainerKind
 from swell.executors.node.machine_options import MachineOptions, absolute_path
 from swell.executors.remote.host_address import parse_address
 from swell.model.errors import InvalidOption
@@ -48,13 +48,13 @@ class PlatformOptions(MachineOptions, frozen=True, kw_only=True, forbid_unknown_
         ),
     ] = ()
     containers: Annotated[
-        ContainerChoice,
+        ContainerKind,
         option(
             "PROGRAM",
             "What runs jobs that name an image: docker, podman, auto (Docker, else Podman) or off. Default: "
             "auto.",
         ),
-    ] = ContainerChoice.AUTO
+    ] = ContainerKind.AUTO
     listen: Annotated[
         str,
         option(

@@ -15,7 +15,7 @@ from swell.throughput.belief import FittedBelief
 from swell.throughput.estimate_margins import EstimateMargins
 
 
-class _KnownPolicies(dict[str, Policy]):
+class _PolicyTable(dict[str, Policy]):
     """Policies by name; a journal may name one whose package is gone."""
 
     def __missing__(self, name: str) -> Policy:
@@ -33,7 +33,7 @@ def new_core(
         new_errors: makes what margins of promises are learnt from, of the quantile that they are.
     """
     settings = settings or Settings()
-    policies = _KnownPolicies((name, new_policy(name, settings.parameters_of(name))) for name in POLICIES)
+    policies = _PolicyTable((name, new_policy(name, settings.parameters_of(name))) for name in POLICIES)
     first = policies[policy]
 
     def of_kind() -> Core:

@@ -23,7 +23,7 @@ from swell.platform_options import PlatformOptions
 from swell.store.copies import (
     ABOUT_COPIES,
     NUM_KEPT,
-    AutomaticCopies,
+    StateCopyThread,
     found_in,
     make_copy,
     restore_newest,
@@ -147,7 +147,7 @@ def test_a_folder_that_is_away_is_warned_of_until_a_copy_was_made(
 ) -> None:
     away, to = tmp_path / "away", tmp_path / "away" / "copies"
     warnings: dict[str, str] = {}
-    made = AutomaticCopies(folder, to, 0.01, warnings)
+    made = StateCopyThread(folder, to, 0.01, warnings)
     made.start()
     try:
         until(lambda: ABOUT_COPIES in warnings)

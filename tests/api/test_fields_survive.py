@@ -10,7 +10,7 @@ import pytest
 from tests.api.fake_control import FakeControl
 from tests.store.views import job_view
 
-from swell.api.resubmission import Resubmission, submitted_again
+from swell.api.resubmission import SubmissionChange, submitted_again
 from swell.api.submission import Submission
 from swell.model.event import JobSubmitted
 from swell.model.job import JobSpec, Phase
@@ -97,7 +97,7 @@ def test_a_job_that_is_submitted_again_has_the_field(field: str, is_continued: b
     new, _ = submitted_again(
         control,
         "a-1",
-        Resubmission(),
+        SubmissionChange(),
         "",
         is_continued=is_continued,
     )

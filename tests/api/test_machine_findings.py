@@ -26,7 +26,7 @@ from swell.api.machine_findings import (
 )
 from swell.executors.local.machine_offer import MachineOffer
 from swell.model.finding import Finding, Level
-from swell.model.target import ShareMode
+from swell.model.target import ShareKind
 
 DRIVER = GpuDriver(version="580.159", cuda="13.0", used={})
 BUSY = DRIVER._replace(used={"GPU-aa": (17, 4711)})
@@ -52,7 +52,7 @@ NOT_INSTALLED = MachineOffer("docker", "it is not installed", "install docker")
             "--devices",
         ),
         (
-            share_findings(ShareMode.QUOTA, ()),
+            share_findings(ShareKind.QUOTA, ()),
             Level.WARN,
             "cpu shares: not enforced, nor memory limits: control groups cannot be used",
             "agent.log",

@@ -17,13 +17,13 @@ from tests.api.fake_control import FakeControl
 import swell
 from swell.cli.main import run
 from swell.cli.metrics import HEIGHT, LEAST_WIDTH, WORKERS_HEIGHT, chart
-from swell.model.view import MetricHistory, MetricSeries
+from swell.model.view import MetricCurve, MetricHistory
 from swell.store.curves import CurvePoint
 from swell.store.folder import StateFolder
 from swell.tally import tally_of
 
 
-def series(values: list[float | None], name: str = "loss", **changes: Any) -> MetricSeries:
+def series(values: list[float | None], name: str = "loss", **changes: Any) -> MetricCurve:
     """A point a step."""
     steps = list(range(1, len(values) + 1))
     columns: dict[str, Any] = {
@@ -40,7 +40,7 @@ def series(values: list[float | None], name: str = "loss", **changes: Any) -> Me
         "max": values,
         "last": values,
     }
-    return MetricSeries(**(columns | changes))
+    return MetricCurve(**(columns | changes))
 
 
 VALUES = st.none() | st.floats(allow_nan=False, allow_infinity=False, width=32)

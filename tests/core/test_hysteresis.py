@@ -13,7 +13,7 @@ from tests.examples import fewer_if_quick, pick
 from tests.policies.snapshots import options_of
 
 from swell.arrays import BoolArray
-from swell.core.hysteresis import GAIN_OVER_COST, SteadiedSizes, steady
+from swell.core.hysteresis import GAIN_OVER_COST, KeptSizes, steady
 from swell.model.plan import Allocation
 from swell.model.snapshot import BEST_EFFORT, Snapshot
 
@@ -223,7 +223,7 @@ def test_a_gang_that_ends_sooner_than_a_launch_takes_is_left_alone_unless_a_floo
             assert ((floor > 0) & (workers > snapshot.held_workers))[others].any()
 
 
-def _followed(snapshot: Snapshot, steadied: SteadiedSizes) -> Snapshot:
+def _followed(snapshot: Snapshot, steadied: KeptSizes) -> Snapshot:
     """The plan has been carried out, and time has gone on to when it asked to be woken."""
     is_changed = steadied.workers != snapshot.held_workers
     woken_s = steadied.wake_s if math.isfinite(steadied.wake_s) else snapshot.now_s + MIN_HOLD_S

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from swell.core.loss_rates import OWNED_NODE_S, LossRates, NodeLosses
+from swell.core.loss_rates import OWNED_NODE_S, LossRates, NodeLossCounts
 from swell.model.cluster import Cluster
 from swell.model.node import Node
 
@@ -23,7 +23,7 @@ def mean_s(cluster: Cluster, num: int, losses: LossRates | None = None) -> float
 
 
 def test_what_was_seen_outweighs_what_is_assumed() -> None:
-    losses = LossRates(borrowed=NodeLosses(num_lost=999, node_s=999 * 600.0))
+    losses = LossRates(borrowed=NodeLossCounts(num_lost=999, node_s=999 * 600.0))
     assert mean_s(Cluster(nodes(1, is_borrowed=True)), 1, losses) == pytest.approx(600.0, rel=0.01)
-    losses = LossRates(owned=NodeLosses(num_lost=99, node_s=99 * 5 * OWNED_NODE_S))
+    losses = LossRates(owned=NodeLossCounts(num_lost=99, node_s=99 * 5 * OWNED_NODE_S))
     assert mean_s(Cluster(nodes(1)), 1, losses) == pytest.approx(5 * OWNED_NODE_S, rel=0.05)

@@ -24,7 +24,7 @@ from swell.model.event import (
 )
 from swell.model.node import Node
 from swell.model.quota import Quota
-from swell.model.target import ShareMode
+from swell.model.target import ShareKind
 from swell.policies.registry import POLICIES, keeps_quotas
 from swell.scheduler import new_core
 from swell.settings import Settings
@@ -144,7 +144,7 @@ def kinds(policy: str, seed: int) -> Scenario:
 def cores(policy: str, seed: int) -> Scenario:
     """Jobs share the cores of their node and tell their losses."""
     mix = Mix(num_jobs=10, span_s=150.0, median_s=150.0, loss_share=1.0, open_batch_share=0.0)
-    mode = ShareMode.QUOTA if seed % 2 else ShareMode.WEIGHT
+    mode = ShareKind.QUOTA if seed % 2 else ShareKind.WEIGHT
     return Scenario(
         nodes=cluster(2, 8, "cpu", 6.0),
         jobs=crowd(mix, seed),

@@ -14,7 +14,7 @@ from swell.model.job import AfterRefusal, Elasticity, EndCondition, JobClass, Jo
 from swell.sim.job import SimJob
 from swell.sim.loss_curves import parse_loss
 from swell.sim.true_speed import TrueRates
-from swell.sim.what_if import BelievedBatches
+from swell.sim.what_if import BatchBelief
 from swell.throughput.belief import FittedBelief
 
 BATCH = 64
@@ -92,7 +92,7 @@ class Draw:
             belief = FittedBelief()
             belief.learn_profile(name, spec, profile)
             true = TrueRates(sizes, belief.of(name).rates_per_s(sizes).clip(1e-3), mix.noise, self._random)
-            fields["batches"] = BelievedBatches(name, belief) if is_open else None
+            fields["batches"] = BatchBelief(name, belief) if is_open else None
         return SimJob(
             id=name,
             submit_s=self._submit_s,

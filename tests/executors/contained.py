@@ -15,7 +15,7 @@ from tests.executors.container_engines import TestedEngine, fake_docker, real_do
 from tests.executors.puppets import make_spec
 
 from swell.executors.local.agent.options import AgentOptions
-from swell.executors.local.containers.engine import ContainerChoice
+from swell.executors.local.containers.engine import ContainerKind
 from swell.executors.local.devices import parse_devices
 from swell.executors.local.launch import stop_agent
 from swell.executors.local.link import LocalExecutor
@@ -37,7 +37,7 @@ def started(kind: str) -> Iterator[TestedEngine]:
 
 def contained_executor(state_dir: Path, engine: TestedEngine, **changes: Any) -> LocalExecutor:
     """With fake workers."""
-    options: dict[str, Any] = {"containers": ContainerChoice(engine.name)} | changes
+    options: dict[str, Any] = {"containers": ContainerKind(engine.name)} | changes
     nodes = parse_devices("paced:8@400")
     of_agent = AgentOptions(state_dir=state_dir, preload=("msgspec",), call=CALL, **options)
     return LocalExecutor(of_agent, nodes)

@@ -16,7 +16,7 @@ from swell.executors.controller.protocol import EventTold, Outbox
 from swell.executors.gang.host_messages import StartWorker, TellWorker
 from swell.executors.gang.job_context import DeviceBinding
 from swell.executors.gang.trial_plan import allreduce_s
-from swell.executors.local.agent.host import HostedRun
+from swell.executors.local.agent.host import HostRun
 from swell.executors.local.agent.job_files import JobPlace
 from swell.executors.local.lines import LineLink
 from swell.executors.local.logs.files import LEADERS, TRIAL, WORKER
@@ -50,9 +50,9 @@ def started(job: str, generation: int) -> GangStarted:
     return GangStarted(at_s=0.0, job_id=job, generation=generation, steps=0, pids=())
 
 
-def new_run(folder: Path, kind: str = WORKER) -> HostedRun:
+def new_run(folder: Path, kind: str = WORKER) -> HostRun:
     spec = make_spec()
-    return HostedRun("a", "a", spec, JobPlace(folder, 0, spec.workdir, spec.entry), {}, kind)
+    return HostRun("a", "a", spec, JobPlace(folder, 0, spec.workdir, spec.entry), {}, kind)
 
 
 def start(worker: int, **environ: str) -> StartWorker:
@@ -78,7 +78,7 @@ def at_once(work: Callable[[], OSError | None], then: Callable[[OSError | None],
     then(work())
 
 
-def lead(run: HostedRun, effect: StartWorker | TellWorker) -> None:
+def lead(run: HostRun, effect: StartWorker | TellWorker) -> None:
     run.logs.see_leader(effect)
     run.logs.note_leaders(at_once)
 
@@ -157,7 +157,7 @@ def test_a_worker_counts_gpus_in_the_order_in_which_it_was_given_them(tmp_path: 
         JobPlace(tmp_path, 0, "/", "x:y", environ={"CUDA_DEVICE_ORDER": "FASTEST_FIRST"}),
     )
     bindings = {f"n/{n}": DeviceBinding(torch_device="cuda:0", kind="k", cuda=f"GPU-{n}") for n in (1, 2)}
-    run = HostedRun("a", "a", spec, place, bindings)
+    run = HostRun("a", "a", spec, place, bindings)
     order = msgspec.structs.replace(start(0), devices=("n/2", "n/1"))
     environ = dict(run.fork(order, "module:function", "127.0.0.1:1").environ)
     assert (environ["CUDA_VISIBLE_DEVICES"], environ["CUDA_DEVICE_ORDER"]) == ("GPU-2,GPU-1", "PCI_BUS_ID")

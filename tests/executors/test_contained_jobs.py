@@ -19,7 +19,7 @@ from tests.executors.puppets import devices
 from tests.executors.shared_platform import SharedPlatform
 
 from swell.executors.local.agent.address import read_address
-from swell.executors.local.containers.engine import ContainerChoice
+from swell.executors.local.containers.engine import ContainerKind
 from swell.executors.local.link import LocalExecutor
 from swell.executors.local.processes.listing import is_alive
 from swell.model.command import ProfileJob
@@ -225,7 +225,7 @@ def test_without_a_daemon_a_gang_is_lost_and_can_be_tried_again(is_down: Path, w
 def test_a_platform_without_containers_says_so(
     engine: TestedEngine, tmp_path: Path, make_job: Callable[..., JobSpec]
 ) -> None:
-    with executors(tmp_path / "state", engine, containers=ContainerChoice.OFF) as make:
+    with executors(tmp_path / "state", engine, containers=ContainerKind.OFF) as make:
         executor, listener = make(), Listener()
         executor.start(listener.put)
         executor.perform(launch(make_job, devices(0)))

@@ -15,7 +15,7 @@ from tests.executors.listening import Listener
 from tests.executors.puppets import devices, make_spec
 
 from swell.executors.local.agent.options import AgentOptions
-from swell.executors.local.containers.engine import ContainerChoice
+from swell.executors.local.containers.engine import ContainerKind
 from swell.executors.local.devices import parse_devices
 from swell.executors.local.link import LocalExecutor
 from swell.model.command import LaunchGang
@@ -36,7 +36,7 @@ def engine(request: pytest.FixtureRequest) -> Iterator[TestedEngine]:
 
 def test_a_model_is_trained_at_three_sizes_in_containers(engine: TestedEngine, tmp_path: Path) -> None:
     """With torch from the platform's packages: the image has none."""
-    choice = ContainerChoice(engine.name)
+    choice = ContainerKind(engine.name)
     options = AgentOptions(state_dir=tmp_path / "state", containers=choice)
     executor = LocalExecutor(options, parse_devices("cpu:4"))
     listener = Listener()

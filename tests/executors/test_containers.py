@@ -23,9 +23,9 @@ import swell
 from swell.executors.local.containers import bootstrap
 from swell.executors.local.containers.command import Mount, job_mounts, package_mounts, run_words
 from swell.executors.local.containers.engine import (
-    ContainerChoice,
     ContainerEngine,
-    EngineDown,
+    ContainerKind,
+    EngineUnavailable,
     engine_of,
     engine_offers,
 )
@@ -259,8 +259,8 @@ def engine(tmp_path: Path) -> Iterator[TestedEngine]:
 def test_an_engine_that_answers_is_offered(engine: TestedEngine, tmp_path: Path) -> None:
     docker = engine_offers()[0]
     assert (docker.name, docker.note, docker.is_offered) == ("docker", "28.0.0", True)
-    assert engine_of(ContainerChoice.AUTO) == engine_of(ContainerChoice.DOCKER) == DOCKER
-    assert engine_of(ContainerChoice.OFF) is None
+    assert engine_of(ContainerKind.AUTO) == engine_of(ContainerKind.DOCKER) == DOCKER
+    assert engine_of(ContainerKind.OFF) is None
 
 
 def test_one_that_does_not_says_why(
@@ -269,7 +269,7 @@ def test_one_that_does_not_says_why(
     down = tmp_path / "down"
     down.write_text("permission denied while trying to connect to the Docker daemon socket")
     assert "permission denied" in engine_offers()[0].why_not
-    with pytest.raises(EngineDown, match="docker cannot be used: permission denied"):
+    with pytest.raises(EngineUnavailable, match="docker cannot be used: permission denied"):
         DOCKER.check_image(engine.image)
     down.unlink()
     DOCKER.check_image(engine.image)
@@ -279,7 +279,7 @@ def test_one_that_does_not_says_why(
         DOCKER.check_image("nope:1")
     monkeypatch.setenv("PATH", "")
     assert {offer.why_not for offer in engine_offers()} == {"it is not installed"}
-    assert engine_of(ContainerChoice.AUTO) is None
+    assert engine_of(ContainerKind.AUTO) is None
 
 
 def test_a_program_that_hangs_or_is_gone_is_an_answer(

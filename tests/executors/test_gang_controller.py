@@ -21,7 +21,7 @@ from tests.executors.puppets import (
 
 from swell.executors.gang.gang_controller import GangController
 from swell.executors.gang.gang_record import GangRecord
-from swell.executors.gang.host_messages import Effect, SignalWorker, TellWorker, WorkerFacts, WorkerOrder
+from swell.executors.gang.host_messages import Effect, SignalWorker, TellWorker, WorkerOrder, WorkerState
 from swell.model.command import StopGang, SuspendGang
 from swell.model.event import (
     Event,
@@ -295,7 +295,7 @@ def test_replicas_that_differ_are_a_standing_warning() -> None:
     made = running(2)
     made.events.clear()
     for step, num, is_healed in ((5, 1, False), (8, 4, True)):
-        said = m.Drifted(step=step, num=num, message="lr", is_healed=is_healed)
+        said = m.DriftFound(step=step, num=num, message="lr", is_healed=is_healed)
         made._apply(made.said(0, said))
     warned = [event for event in made.events if isinstance(event, JobWarned)]
     assert {event.about for event in warned} == {"drift"}
@@ -413,15 +413,15 @@ def test_who_leaves_after_a_step_in_which_the_others_broke_is_lost_to_them() -> 
     assert not made.gang.is_over
 
 
-def taken_over(made: PuppetWorld, *facts: WorkerFacts) -> tuple[GangController, list[Effect]]:
+def taken_over(made: PuppetWorld, *facts: WorkerState) -> tuple[GangController, list[Effect]]:
     """The gang under its next controller, and what that does first."""
     settled = msgspec.structs.asdict(made.gang.gang.settled)
     next_one = GangController(make_stage(), GangRecord(**settled))
     return next_one, next_one.take_over(dict(enumerate(facts)), made.now_s)
 
 
-def facts_of(number: int, *said: m.FromWorker) -> WorkerFacts:
-    facts = WorkerFacts(pid=1000 + number, told=1)
+def facts_of(number: int, *said: m.FromWorker) -> WorkerState:
+    facts = WorkerState(pid=1000 + number, told=1)
     for message in (m.Joined(generation=1, steps=0), *said):
         facts.note(message)
     return facts

@@ -27,7 +27,7 @@ from swell.executors.local.agent.gang_limits import READ_EVERY_S, GangLimits
 from swell.executors.local.agent.options import AgentOptions
 from swell.executors.local.devices import parse_devices
 from swell.executors.local.launch import AgentError, stop_agent
-from swell.executors.local.limits.allocation import KillsForMemory, num_kills_for_memory
+from swell.executors.local.limits.allocation import MemoryKills, num_kills_for_memory
 from swell.executors.local.limits.control_groups import PREFIX
 from swell.executors.local.limits.detection import limiter_offers
 from swell.executors.local.limits.limiter import CoreSharing, GangGroup, Limiter
@@ -41,7 +41,7 @@ from swell.model.event import (
     Outcome,
     StepsReported,
 )
-from swell.model.target import Configuration, ShareMode, Target
+from swell.model.target import Configuration, ShareKind, Target
 from swell.model.usage import GangUsage
 from swell.wire.group_places import GroupFiles, group_places
 
@@ -124,7 +124,7 @@ class Scene:
         self.limiter.broken.update(broken)
         self.warnings: list[tuple[str, str]] = []
         self.num_kills = 0  #: by the kernel of the machine, for lack of memory
-        kills = KillsForMemory(lambda: self.num_kills)
+        kills = MemoryKills(lambda: self.num_kills)
         warn = lambda job, about, text: self.warnings.append((about, text))  # noqa: E731
         self.limits = GangLimits(self.limiter, warn, kills)
         begin = with_share(launch(lambda **_: make_spec(), devices(0, 1)), 0.5, memory_bytes)
@@ -312,7 +312,7 @@ def new_sharing_executor(tmp_path: Path) -> Iterator[Callable[[CoreSharing], Loc
 def test_workers_keep_to_the_cores_that_they_may_have(
     new_sharing_executor: Callable[[CoreSharing], LocalExecutor], make_job: MakeJob, state_dir: Path
 ) -> None:
-    executor, listener = new_sharing_executor(CoreSharing(cores=1.0, mode=ShareMode.OFF)), Listener()
+    executor, listener = new_sharing_executor(CoreSharing(cores=1.0, mode=ShareKind.OFF)), Listener()
     executor.start(listener.put)
     executor.perform(launch(make_job, devices(0, 1)))
     pids = listener.wait(GangStarted).pids

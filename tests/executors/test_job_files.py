@@ -19,7 +19,7 @@ from swell.executors.gang import host_messages as h
 from swell.executors.local.agent import job_files
 from swell.executors.local.agent.job_files import JobPlace, place_job
 from swell.executors.local.agent.options import AgentOptions
-from swell.executors.local.agent.run_logs import RunLogs
+from swell.executors.local.agent.run_logs import RunLogSet
 from swell.executors.local.logs.files import TRIAL, log_path
 from swell.executors.storage import MARK_FILE, job_folder, why_not_shared, write_mark
 from swell.model.event import Outcome
@@ -204,7 +204,7 @@ def test_a_worker_has_ended_though_the_storage_does_not_show_its_log(
     def fail(*asked: object, **how: object) -> object:
         raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
 
-    logs = RunLogs(storage / "jobs", TRIAL)
+    logs = RunLogSet(storage / "jobs", TRIAL)
     monkeypatch.setattr(os, "listdir", fail)
     monkeypatch.setattr(Path, "exists", fail)
     assert logs.end(0, is_tail_wanted) == ""

@@ -25,7 +25,7 @@ from swell.executors.gang.job_context import GangSettings
 from swell.executors.leases import LeaseTimes
 from swell.executors.local.agent.address import hold_lock
 from swell.executors.local.agent.options import AgentOptions, PlatformSettings
-from swell.executors.local.agent.run_logs import RunLogs
+from swell.executors.local.agent.run_logs import RunLogSet
 from swell.executors.local.processes.listing import find_process, is_alive
 from swell.executors.node import withdrawal
 from swell.executors.node.options import NodeOptions
@@ -34,7 +34,7 @@ from swell.executors.node.state import HostState, make_folder, read_record
 from swell.executors.remote.certificate import CERTIFICATE_FILE, fingerprint_of
 from swell.executors.remote.host_address import parse_address
 from swell.executors.remote.join_tokens import TokenList, write_token
-from swell.executors.remote.joining import CannotJoin
+from swell.executors.remote.joining import JoinRefused
 from swell.executors.remote.listening_door import ListeningDoor
 from swell.executors.storage import MARK_FILE, write_mark
 from swell.model.job import JobSpec
@@ -232,7 +232,7 @@ def test_a_host_that_does_not_see_the_storage_is_refused_with_the_remedy(
     world.start_host(msgspec.structs.replace(world.options, storage=str(folder)))
     world.wait_until(world.running.done)
     error = world.running.exception()
-    assert isinstance(error, CannotJoin) and error.is_final
+    assert isinstance(error, JoinRefused) and error.is_final
     assert str(folder) in str(error) and "`swell up --storage FOLDER`" in str(error)
     world.start_host(msgspec.structs.replace(world.options, storage=""))
     world.wait(h.DevicesOffered, 2)
@@ -252,7 +252,7 @@ def test_a_storage_that_hangs_takes_no_lease_and_ends_are_told_without_last_word
         answers.wait(LIMIT_S)
         return "too late"
 
-    monkeypatch.setattr(RunLogs, "end", hang)
+    monkeypatch.setattr(RunLogSet, "end", hang)
     monkeypatch.setattr("swell.executors.storage._mark_of", hang)
     try:
         world.meet_new_controller()

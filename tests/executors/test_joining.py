@@ -39,7 +39,7 @@ from swell.executors.remote.join_tokens import (
     read_token,
     write_token,
 )
-from swell.executors.remote.joining import JOIN_PROTOCOL, CannotJoin, Join, JoinAccepted, introduction, join
+from swell.executors.remote.joining import JOIN_PROTOCOL, Join, JoinAccepted, JoinRefused, introduction, join
 from swell.executors.remote.listening_door import ListeningDoor
 
 LOOPBACK = "127.0.0.1"
@@ -170,11 +170,11 @@ def test_the_right_token_joins_and_both_sides_speak(tmp_path: Path) -> None:
     ]
 
 
-def refused(folder: Path, attach: Callable[[Head], Awaitable[object]]) -> CannotJoin:
+def refused(folder: Path, attach: Callable[[Head], Awaitable[object]]) -> JoinRefused:
     errors = []
 
     async def scene(head: Head) -> None:
-        with pytest.raises(CannotJoin) as raised:
+        with pytest.raises(JoinRefused) as raised:
             await attach(head)
         errors.append(raised.value)
 
@@ -199,7 +199,7 @@ def test_a_revoked_token_is_refused(tmp_path: Path) -> None:
     async def scene(head: Head) -> None:
         token = head.tokens.add("lent", head.token.fingerprint)
         head.tokens.revoke("lent")
-        with pytest.raises(CannotJoin, match="join token 'lent' was revoked; it is never valid again"):
+        with pytest.raises(JoinRefused, match="join token 'lent' was revoked; it is never valid again"):
             await head.attach(token)
 
     play(tmp_path, scene)
@@ -227,7 +227,7 @@ def test_a_man_in_the_middle_hears_no_secret(tmp_path: Path) -> None:
         context = controller_context(make_certificate(tmp_path / "other"))
         server = await asyncio.start_server(listen, LOOPBACK, ssl=context)
         head.port, port = server.sockets[0].getsockname()[1], head.port
-        with pytest.raises(CannotJoin, match="another certificate than join token 'rack-1' names") as raised:
+        with pytest.raises(JoinRefused, match="another certificate than join token 'rack-1' names") as raised:
             await head.attach()
         assert raised.value.is_final
         await until(lambda: bool(heard))
@@ -247,7 +247,7 @@ def test_a_head_that_speaks_no_tls_is_named(tmp_path: Path) -> None:
         server = await asyncio.start_server(listen, LOOPBACK)
         head.port, port = server.sockets[0].getsockname()[1], head.port
         with pytest.raises(
-            CannotJoin, match=r"does not speak TLS 1\.3 .*: use the address that the head printed"
+            JoinRefused, match=r"does not speak TLS 1\.3 .*: use the address that the head printed"
         ):
             await head.attach()
         head.port = port
@@ -261,10 +261,10 @@ def test_a_head_that_is_not_there_or_silent_is_named(tmp_path: Path, monkeypatch
         port = deaf.getsockname()[1]
         monkeypatch.setattr(joining, "JOIN_S", 0.2)
         token = JoinToken("a", bytes(32), bytes(32))
-        with pytest.raises(CannotJoin, match=r"did not answer within 0\.2 s"):
+        with pytest.raises(JoinRefused, match=r"did not answer within 0\.2 s"):
             asyncio.run(join(LOOPBACK, port, token, ME, lambda line, accepted: None))
     monkeypatch.setattr(joining, "JOIN_S", 10.0)
-    with pytest.raises(CannotJoin, match=f"the head at {LOOPBACK}:{port} cannot be reached") as raised:
+    with pytest.raises(JoinRefused, match=f"the head at {LOOPBACK}:{port} cannot be reached") as raised:
         asyncio.run(join(LOOPBACK, port, token, ME, lambda line, accepted: None))
     assert not raised.value.is_final, "it may be there later"
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.executors.puppets import hear_exited, hear_said, make_spec, make_stage
 from tests.executors.test_profile_cache import snapshot
 
-from swell.executors.controller.profile_cache import ProfileCache
+from swell.executors.controller.profile_cache import ProfileStore
 from swell.executors.exit_status import OUT_OF_MEMORY, OVER_MEMORY
 from swell.executors.gang.host_messages import Effect, TellWorker, WorkerOrder
 from swell.executors.gang.trial_controller import Trial
@@ -137,11 +137,11 @@ def test_a_trial_of_a_whole_state_that_lacks_memory_comes_again_without_its_comp
 def test_a_profile_that_was_kept_holds_for_jobs_that_may_have_so_many_workers(tmp_path: Path) -> None:
     spec = make_spec(code=snapshot(tmp_path / "state"))
     command = ProfileJob(job_id="digits-1", spec=spec, sizes=(1, 2, 4), device_kind="cpu")
-    tries, cache = Tries(sizes=command.sizes), ProfileCache(tmp_path / "state")
+    tries, cache = Tries(sizes=command.sizes), ProfileStore(tmp_path / "state")
     tries.end(LACK, 1)
     tries.measure()
     cache.keep_profile(command, tries.profile)
-    assert ProfileCache(tmp_path / "state").profile(command) == tries.profile
+    assert ProfileStore(tmp_path / "state").profile(command) == tries.profile
     single = ProfileJob(job_id="digits-2", spec=spec, sizes=(1,), device_kind="cpu")
     assert cache.profile(single) is None
 

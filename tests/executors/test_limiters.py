@@ -26,14 +26,14 @@ from swell.executors.local.limits.detection import (
     limiter_offers,
     new_limiter,
 )
-from swell.executors.local.limits.limiter import CoreSharing, GangGroup, Limiter, LimitError
-from swell.model.target import ShareMode
+from swell.executors.local.limits.limiter import CoreSharing, GangGroup, Limiter, LimitsError
+from swell.model.target import ShareKind
 from swell.wire.group_places import GroupFiles, group_places
 
 BUSY = "while True: pass"
 #: Burns so many seconds of CPU, then waits for a line.
 BURN = "import time\nwhile time.process_time() < {}: pass\nprint(1, flush=True); input()"
-WEIGHTS, QUOTA = CoreSharing(), CoreSharing(mode=ShareMode.QUOTA)
+WEIGHTS, QUOTA = CoreSharing(), CoreSharing(mode=ShareKind.QUOTA)
 SHARES = st.floats(1e-4, 1.0)
 
 
@@ -305,7 +305,7 @@ def test_in_a_container_groups_are_below_what_is_mounted(tmp_path: Path) -> None
 
 # ------------------------------------------------------------ quotas, weights
 def test_a_quota_is_a_part_of_the_cores(tmp_path: Path) -> None:
-    sharing = CoreSharing(cores=2.0, mode=ShareMode.QUOTA)
+    sharing = CoreSharing(cores=2.0, mode=ShareKind.QUOTA)
     for kernel, name in ((FakeV1(tmp_path / "1"), "cpu.cfs_quota_us"), (FakeV2(tmp_path / "2"), "cpu.max")):
         group = fake_rig(kernel, tmp_path, sharing).limiter.group("job-1")
         group.set_share(0.25)
@@ -324,7 +324,7 @@ def test_more_is_never_less(one: float, other: float, cores: float) -> None:
 # ------------------------------------------------------------ what can be asked for
 @pytest.mark.parametrize("cores", [0.0, -1.0, 0.5, 1.5, 1e6, float("nan")])
 def test_cores_that_there_are_not(cores: float) -> None:
-    with pytest.raises(LimitError, match=f"this process may use {available_cores()} cores"):
+    with pytest.raises(LimitsError, match=f"this process may use {available_cores()} cores"):
         check_sharing(CoreSharing(cores=cores))
 
 
@@ -341,7 +341,7 @@ def test_what_needs_control_groups_is_refused_without_them(tmp_path: Path) -> No
     check_sharing(QUOTA, kernel)
     kernel.mounted("")
     check_sharing(CoreSharing(cores=1.0), kernel)
-    with pytest.raises(LimitError, match=r"--cpu-shares quota needs control groups.*choose weight"):
+    with pytest.raises(LimitsError, match=r"--cpu-shares quota needs control groups.*choose weight"):
         check_sharing(QUOTA, kernel)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 from tests.executors.puppets import make_spec
 
-from swell.executors.controller.profile_cache import ProfileCache
+from swell.executors.controller.profile_cache import ProfileStore
 from swell.model.code import CodeFile, CodeTree, tree_path
 from swell.model.command import ProfileJob
 from swell.model.job import EndCondition, Profile
@@ -46,7 +46,7 @@ def test_a_snapshot_is_known_by_its_manifest_and_none_of_its_files_is_read(tmp_p
     state = tmp_path / "state"
     for digest in ("one", "moved"):
         snapshot(state, digest, num_bytes=1 << 40)
-    cache = ProfileCache(state)
+    cache = ProfileStore(state)
     cache.keep_profile(job_of("one"), PROFILE)
     tree_path(state, "one").unlink()
     assert cache.profile(job_of("one")) is not None, "its manifest was read before"

@@ -15,15 +15,15 @@ from tests.executors.puppets import hear, hear_said, make_spec, make_stage, targ
 
 from swell.executors.exit_status import OVER_MEMORY
 from swell.executors.gang.gang_controller import RestartController
-from swell.executors.gang.gang_record import GangRecord, Restarts
+from swell.executors.gang.gang_record import GangRecord, RestartSet
 from swell.executors.gang.host_messages import (
     SignalWorker,
     StartWorker,
     TellWorker,
     WorkerExited,
-    WorkerFacts,
     WorkerForked,
     WorkerOrder,
+    WorkerState,
 )
 from swell.executors.gang.job_context import local_ranks
 from swell.model.command import LaunchGang, Reconfigure, StopGang, SuspendGang
@@ -60,7 +60,7 @@ class Processes:
     def __init__(self, **fields: Any) -> None:
         """`fields`: of the job's specification."""
         self.job = make_stage(None, elasticity=Elasticity.RESTART, **fields)
-        self.gang = RestartController(self.job, GangRecord(launch=1, restarts=Restarts()))
+        self.gang = RestartController(self.job, GangRecord(launch=1, restarts=RestartSet()))
         self.alive: dict[int, dict[str, str]] = {}
         self.is_forking_slowly = False  #: a test forks what is to start, by `fork`
         self.signals: list[tuple[int, int]] = []
@@ -105,7 +105,7 @@ class Processes:
         for number in self.alive.keys() - settled.workers.keys():
             del self.alive[number]  # what is none of the settled gang is ended first
         facts = {
-            number: WorkerFacts(pid=number + 100, exit=self.exits.get(number)) for number in settled.workers
+            number: WorkerState(pid=number + 100, exit=self.exits.get(number)) for number in settled.workers
         }
         self.gang = RestartController(self.job, GangRecord(**msgspec.structs.asdict(settled)))
         self.do(self.gang.take_over(facts, self.now_s))
@@ -370,7 +370,7 @@ def test_local_ranks_count_up_within_each_host(hosts: list[str]) -> None:
 
 def test_a_gang_whose_host_goes_before_it_starts_there_is_lost() -> None:
     stage = dataclasses.replace(make_stage(None, elasticity=Elasticity.RESTART), meeting_points={})
-    gang = RestartController(stage, GangRecord(restarts=Restarts()))
+    gang = RestartController(stage, GangRecord(restarts=RestartSet()))
     (report,) = gang.command(launch(0), 0.0)
     assert isinstance(report, GangEnded)
     assert (report.outcome, report.message) == (Outcome.LOST, "its host is gone")

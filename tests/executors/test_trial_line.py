@@ -1,4 +1,4 @@
-"""Which trial runs come when: real `Trials`, with processes that do what the test says."""
+"""Which trial runs come when: real `TrialQueue`, with processes that do what the test says."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from tests.executors.puppets import hear, hear_exited, hear_said, make_spec
 from tests.executors.test_profile_cache import snapshot
 
 from swell.executors.controller.directed_runs import DirectedRun, DirectedRuns
-from swell.executors.controller.known_hosts import KnownHosts, Openings
-from swell.executors.controller.trials import Trials
+from swell.executors.controller.known_hosts import KnownHosts, OpeningSet
+from swell.executors.controller.trials import TrialQueue
 from swell.executors.exit_status import NOT_STARTED
 from swell.executors.gang.host_messages import (
     DevicesOffered,
@@ -75,13 +75,13 @@ class Machines:
         self.hosts = KnownHosts()
         self.hosts.join("host", self.tell)
         self.offer(self.bindings)
-        self.openings = Openings(self.hosts, self.report)
-        self.trials = Trials(self.folder, self.hosts, self.openings, cast(DirectedRuns, self))
+        self.openings = OpeningSet(self.hosts, self.report)
+        self.trials = TrialQueue(self.folder, self.hosts, self.openings, cast(DirectedRuns, self))
 
     def offer(self, devices: dict[str, DeviceBinding]) -> None:
         self.hosts.offer("host", DevicesOffered(devices=devices, num_cores=self.num_cores))
 
-    # ------------------------------------------------------------ what `Trials` asks
+    # ------------------------------------------------------------ what `TrialQueue` asks
     def now_s(self) -> float:
         return self.time_s
 

@@ -13,7 +13,7 @@ from tests.executors.agents import CALL, zygote_of
 from tests.executors.listening import Listener
 from tests.executors.puppets import hear_exited, hear_said, make_spec, make_stage, signals
 
-from swell.executors.controller.profile_cache import ProfileCache
+from swell.executors.controller.profile_cache import ProfileStore
 from swell.executors.gang.host_messages import Effect, TellWorker
 from swell.executors.gang.trial_controller import Trial
 from swell.executors.gang.trial_plan import (
@@ -273,11 +273,11 @@ def test_what_cannot_be_kept_is_measured_again_next_time(
 ) -> None:
     in_the_way = tmp_path / "profiles"
     in_the_way.write_text("no folder can be made here")
-    cache = ProfileCache(in_the_way)
+    cache = ProfileStore(in_the_way)
     cache.times("cpu").allreduce_s.update(TIMES.allreduce_s)
     cache.keep_times("cpu")
     assert "cannot keep what was measured" in caplog.text
     in_the_way.unlink()
-    assert ProfileCache(in_the_way).times("cpu") == GroupTimes()
+    assert ProfileStore(in_the_way).times("cpu") == GroupTimes()
     cache.keep_times("cpu")
-    assert ProfileCache(in_the_way).times("cpu") == TIMES
+    assert ProfileStore(in_the_way).times("cpu") == TIMES

@@ -23,7 +23,7 @@ from swell.model.event import (
     WorkersLost,
 )
 from swell.wire import messages as m
-from swell.wire.lease_end import LONGEST_GAP_S, AwakeClock
+from swell.wire.lease_end import LONGEST_GAP_S, ProcessClock
 
 STUCK_S, BOUNDARY_S = 60.0, 20.0
 SETTINGS = GangSettings(stuck_s=STUCK_S, boundary_s=BOUNDARY_S, silence_s=1e9)
@@ -183,7 +183,7 @@ STALL_S = 3600.0
 class FakeTime:
     def __init__(self) -> None:
         self.time_s = 100.0
-        self.clock = AwakeClock(lambda: self.time_s)
+        self.clock = ProcessClock(lambda: self.time_s)
 
 
 @given(st.lists(st.floats(0.0, 10.0)))

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swell.executors.node.state import UnusableHostState
+from swell.executors.node.state import HostStateError
 from swell.executors.node.withdrawal import (
     END_AHEAD_S,
     IDLE_S,
@@ -42,7 +42,7 @@ def test_it_ends_in_time_and_not_while_it_is_needed_before(
 
 
 def test_nobody_is_told_where_no_host_process_runs(tmp_path: Path) -> None:
-    with pytest.raises(UnusableHostState, match=r"no host process runs with the state folder .*--state"):
+    with pytest.raises(HostStateError, match=r"no host process runs with the state folder .*--state"):
         order_leave(tmp_path, 30.0)
     assert not (tmp_path / LEAVE_FILE).exists()
 

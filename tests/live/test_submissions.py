@@ -16,8 +16,8 @@ from tests.examples import fewer_if_quick
 from swell.live import submitter
 from swell.live.clock import HeadClock
 from swell.live.head_thread import HeadQueue
-from swell.live.submitter import JobFiles, Submitter
-from swell.model.errors import KeyConflict, Unavailable, WrongPhase
+from swell.live.submitter import JobFiles, SubmissionQueue
+from swell.model.errors import KeyInUse, Unavailable, WrongPhase
 from swell.model.event import CancelRequested, JobSubmitted, Outcome, Woke
 from swell.model.job import Elasticity, Origin, Phase
 from swell.store.errors import StateError
@@ -68,7 +68,7 @@ def test_no_id_is_given_twice_and_no_key_makes_two_jobs(
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(submitter, "ALPHABET", "xyzuvwst01234567")
             patch.setattr(submitter, "NUM_RANDOM", 1)
-            one = Submitter(inbox, HeadClock().now_s, known, folders)
+            one = SubmissionQueue(inbox, HeadClock().now_s, known, folders)
             with ThreadPoolExecutor(4) as pool:
                 found = list(
                     pool.map(
@@ -101,7 +101,7 @@ def test_the_same_key_is_the_same_job_for_ever(tmp_path: Path) -> None:
         assert first.is_new
         again = platform.submit(spec(), keyed("k"))
         assert (again.id, again.is_new) == (first.id, False)
-        with pytest.raises(KeyConflict, match=rf"'k' was used before, for job '{first.id}', with another"):
+        with pytest.raises(KeyInUse, match=rf"'k' was used before, for job '{first.id}', with another"):
             platform.submit(spec("b"), keyed("k", "other"))
         assert len(platform.jobs()) == 1
         until(lambda: platform.job(first.id).phase is Phase.RUNNING)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.store.views import job_view
 
 from swell.model.job import JobClass
-from swell.model.job_sums import GroupBy, HeldTime, UsageEntry, device_s, report_of
+from swell.model.job_sums import HeldTime, UsageEntry, UsageGroup, device_s, report_of
 
 
 @st.composite
@@ -39,10 +39,10 @@ def test_parts_of_a_time_add_up_to_the_whole(held: HeldTime, cuts: list[int]) ->
     st.lists(held_times(), max_size=6),
     st.integers(0, 20_000),
     st.integers(0, 30_000),
-    st.sampled_from(list(GroupBy)),
+    st.sampled_from(list(UsageGroup)),
 )
 def test_every_list_has_the_same_total(
-    jobs: list[HeldTime], since_s: int, length_s: int, by: GroupBy
+    jobs: list[HeldTime], since_s: int, length_s: int, by: UsageGroup
 ) -> None:
     until_s = since_s + length_s
     entries = [

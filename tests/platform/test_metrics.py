@@ -9,7 +9,7 @@ from tests.eventually import eventually
 from tests.platform.program import ENDLESS, STEPS_PER_EPOCH, Program, kill, read_diary
 
 import swell as library
-from swell.model.view import MetricSeries
+from swell.model.view import MetricCurve
 
 BY_FUNCTION = """
 import pathlib, time
@@ -58,12 +58,12 @@ def test_what_a_script_reports_is_shown_while_it_runs_and_when_it_has_ended(
     assert stories.count("the script reports loss as nan") == 1
 
 
-def history(swell: Program, job: str) -> dict[str, MetricSeries]:
+def history(swell: Program, job: str) -> dict[str, MetricCurve]:
     with library.connect(swell.state) as client:
         return {series.name: series for series in client.metrics(job).series}
 
 
-def check_loss(loss: MetricSeries, num_steps: int) -> None:
+def check_loss(loss: MetricCurve, num_steps: int) -> None:
     """Each step has one loss."""
     assert sum(loss.count) == num_steps
     assert (loss.first_step[0], loss.last_step[-1]) == (1, num_steps)

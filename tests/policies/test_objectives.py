@@ -26,8 +26,8 @@ from swell.model.snapshot import Snapshot
 from swell.policies.elasticflow.admission import admit
 from swell.policies.elasticflow.elasticflow import ElasticFlow
 from swell.policies.elasticflow.objective import (
+    DeadlineDemand,
     DeadlineOffer,
-    DueDemand,
     FairShares,
     ManyJobs,
     Objective,
@@ -139,7 +139,7 @@ def offer_of(
         used_in_time=used_in_time,
         need=need,
         demand=RecentDemand(submitted_s, list(sizes), [100.0] * len(sizes), tenants, 0.0, 8, quotas or {}),
-        due=lambda: DueDemand(np.ones(1), np.ones(1), np.ones(1), np.full(1, 8.0)),
+        due=lambda: DeadlineDemand(np.ones(1), np.ones(1), np.ones(1), np.full(1, 8.0)),
         num_tenants=1,
     )
 
@@ -186,7 +186,7 @@ def bids(draw: st.DrawFn) -> DeadlineOffer:
     num_devices, num_tenants = draw(st.integers(1, 64)), draw(st.integers(1, 8))
     own = np.array(draw(shares)) * num_devices * until_s
     others = np.array(draw(shares)) * num_devices * until_s
-    due = DueDemand(until_s, own, own + others, num_devices * until_s)
+    due = DeadlineDemand(until_s, own, own + others, num_devices * until_s)
     return DeadlineOffer(
         until_s=float(until_s[0]),
         tenant=0,
@@ -204,7 +204,9 @@ def bids(draw: st.DrawFn) -> DeadlineOffer:
 def test_nobody_within_an_equal_share_is_refused_for_the_sake_of_others(bid: DeadlineOffer) -> None:
     due = bid.due()
     equal = due.there / bid.num_tenants
-    less = DueDemand(due.until_s, np.minimum(due.own, equal), np.maximum(due.everybody, due.own), due.there)
+    less = DeadlineDemand(
+        due.until_s, np.minimum(due.own, equal), np.maximum(due.everybody, due.own), due.there
+    )
     within = replace(bid, due=lambda: less)
     assert FairShares().objection(within) == ""
 

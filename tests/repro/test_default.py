@@ -8,7 +8,7 @@ import pytest
 
 from swell.model.job import JobClass, Phase
 from swell.sim.outcome import JobOutcome
-from swell.sim.profiles.load import PowerLaw
+from swell.sim.profiles.load import PowerCurves
 from swell.sim.traces.entry import Trace, TraceJob
 from swell_papers import mixed_queue
 from swell_papers.mixed_queue import REFUSED_END, UNIFIED
@@ -51,7 +51,7 @@ def few_models(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(mixed_queue, "NUM_JOBS", 24)
     monkeypatch.setattr(mixed_queue, "read", some)
-    monkeypatch.setattr(mixed_queue, "pollux_profiles", lambda _: PowerLaw(0.8))
+    monkeypatch.setattr(mixed_queue, "pollux_profiles", lambda _: PowerCurves(0.8))
 
 
 @pytest.mark.slow

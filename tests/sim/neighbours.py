@@ -16,7 +16,7 @@ from swell.model.event import AnyEvent
 from swell.model.options import Domain
 from swell.model.plan import Allocation
 from swell.model.snapshot import Snapshot
-from swell.model.target import ShareMode
+from swell.model.target import ShareKind
 from swell.placement.best_fit import BestFitPlacer
 from swell.policies.fifo import Fifo
 from swell.settings import Settings
@@ -66,7 +66,7 @@ def share_cores(
     cores: float | None = 2.0,
     nodes: int = 1,
     devices: int = 10,
-    cpu_shares: ShareMode = ShareMode.WEIGHT,
+    cpu_shares: ShareKind = ShareKind.WEIGHT,
     cost: str = "none",
     timings: GangTimes | None = None,
     others: Sequence[AnyEvent] = (),

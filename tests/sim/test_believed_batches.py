@@ -13,7 +13,7 @@ from swell.model.job import Profile
 from swell.sim.job import SimJob
 from swell.sim.simulate import cluster
 from swell.sim.true_speed import TrueRates
-from swell.sim.what_if import BelievedBatches, PlatformChange, PlatformState, as_learnt, go_on, sim_job
+from swell.sim.what_if import BatchBelief, PlatformChange, PlatformState, as_learnt, go_on, sim_job
 from swell.sim.world import SimulatedWorld
 from swell.throughput.belief import FittedBelief
 
@@ -41,7 +41,7 @@ def live_like(name: str, **batches: int) -> SimJob:
         spec=msgspec.structs.replace(spec, end=msgspec.structs.replace(spec.end, steps=9000)),
         profile=PROFILE,
         speed=TrueRates(SIZES, belief.of(name).rates_per_s(SIZES)),
-        batches=BelievedBatches(name, belief) if spec.max_batch else None,
+        batches=BatchBelief(name, belief) if spec.max_batch else None,
         num_steps=9000,
     )
 

@@ -8,7 +8,7 @@ from tests.sim.test_segments_add_up import ROUGH
 from tests.sim.worlds import head
 
 from swell.model.job import Phase
-from swell.model.job_sums import GroupBy, HeldTime, UsageEntry, report_of
+from swell.model.job_sums import HeldTime, UsageEntry, UsageGroup, report_of
 from swell.sim.conditions import set_up
 from swell.sim.metrics import metrics_of
 from swell.sim.outcome import SegmentLog
@@ -41,7 +41,7 @@ def test_device_hours_of_all_tenants_are_those_that_gangs_held() -> None:
     assert any(job.num_resizes for job in outcome.jobs) and any(
         job.phase is Phase.FAILED for job in outcome.jobs
     )
-    for by in GroupBy:
+    for by in UsageGroup:
         report = report_of(entries, by, 0.0, outcome.end_s)
         assert math.isclose(report.device_hours * 3600.0, held_s, rel_tol=1e-6)
     total_s = sum(job.device_s for job in outcome.jobs)

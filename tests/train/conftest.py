@@ -14,7 +14,7 @@ from tests.train.curve_runs import EPOCHS, PACE_PER_S
 from tests.train.fake_agent import FakeAgent, fork_script
 
 from swell.train.runtime.host import Host, Task
-from swell.train.state.checkpoint import Checkpoints
+from swell.train.state.checkpoint import CheckpointStore
 from swell.wire import environ, messages
 
 SCRIPTS = Path(__file__).parent / "scripts"
@@ -41,7 +41,7 @@ def start_agent(tmp_path: Path) -> Iterator[Callable[..., FakeAgent]]:
     yield start
     for agent in agents:
         agent.close()
-        assert agent.may_drift or not agent.all_said(messages.Drifted), "a false alarm, or a true one"
+        assert agent.may_drift or not agent.all_said(messages.DriftFound), "a false alarm, or a true one"
 
 
 @pytest.fixture(scope="session")
@@ -66,7 +66,7 @@ def run_plain(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
 @pytest.fixture
 def saves_each_step(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Runs by themselves go on from the newest checkpoint in `tmp_path`, and write one after each step."""
-    checkpoints = Checkpoints(tmp_path, 2, 0.0)
+    checkpoints = CheckpointStore(tmp_path, 2, 0.0)
 
     def enter(host: Host, task: Task) -> None:
         host._task = task

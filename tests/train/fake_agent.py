@@ -422,7 +422,7 @@ class FakeAgent:
         if isinstance(message, messages.StopVote):
             self._votes.setdefault(worker, message.num_steps)
             have_all = self._votes.keys() >= self.processes.keys()
-            self.tell(worker, messages.StopVotes(most=max(self._votes.values()) if have_all else None))
+            self.tell(worker, messages.StopVoteResult(most=max(self._votes.values()) if have_all else None))
         with self._news:
             self.said.append((worker, message))
             if isinstance(message, messages.Progress | messages.Joined | messages.Broken):

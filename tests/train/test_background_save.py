@@ -18,13 +18,13 @@ from tests.train.fake_agent import DEVICE
 from tests.train.test_checkpoint import Clock, make_state, weight_of
 
 from swell.train.state import staging
-from swell.train.state.checkpoint import SLOW_S, Checkpoints, Content, SaveError, load_checkpoint
+from swell.train.state.checkpoint import SLOW_S, CheckpointStore, Content, SaveError, load_checkpoint
 from swell.train.state.staging import SPARE_BYTES
 from swell.train.state.train_state import TrainState
 from swell.wire.checkpoint_files import checkpoints_in, is_whole, steps_in
 
 
-class Gate(Checkpoints):
+class Gate(CheckpointStore):
     """Writes when it is let."""
 
     def __init__(self, folder: Path, clock: Callable[[], float] = time.monotonic) -> None:
@@ -36,7 +36,7 @@ class Gate(Checkpoints):
         return super().write(content)
 
 
-def begin(checkpoints: Checkpoints, state: TrainState) -> None:
+def begin(checkpoints: CheckpointStore, state: TrainState) -> None:
     """Make room, and begin the save."""
     assert checkpoints.begin(state) is None
     assert checkpoints.wait() is None
@@ -70,7 +70,7 @@ def test_without_memory_for_a_copy_training_stands_still_and_the_owner_is_told_o
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     state = make_state(1.0, steps=1)
-    checkpoints = Checkpoints(tmp_path, 4, 0.0)
+    checkpoints = CheckpointStore(tmp_path, 4, 0.0)
     monkeypatch.setattr(staging, "free_bytes", lambda: SPARE_BYTES)
     for steps in (1, 2):
         state.steps = steps
@@ -110,9 +110,9 @@ from pathlib import Path
 from tests.train.test_background_save import begin
 from tests.train.fake_agent import DEVICE
 from tests.train.test_checkpoint import make_state, weight_of
-from swell.train.state.checkpoint import Checkpoints
+from swell.train.state.checkpoint import CheckpointStore
 
-checkpoints = Checkpoints(Path(sys.argv[1]), 2, 0.0)
+checkpoints = CheckpointStore(Path(sys.argv[1]), 2, 0.0)
 state = make_state(0.0, steps=0, num_features=200_000)
 while True:
     state.steps += 1

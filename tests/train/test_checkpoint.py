@@ -25,7 +25,7 @@ from swell.checkpoint_interval import FIRST_S, best_interval_s
 from swell.train.data.sample_schedule import SampleSchedule
 from swell.train.state.checkpoint import (
     MAX_QUARANTINED,
-    Checkpoints,
+    CheckpointStore,
     NoCheckpointError,
     SaveError,
     load_checkpoint,
@@ -61,7 +61,7 @@ def weight_of(state: TrainState) -> torch.Tensor:
 
 
 def test_newest_comes_back_with_its_optimizer(tmp_path: Path) -> None:
-    checkpoints = Checkpoints(tmp_path / "new" / "folder", 2, 30.0)
+    checkpoints = CheckpointStore(tmp_path / "new" / "folder", 2, 30.0)
     checkpoints.save(make_state(1.0, steps=5))
     newest = make_state(2.0, steps=1000)
     checkpoints.save(newest)
@@ -73,18 +73,18 @@ def test_newest_comes_back_with_its_optimizer(tmp_path: Path) -> None:
     assert all(
         map(torch.equal, moments, (parameter["exp_avg"] for parameter in newest.optimizers[0].state.values()))
     )
-    assert not Checkpoints(tmp_path / "none", 2, 30.0).load_newest(state)
+    assert not CheckpointStore(tmp_path / "none", 2, 30.0).load_newest(state)
 
 
 def test_only_the_newest_few_are_kept(tmp_path: Path) -> None:
-    checkpoints = Checkpoints(tmp_path, 2, 30.0)
+    checkpoints = CheckpointStore(tmp_path, 2, 30.0)
     paths = [checkpoints.save(make_state(1.0, steps)) for steps in (1, 2, 3, 10)]
     assert set(tmp_path.iterdir()) == set(paths[2:])
 
 
 @pytest.mark.parametrize("damage", ["flip", "cut", "empty"])
 def test_a_damaged_one_is_passed_over_with_a_warning(tmp_path: Path, damage: str) -> None:
-    checkpoints = Checkpoints(tmp_path, 2, 30.0)
+    checkpoints = CheckpointStore(tmp_path, 2, 30.0)
     checkpoints.save(make_state(1.0, steps=1))
     newest = checkpoints.save(make_state(2.0, steps=2))
     content = bytearray(newest.read_bytes())
@@ -100,7 +100,7 @@ def test_a_damaged_one_is_passed_over_with_a_warning(tmp_path: Path, damage: str
 
 
 def test_where_all_are_damaged_training_begins_anew_and_says_so(tmp_path: Path) -> None:
-    checkpoints = Checkpoints(tmp_path, 2, 30.0)
+    checkpoints = CheckpointStore(tmp_path, 2, 30.0)
     for path in [checkpoints.save(make_state(1.0, steps)) for steps in (1, 2)]:
         path.write_bytes(b"")
     state = make_state(0.0, steps=0)
@@ -117,7 +117,7 @@ def test_where_all_are_damaged_training_begins_anew_and_says_so(tmp_path: Path) 
 
 
 def test_ordinary_torch_reads_it(tmp_path: Path) -> None:
-    checkpoints = Checkpoints(tmp_path, 2, 30.0)
+    checkpoints = CheckpointStore(tmp_path, 2, 30.0)
     state = make_state(2.0, steps=7)
     state.objects["words"] = Words()
     path = checkpoints.save(state)
@@ -149,7 +149,7 @@ class Words:
 
 
 def test_the_newest_whole_one_of_a_folder_or_a_named_one_is_read(tmp_path: Path) -> None:
-    checkpoints = Checkpoints(tmp_path, 3, 30.0)
+    checkpoints = CheckpointStore(tmp_path, 3, 30.0)
     paths = [checkpoints.save(make_state(float(steps), steps)) for steps in (1, 2, 3)]
     assert load_checkpoint(tmp_path)["steps"] == 3
     assert load_checkpoint(str(paths[0]))["steps"] == 1
@@ -169,7 +169,7 @@ def test_the_newest_whole_one_of_a_folder_or_a_named_one_is_read(tmp_path: Path)
 
 @pytest.mark.slow
 def test_a_compiled_model_is_saved_under_its_own_names(tmp_path: Path) -> None:
-    checkpoints = Checkpoints(tmp_path, 2, 30.0)
+    checkpoints = CheckpointStore(tmp_path, 2, 30.0)
     state = make_state(2.0, steps=1)
     compiled = torch.compile(state.model)
     assert isinstance(compiled, nn.Module)
@@ -181,7 +181,7 @@ def test_a_compiled_model_is_saved_under_its_own_names(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_leaves_the_folder_as_it_was(tmp_path: Path) -> None:
-    checkpoints = Checkpoints(tmp_path, 2, 30.0)
+    checkpoints = CheckpointStore(tmp_path, 2, 30.0)
     first = checkpoints.save(make_state(1.0, steps=1))
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(
@@ -198,7 +198,7 @@ def test_a_full_disk_leaves_the_folder_as_it_was(tmp_path: Path) -> None:
 def test_a_crash_while_writing_leaves_the_old_one_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    checkpoints = Checkpoints(tmp_path, 2, 30.0)
+    checkpoints = CheckpointStore(tmp_path, 2, 30.0)
     checkpoints.save(make_state(1.0, steps=1))
     (tmp_path / ".draft-left-by-a-crash").write_bytes(b"half")
     state = make_state(0.0, steps=0)
@@ -220,24 +220,24 @@ def test_an_object_that_cannot_be_saved_is_named(tmp_path: Path) -> None:
     state = make_state(1.0, steps=1)
     state.objects["reader"] = Unsavable()
     with pytest.raises(SaveError, match=r"\['objects'\]\['reader'\]\['handle'\] is a builtins.object"):
-        Checkpoints(tmp_path, 2, 30.0).save(state)
+        CheckpointStore(tmp_path, 2, 30.0).save(state)
     assert not list(tmp_path.iterdir())
 
 
 def test_of_several_that_save_the_same_at_once_one_writes(tmp_path: Path) -> None:
     states = [make_state(1.0, steps=7) for _ in range(4)]
     with ThreadPoolExecutor(4) as pool:
-        each = [pool.submit(Checkpoints(tmp_path / "new", 2, 30.0).save_once, state) for state in states]
+        each = [pool.submit(CheckpointStore(tmp_path / "new", 2, 30.0).save_once, state) for state in states]
     written = [path for path in (one.result() for one in each) if path is not None]
     assert list((tmp_path / "new").iterdir()) == written and len(written) == 1
-    assert Checkpoints(tmp_path / "new", 2, 30.0).save_once(make_state(1.0, steps=8)) is not None
+    assert CheckpointStore(tmp_path / "new", 2, 30.0).save_once(make_state(1.0, steps=8)) is not None
     (tmp_path / "file").touch()
     with pytest.raises(SaveError, match=r"no checkpoint at step 7 in .*file: "):
-        Checkpoints(tmp_path / "file", 2, 30.0).save_once(states[0])
+        CheckpointStore(tmp_path / "file", 2, 30.0).save_once(states[0])
 
 
 def test_a_state_of_another_script_is_refused(tmp_path: Path) -> None:
-    checkpoints = Checkpoints(tmp_path, 2, 30.0)
+    checkpoints = CheckpointStore(tmp_path, 2, 30.0)
     checkpoints.save(make_state(1.0, steps=1))
     other = make_state(1.0, steps=0)
     other.objects["counter"] = Unsavable()
@@ -247,7 +247,7 @@ def test_a_state_of_another_script_is_refused(tmp_path: Path) -> None:
 
 def test_a_state_that_does_not_say_from_where_to_go_on_is_refused(tmp_path: Path) -> None:
     """As that of a stream before it had a `place`: samples would come twice."""
-    checkpoints = Checkpoints(tmp_path, 2, 30.0)
+    checkpoints = CheckpointStore(tmp_path, 2, 30.0)
     checkpoints.save(make_state(1.0, steps=1))
     state = make_state(1.0, steps=0)
     state.course = SampleSchedule(0, 4, False, False, is_stream=True)
@@ -284,7 +284,7 @@ def test_the_first_is_due_early_and_the_others_after_the_interval(
 ) -> None:
     clock = Clock()
     clock.now_s = 100.0  # until the gang trains: that does not count
-    checkpoints = Checkpoints(tmp_path, 2, interval_s, clock)
+    checkpoints = CheckpointStore(tmp_path, 2, interval_s, clock)
     for wait_s in (first_s, interval_s, interval_s):
         begun_s = clock.now_s
         assert checkpoints.is_due() == (wait_s == 0)
@@ -297,7 +297,7 @@ def test_the_first_is_due_early_and_the_others_after_the_interval(
 
 def test_one_that_cannot_be_written_is_not_tried_again_at_once(tmp_path: Path) -> None:
     clock = Clock()
-    checkpoints = Checkpoints(tmp_path, 2, 30.0, clock)
+    checkpoints = CheckpointStore(tmp_path, 2, 30.0, clock)
     state = make_state(1.0, steps=1)
     state.objects["reader"] = Unsavable()
     with pytest.raises(SaveError):
@@ -309,7 +309,7 @@ def test_one_that_cannot_be_written_is_not_tried_again_at_once(tmp_path: Path) -
 
 def test_drafts_that_a_kill_left_are_removed_and_one_that_is_being_written_is_not(tmp_path: Path) -> None:
     folder = tmp_path / "checkpoints"
-    checkpoints = Checkpoints(folder, 2, 30.0)
+    checkpoints = CheckpointStore(folder, 2, 30.0)
     killed = fork_script(SCRIPTS / "killed.py", (str(folder),), tmp_path / "log", {})
     killed.join(30)
     assert killed.exitcode == -signal.SIGKILL
@@ -332,7 +332,7 @@ class History:
         self.begin()
 
     def begin(self) -> None:
-        self.checkpoints = Checkpoints(self.folder, self.num_kept, 30.0)
+        self.checkpoints = CheckpointStore(self.folder, self.num_kept, 30.0)
         self.state = make_state(1.0, steps=0)
 
     def sound_steps(self) -> list[int]:
@@ -365,7 +365,7 @@ class History:
         content[len(content) // 2] ^= 1
         damaged: dict[str, bytes | bytearray] = {"flip": content, "cut": content[:-1], "empty": b""}
         path.write_bytes(damaged[damage])
-        self.checkpoints = Checkpoints(self.folder, self.num_kept, 30.0)  # the next process finds it
+        self.checkpoints = CheckpointStore(self.folder, self.num_kept, 30.0)  # the next process finds it
 
     def leave_draft(self) -> None:
         (self.folder / ".draft-x").write_bytes(b"half")
@@ -422,7 +422,7 @@ def test_workers_begin_again_and_keep_what_they_save_where_all_are_damaged(
 
 def test_a_chosen_interval_follows_what_a_save_takes_and_how_often_training_is_lost(tmp_path: Path) -> None:
     clock = Clock()
-    checkpoints = Checkpoints(tmp_path, 2, None, clock)
+    checkpoints = CheckpointStore(tmp_path, 2, None, clock)
     state = make_state(1.0, steps=1)
     state.objects["slow"] = Slow(clock, 2.0)
     checkpoints.mean_time_to_loss_s = 1e5

@@ -40,12 +40,12 @@ def begin(agent: FakeAgent, folder: Path, mistake: str) -> None:
     agent.join([0, 1, 2], source=0)
 
 
-def end(agent: FakeAgent) -> list[messages.Drifted]:
+def end(agent: FakeAgent) -> list[messages.DriftFound]:
     """What was said of drifts, by the leader alone."""
     for worker in (0, 1, 2):
         agent.wait(worker, messages.Finished)
         assert agent.exit_status(worker) == 0, agent.logs()
-    said = agent.all_said(messages.Drifted)
+    said = agent.all_said(messages.DriftFound)
     assert all(worker == 0 for worker, _ in said)
     return [drifted for _, drifted in said]
 
@@ -84,7 +84,7 @@ def test_a_scheduler_that_elastic_steps_and_the_script_as_well_is_told_and_refus
     (tmp_path / "hashes").mkdir()
     agent.start_ready([0, 1], DRIFTS, str(tmp_path / "hashes"), "known")
     agent.join([0, 1], source=None)
-    assert agent.wait(0, messages.Drifted).message.startswith(RATE)
+    assert agent.wait(0, messages.DriftFound).message.startswith(RATE)
     assert "the script calls scheduler.step()" in agent.wait(0, messages.Failed).message
 
 
@@ -117,7 +117,7 @@ def test_a_state_that_cannot_be_sent_is_told_of_and_training_goes_on(
     agent.join([0, 1], source=None)
     for worker in (0, 1):
         assert agent.wait(worker, messages.Finished).steps == NUM_STEPS
-    drifted = [said for _, said in agent.all_said(messages.Drifted)]
+    drifted = [said for _, said in agent.all_said(messages.DriftFound)]
     assert drifted and not any(each.is_healed for each in drifted)
 
 

@@ -15,7 +15,7 @@ from torch import nn, optim
 from torch.utils.data import DataLoader, TensorDataset
 
 from swell import train
-from swell.train.state.checkpoint import Checkpoints, content_of
+from swell.train.state.checkpoint import CheckpointStore, content_of
 from swell.train.state.loss import LossLog
 from swell.train.state.train_state import TrainState
 from swell.wire import messages
@@ -60,7 +60,7 @@ def make_state(value: float, steps: int) -> TrainState:
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
 def test_a_state_without_numbers_never_pushes_the_last_good_one_out(tmp_path: Path, value: float) -> None:
-    checkpoints = Checkpoints(tmp_path, 2, 30.0)
+    checkpoints = CheckpointStore(tmp_path, 2, 30.0)
     good = [checkpoints.save(make_state(1.0, steps)) for steps in (10, 20)]
     for steps in (30, 40, 50):
         assert checkpoints.save(make_state(value, steps)) == good[-1]

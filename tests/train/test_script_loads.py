@@ -11,7 +11,7 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from swell import train
-from swell.train.state.checkpoint import Checkpoints
+from swell.train.state.checkpoint import CheckpointStore
 
 X = torch.randn(24, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(5))
 EPOCHS, STEPS_FIRST = 4, 5
@@ -33,7 +33,7 @@ class Script:
             epochs=EPOCHS,
             scheduler=self.scheduler,
         )
-        Checkpoints(folder / "checkpoints", 2, 1e9).load_newest(self.run._task.state)
+        CheckpointStore(folder / "checkpoints", 2, 1e9).load_newest(self.run._task.state)
 
     def train(self, last: int = 99, at_head: Callable[[Script], object] = lambda script: None) -> None:
         """Make steps up to this one. `at_head`: of the epoch that it begins with."""
@@ -42,14 +42,14 @@ class Script:
                 at_head(self)
             for (x,) in self.run.batches():
                 if self.run.steps >= last:
-                    Checkpoints(self.folder / "checkpoints", 2, 1e9).save(self.run._task.state)
+                    CheckpointStore(self.folder / "checkpoints", 2, 1e9).save(self.run._task.state)
                     return
                 self.optimizer.zero_grad()
                 loss = self.model(x).square().mean()
                 loss.backward()
                 self.run.step(loss)
             if self.run.steps == last:
-                Checkpoints(self.folder / "checkpoints", 2, 1e9).save(self.run._task.state)
+                CheckpointStore(self.folder / "checkpoints", 2, 1e9).save(self.run._task.state)
                 return
 
     def weights(self) -> list[torch.Tensor]:
@@ -137,7 +137,7 @@ def test_what_the_head_of_an_epoch_loads_counts_unless_that_was_done_before(
 def test_a_job_that_was_over_keeps_what_it_learnt(tmp_path: Path) -> None:
     whole = Script(tmp_path)
     whole.train()
-    Checkpoints(tmp_path / "checkpoints", 2, 1e9).save(whole.run._task.state)
+    CheckpointStore(tmp_path / "checkpoints", 2, 1e9).save(whole.run._task.state)
     again = Script(tmp_path)
     load_all(again)
     again.train()

@@ -15,7 +15,7 @@ from torch.utils.data import DataLoader, TensorDataset
 from swell import train
 from swell.train.collective.gradients import LoopError
 from swell.train.runtime.run import Run
-from swell.train.state.checkpoint import Checkpoints
+from swell.train.state.checkpoint import CheckpointStore
 
 
 class Problem:
@@ -63,7 +63,7 @@ def test_a_batch_is_one_step_which_counts_when_the_next_is_asked_for() -> None:
 
 def test_a_state_of_one_optimizer_is_not_that_of_several(tmp_path: Path) -> None:
     problem = Problem()
-    checkpoints = Checkpoints(tmp_path, 2, 1e9)
+    checkpoints = CheckpointStore(tmp_path, 2, 1e9)
     checkpoints.save(train.elastic(problem.g, problem.opt_g, problem.loader, steps=1)._task.state)
     several = train.elastic(problem.g, {"g": problem.opt_g}, problem.loader, steps=1)
     with pytest.raises(

@@ -18,7 +18,7 @@ from swell.core.record import JobRecord
 from swell.model.errors import InvalidInput
 from swell.model.event import AnyEvent, JobSubmitted
 from swell.model.job import JobClass, Phase
-from swell.model.target import ShareMode
+from swell.model.target import ShareKind
 from swell.model.view import JobView
 from swell.policies.registry import POLICIES
 from swell.scheduler import new_core
@@ -89,7 +89,7 @@ def rerun(
     cost: MeasuredCost,
     timings: GangTimes,
     nodes: Sequence[AnyEvent] = (),
-    cpu_shares: ShareMode = ShareMode.WEIGHT,
+    cpu_shares: ShareKind = ShareKind.WEIGHT,
     listen: Callable[[PlatformCore], None] = lambda core: None,
 ) -> Rerun:
     """Simulate the same submissions from the state in which the live head was.

@@ -11,7 +11,7 @@ import numpy as np
 from swell.arrays import FloatArray
 from swell.model.errors import InvalidInput
 from swell.model.job import Profile
-from swell.model.target import ShareMode
+from swell.model.target import ShareKind
 from swell.sim.change_cost import MeasuredCost
 from swell.sim.gangs import GangTimes
 from swell.sim.job import SimJob
@@ -189,7 +189,7 @@ class SharedRun:
             [_sim_job(job, self.courses[job.part.name].step_cpu_s / used_cores) for job in self.run.jobs],
             MeasuredCost(unprofiled_start_s=float(np.mean([one.at_s[0] for one in self.courses.values()]))),
             GangTimes(report_s=REPORT_S, grain_steps=1.0),
-            cpu_shares=ShareMode(self._limits),
+            cpu_shares=ShareKind(self._limits),
         )
 
 

@@ -18,7 +18,7 @@ import swell
 from swell.api.client import Client
 from swell.api.submission import parse
 from swell.core.sizes import job_sizes
-from swell.executors.controller.profile_cache import ProfileCache
+from swell.executors.controller.profile_cache import ProfileStore
 from swell.executors.gang.gang_controller import STEP
 from swell.model.command import ProfileJob
 from swell.model.errors import InvalidInput
@@ -230,7 +230,7 @@ class Player:
         return LiveJob(
             part=part,
             spec=spec,
-            profile=ProfileCache(self.client.folder.path).profile(asked),
+            profile=ProfileStore(self.client.folder.path).profile(asked),
             view=view,
             stories=tuple(self.client.stories(job_id)),
             samples=tuple(self._samples[job_id]),

@@ -27,14 +27,14 @@ from swell.api.user_list import HOW_TO_END, UserList, UserListError, refuse_unke
 from swell.assemble import open_platform
 from swell.executors.local.devices import DeviceError
 from swell.executors.local.launch import AgentError
-from swell.executors.local.limits.limiter import LimitError
+from swell.executors.local.limits.limiter import LimitsError
 from swell.live.platform import Platform
 from swell.model.errors import Unavailable
 from swell.model.webhook import Webhook
 from swell.platform_options import PlatformOptions
 from swell.policies.registry import UnknownPolicy
 from swell.settings import InvalidSettings
-from swell.store.copies import AutomaticCopies
+from swell.store.copies import StateCopyThread
 from swell.store.errors import StateUnwritable
 from swell.store.folder import ApiAddress, StateFolder
 
@@ -97,7 +97,7 @@ def serve(
             folder.write_notice("")
             if options.backup_to:
                 to = Path(options.backup_to)
-                copies = AutomaticCopies(folder, to, options.backup_every, platform.remarks)
+                copies = StateCopyThread(folder, to, options.backup_every, platform.remarks)
                 copies.start()
                 stack.callback(copies.stop)
             platform.run()
@@ -223,7 +223,7 @@ def _opened(folder: StateFolder, options: PlatformOptions, webhooks: Sequence[We
             refuse_unkept([options.policy], users.quotas(), HOW_TO_END)
         with open_platform(folder, options, webhooks, set_quotas(users, options.policy)) as platform:
             yield platform
-    except (DeviceError, InvalidSettings, LimitError, UnknownPolicy) as error:
+    except (DeviceError, InvalidSettings, LimitsError, UnknownPolicy) as error:
         raise InvalidOption(str(error)) from error
     except AgentError as error:
         raise ApiError(str(error)) from error

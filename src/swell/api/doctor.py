@@ -18,7 +18,7 @@ from swell.executors.local.launch import find_agent
 from swell.live.recovery import Replay
 from swell.live.submitter import JobFiles
 from swell.model.finding import Finding, bad, ok, warn
-from swell.model.target import ShareMode
+from swell.model.target import ShareKind
 from swell.model.view import JobView
 from swell.platform_options import PlatformOptions
 from swell.plugins import Registry, why_not_importable
@@ -146,13 +146,13 @@ def _plugins() -> Iterator[Finding]:
             yield warn("plug-ins", *why.rsplit("; ", 1))
 
 
-def _share_mode(folder: StateFolder) -> ShareMode:
+def _share_mode(folder: StateFolder) -> ShareKind:
     """CPU share mode that was last chosen for the platform; the default if that is not known."""
     try:
         options = folder.read_options(PlatformOptions)
-        return ShareMode.WEIGHT if options is None else options.cpu_shares
+        return ShareKind.WEIGHT if options is None else options.cpu_shares
     except (StateError, ValueError):
-        return ShareMode.WEIGHT  # as `swell up` takes it to be
+        return ShareKind.WEIGHT  # as `swell up` takes it to be
 
 
 # ------------------------------------------------------------ the journal

@@ -25,7 +25,7 @@ from swell.api.page.sessions import NO_SESSION, Session, SessionList, refusal_pa
 from swell.api.role import Role
 from swell.api.user_list import OWNER, AccessEntry, AccessLog, ApiUser, UserList, UserListError
 from swell.api.verbs import Verb
-from swell.executors.rate_limited_log import RateLimitedLog
+from swell.executors.rate_limited_log import LimitedLog
 
 if TYPE_CHECKING:
     from swell.live.platform import Platform
@@ -100,7 +100,7 @@ class AccessMiddleware:
             )
         self._app, self._sessions, self._users = app, sessions, users
         self._token = token.encode("ascii")
-        self._complaints = RateLimitedLog()
+        self._complaints = LimitedLog()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
@@ -245,7 +245,7 @@ class AccessLogMiddleware:
 
     def __init__(self, app: ASGIApp, users: UserList, entries: AccessLog) -> None:
         self._app, self._users, self._entries = app, users, entries
-        self._complaints = RateLimitedLog()
+        self._complaints = LimitedLog()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def noting(message: Message) -> None:

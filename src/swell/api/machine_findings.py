@@ -21,7 +21,7 @@ from swell.executors.node.options import find_host, options_of
 from swell.executors.node.state import read_record
 from swell.executors.storage import why_not_shared
 from swell.model.finding import Finding, bad, ok, warn
-from swell.model.target import ABOUT_SHARES, ShareMode
+from swell.model.target import ABOUT_SHARES, ShareKind
 from swell.wire.lease_end import LEASE_FILE, LeaseWatch
 from swell.wire.private_files import can_be_private, remove_room
 
@@ -54,7 +54,7 @@ class GpuDriver(NamedTuple):
 def machine_findings(
     state_dir: Path,
     devices: str = "auto",
-    mode: ShareMode = ShareMode.WEIGHT,
+    mode: ShareKind = ShareKind.WEIGHT,
     pid: int | None = None,
     kind: str = "",
 ) -> list[Finding]:
@@ -198,16 +198,16 @@ def _major(version: str) -> int:
 
 
 # ------------------------------------------------------------ control groups and containers
-def share_findings(mode: ShareMode, offers: Sequence[MachineOffer]) -> Iterator[Finding]:
+def share_findings(mode: ShareKind, offers: Sequence[MachineOffer]) -> Iterator[Finding]:
     """What enforces the CPU shares of jobs, or would, and which other means are offered."""
     used = next((offer for offer in offers if offer.is_offered), None)
-    if mode is ShareMode.OFF:
+    if mode is ShareKind.OFF:
         used = None
         yield ok(ABOUT_SHARES, "not enforced: --cpu-shares off")
     elif used is None:
         text = "not enforced, nor memory limits: control groups cannot be used"
         remedy = "see below; agent.log, or on a host the output of `swell node`, says what was tried"
-        yield (warn if mode is ShareMode.QUOTA else ok)(ABOUT_SHARES, text, remedy)
+        yield (warn if mode is ShareKind.QUOTA else ok)(ABOUT_SHARES, text, remedy)
     for offer in offers:
         text = f"{offer.name}, not offered: {offer.why_not}"
         if offer.is_offered:

@@ -27,7 +27,7 @@ def is_undone(view: JobView) -> bool:
     return view.phase in UNDONE
 
 
-class Resubmission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class SubmissionChange(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What is to be different; all else is as it was submitted."""
 
     deadline: str | Number | None = None
@@ -35,7 +35,7 @@ class Resubmission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 def submitted_again(
-    platform: Platform, job_id: str, wish: Resubmission, key: str, *, is_continued: bool
+    platform: Platform, job_id: str, wish: SubmissionChange, key: str, *, is_continued: bool
 ) -> tuple[JobSpec, Origin]:
     """The same request again. Raises UnknownJob, WrongPhase, InvalidField.
 
@@ -54,7 +54,7 @@ def submitted_again(
     return spec, msgspec.structs.replace(origin, **{field: submission.job_id})
 
 
-def _wrong_phase(view: JobView, verb: str, wish: Resubmission) -> WrongPhase:
+def _wrong_phase(view: JobView, verb: str, wish: SubmissionChange) -> WrongPhase:
     state, remedy = f"is {view.phase}", f"wait for its end (`swell wait {view.id}`)"
     if wish.deadline is not None and view.elasticity is Elasticity.LIVE:
         remedy = f"`swell promise {view.id} --deadline {wish.deadline}` asks for that deadline"
@@ -76,7 +76,7 @@ def _with_changes(spec: JobSpec, view: JobView) -> JobSpec:
 
 
 def _renewed(
-    spec: JobSpec, submission: JobSubmitted, wish: Resubmission, now_s: float
+    spec: JobSpec, submission: JobSubmitted, wish: SubmissionChange, now_s: float
 ) -> tuple[JobSpec, float | None]:
     """The request with what is wished, and a deadline that lies ahead; and how far, if that is to count again
     the next time.

@@ -47,18 +47,18 @@ from swell.api.logs import LogChunk, LogOwner, parse_offsets, read_chunks, read_
 from swell.api.openapi import document
 from swell.api.page.page import Page
 from swell.api.prometheus import MetricsOutput
-from swell.api.resubmission import Resubmission, submitted_again
+from swell.api.resubmission import SubmissionChange, submitted_again
 from swell.api.role import Role
 from swell.api.submission import Number, Submission, origin_of, request_key, within_bounds
 from swell.api.unix_socket import BACKLOG
 from swell.api.user_list import OWNER, AccessLog, ApiUser, UserList, UserListError
-from swell.api.verbs import HEADERS, VERBS, Health, JobRef, PageLink, Stopping, Verb
+from swell.api.verbs import HEADERS, VERBS, Health, JobRef, PageLink, PlatformStop, Verb
 from swell.live.platform import Platform
 from swell.live.pruning import PruneRequest
 from swell.model.errors import (
     InvalidInput,
     InvalidJob,
-    KeyConflict,
+    KeyInUse,
     NodeInUse,
     TooManyOpenJobs,
     Unavailable,
@@ -67,7 +67,7 @@ from swell.model.errors import (
     WrongPhase,
 )
 from swell.model.job import Elasticity, JobClass, JobSpec, Origin, key_of_user
-from swell.model.job_sums import GroupBy, UsageReport, report_of
+from swell.model.job_sums import UsageGroup, UsageReport, report_of
 from swell.model.throughput import JobThroughput
 from swell.model.view import JobView, PrunedJob, SubmitResult
 
@@ -88,7 +88,7 @@ STATUSES: dict[type[Exception], int] = {
     UnknownJob: 404,
     UnknownNode: 404,
     NodeInUse: 409,
-    KeyConflict: 409,
+    KeyInUse: 409,
     TooManyOpenJobs: 409,
     WrongPhase: 409,
     InvalidInput: 422,
@@ -198,13 +198,13 @@ class PlatformVerbs:
         return self._bound(spec, origin, caller)
 
     def retry(self, job_id: str, scope: Scope, key: str | None = None, **wish: Any) -> SubmitResult:
-        return self._again(job_id, scope, key, Resubmission(**wish), is_continued=False)
+        return self._again(job_id, scope, key, SubmissionChange(**wish), is_continued=False)
 
     def continue_job(self, job_id: str, scope: Scope, key: str | None = None, **wish: Any) -> SubmitResult:
-        return self._again(job_id, scope, key, Resubmission(**wish), is_continued=True)
+        return self._again(job_id, scope, key, SubmissionChange(**wish), is_continued=True)
 
     def _again(
-        self, job_id: str, scope: Scope, key: str | None, wish: Resubmission, *, is_continued: bool
+        self, job_id: str, scope: Scope, key: str | None, wish: SubmissionChange, *, is_continued: bool
     ) -> SubmitResult:
         again = submitted_again(self._platform, job_id, wish, request_key(key), is_continued=is_continued)
         return self._bound(*again, caller_of(scope))
@@ -263,7 +263,9 @@ class PlatformVerbs:
     def prune(self, job_ids: Sequence[str], **limits: Any) -> list[PrunedJob]:
         return self._platform.prune(PruneRequest(job_ids=tuple(job_ids), **limits))
 
-    def usage(self, scope: Scope, by: GroupBy, since_s: float | None, until_s: float | None) -> UsageReport:
+    def usage(
+        self, scope: Scope, by: UsageGroup, since_s: float | None, until_s: float | None
+    ) -> UsageReport:
         """Times end now at the latest. Users see the device hours of their own jobs, operators all."""
         caller, now_s = caller_of(scope), self._platform.now_s()
         end_s = now_s if until_s is None else min(until_s, now_s)
@@ -278,9 +280,9 @@ class PlatformVerbs:
     def page(self, scope: Scope) -> PageLink:
         return PageLink(url=self._page.link(caller_of(scope)))
 
-    def stop(self) -> Stopping:
+    def stop(self) -> PlatformStop:
         self._platform.stop()
-        return Stopping()
+        return PlatformStop()
 
 
 def _why_no_curve(view: JobView) -> str:

@@ -23,7 +23,7 @@ from swell.api.logs import LogChunk, LogOwner
 from swell.api.role import Role
 from swell.api.submission import Number, Submission, declared
 from swell.model.job import Phase
-from swell.model.job_sums import GroupBy, UsageReport
+from swell.model.job_sums import UsageGroup, UsageReport
 from swell.model.throughput import JobThroughput
 from swell.model.view import ClusterView, JobView, MetricHistory, NodeView, PrunedJob, Story, SubmitResult
 
@@ -265,7 +265,7 @@ class JobRef(msgspec.Struct, frozen=True, kw_only=True):
     id: str
 
 
-class Stopping(msgspec.Struct, frozen=True, kw_only=True):
+class PlatformStop(msgspec.Struct, frozen=True, kw_only=True):
     """The platform is about to end."""
 
     stopping: bool = True
@@ -536,7 +536,7 @@ class Verbs:
     @verb("GET", "/v1/usage", Role.VIEW, failures=(422,))
     def usage(
         self,
-        by: GroupBy = GroupBy.USER,
+        by: UsageGroup = UsageGroup.USER,
         since_s: float | None = None,
         until_s: float | None = None,
     ) -> UsageReport:
@@ -561,7 +561,7 @@ class Verbs:
         """
 
     @verb("POST", "/v1/stop", Role.OPERATE, status=202, failures=(503,))
-    def stop(self) -> Stopping:
+    def stop(self) -> PlatformStop:
         """Suspend every job and end the platform; answers before that is done."""
 
 

@@ -25,7 +25,7 @@ from swell.core.progress import JobProgress
 from swell.core.record import JobRecord
 from swell.core.sizes import job_sizes
 from swell.core.state import Saved
-from swell.executors.controller.profile_cache import ProfileCache
+from swell.executors.controller.profile_cache import ProfileStore
 from swell.live.clock import HeadClock
 from swell.live.job_checks import check_job, with_named_kinds
 from swell.model.cluster import Cluster
@@ -170,7 +170,7 @@ def _check_policy(policy: str | None) -> None:
 def _scene(folder: StateFolder) -> WhatIfState:
     is_up, state, views = _stand(folder)
     ended = [view for view in views if view.phase.is_end]
-    cache = ProfileCache(folder.path)
+    cache = ProfileStore(folder.path)
     quotas = None if is_up else dict(UserList(folder.path).quotas())  # as a platform hears when it starts
     kinds = [_kind_scene(one, cache, ended, quotas) for one in read_platform(state).kinds]
     clock, calendar = HeadClock(), kinds[0].saved.calendar
@@ -185,7 +185,7 @@ def _scene(folder: StateFolder) -> WhatIfState:
 
 
 def _kind_scene(
-    one: SavedKind, cache: ProfileCache, ended: Sequence[JobView], quotas: dict[str, Quota] | None
+    one: SavedKind, cache: ProfileStore, ended: Sequence[JobView], quotas: dict[str, Quota] | None
 ) -> KindState:
     """Args: quotas: that hold; None: those that its head knows."""
     saved, belief = one.saved, FittedBelief()
@@ -420,7 +420,7 @@ class EqualJobs:
     """
 
     def __init__(
-        self, cache: ProfileCache, cluster: Cluster, records: Iterable[JobRecord], ended: Sequence[JobView]
+        self, cache: ProfileStore, cluster: Cluster, records: Iterable[JobRecord], ended: Sequence[JobView]
     ) -> None:
         self._cache = cache
         self._cluster = cluster

@@ -15,7 +15,7 @@ from swell.cli.output import print_json, width
 from swell.cli.selection import connect_to_read
 from swell.model.errors import InvalidInput
 from swell.model.quantities import told_workers
-from swell.model.view import MetricSeries
+from swell.model.view import MetricCurve
 
 if TYPE_CHECKING:
     from swell.api.client import Client
@@ -28,7 +28,7 @@ LOG_FROM = 100.0
 #: What a terminal without UTF-8 shows in place of frames.
 PLAIN = str.maketrans("┌┐└┘─│┤├┬┴┼", "++++-||||++")
 #: A row of `--csv` has the job, and the columns of a series.
-COLUMNS = MetricSeries.__struct_fields__[2:]
+COLUMNS = MetricCurve.__struct_fields__[2:]
 
 
 def metrics(
@@ -67,7 +67,7 @@ def metrics(
         _draw(found, log)
 
 
-def _series_of(client: Client, wanted: str, names: Sequence[str]) -> tuple[str, list[MetricSeries]]:
+def _series_of(client: Client, wanted: str, names: Sequence[str]) -> tuple[str, list[MetricCurve]]:
     """Id and metrics of a job. Raises UnknownJob, InvalidInput."""
     view = client.find_job(wanted)
     series = client.metrics(view.id).series
@@ -79,7 +79,7 @@ def _series_of(client: Client, wanted: str, names: Sequence[str]) -> tuple[str, 
 
 
 # ------------------------------------------------------------ drawn
-def _draw(found: Mapping[str, Sequence[MetricSeries]], is_log: bool) -> None:
+def _draw(found: Mapping[str, Sequence[MetricCurve]], is_log: bool) -> None:
     is_unicode = (sys.stdout.encoding or "").lower().replace("-", "").startswith("utf8")
     names = dict.fromkeys(one.name for series in found.values() for one in series)
     for number, name in enumerate(names):
@@ -93,7 +93,7 @@ class _Curve(NamedTuple):
     mark: str
 
 
-def chart(shown: Mapping[str, MetricSeries], width: int, is_unicode: bool, is_log: bool) -> list[str]:
+def chart(shown: Mapping[str, MetricCurve], width: int, is_unicode: bool, is_log: bool) -> list[str]:
     """Lines: a title, the curves of a metric by job, the numbers of workers, and a summary of each job."""
     reduced = sorted({one.reduction for one in shown.values()} - {"rank0"})
     title = next(iter(shown.values())).name + (f", {' and '.join(reduced)} of workers" if reduced else "")
@@ -164,7 +164,7 @@ def _drawn(
     return [row.rstrip() for row in text.splitlines()]
 
 
-def _summary(one: MetricSeries) -> str:
+def _summary(one: MetricCurve) -> str:
     """`last 0.31, least 0.29, most 2.3; 1 to 4 workers`"""
     lows, highs, lasts = ([x for x in column if x is not None] for column in (one.min, one.max, one.last))
     least, most = min(one.num_workers), max(one.num_workers)
@@ -176,7 +176,7 @@ def _summary(one: MetricSeries) -> str:
     return f"{values}; {size}" + (f"; {odd} values are NaN or infinite" if odd else "")
 
 
-def _print_csv(found: Mapping[str, Sequence[MetricSeries]]) -> None:
+def _print_csv(found: Mapping[str, Sequence[MetricCurve]]) -> None:
     """Times are seconds since 1970; a number that there is none of is empty."""
     out = csv.writer(sys.stdout, lineterminator="\n")
     out.writerow(("job", "name", "reduction", *COLUMNS))

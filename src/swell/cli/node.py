@@ -61,12 +61,12 @@ def host_folder(state: Path | None) -> Path:
 
 def _leave(folder: Path, within_s: float) -> None:
     """Raises InvalidOption."""
-    from swell.executors.node.state import UnusableHostState
+    from swell.executors.node.state import HostStateError
     from swell.executors.node.withdrawal import order_leave
 
     try:
         order_leave(folder, within_s)
-    except UnusableHostState as error:
+    except HostStateError as error:
         raise InvalidOption(f"--leave: {error}") from error
     except OSError as error:
         raise InvalidOption(

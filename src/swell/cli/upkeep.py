@@ -19,7 +19,7 @@ from swell.cli.options import Json, State
 from swell.cli.output import clock, print_json, print_table
 from swell.cli.selection import parse_since
 from swell.model.job_query import choose
-from swell.model.job_sums import GroupBy
+from swell.model.job_sums import UsageGroup
 from swell.model.quantities import format_bytes, parse_bytes, parse_duration
 
 if TYPE_CHECKING:
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from swell.model.view import JobView, PrunedJob
 
 #: What a row of device hours is about.
-COLUMNS: dict[GroupBy, tuple[str, ...]] = {
-    GroupBy.USER: ("user",),
-    GroupBy.TENANT: ("tenant",),
-    GroupBy.CLASS: ("job_class",),
-    GroupBy.KIND: ("kind",),
-    GroupBy.JOB: ("job", "name", "user", "tenant", "job_class", "kind"),
-    GroupBy.ALL: ("user", "tenant", "job_class", "kind"),
+COLUMNS: dict[UsageGroup, tuple[str, ...]] = {
+    UsageGroup.USER: ("user",),
+    UsageGroup.TENANT: ("tenant",),
+    UsageGroup.CLASS: ("job_class",),
+    UsageGroup.KIND: ("kind",),
+    UsageGroup.JOB: ("job", "name", "user", "tenant", "job_class", "kind"),
+    UsageGroup.ALL: ("user", "tenant", "job_class", "kind"),
 }
 
 app = typer.Typer(
@@ -58,11 +58,11 @@ def usage(
         str | None, typer.Option(metavar="TIME", help="Until then, likewise. Default: now.")
     ] = None,
     by: Annotated[
-        GroupBy,
+        UsageGroup,
         typer.Option(
             help="What has a line of its own; all: each combination of user, tenant, class and kind."
         ),
-    ] = GroupBy.USER,
+    ] = UsageGroup.USER,
     state: State = None,
     json: Json = False,
 ) -> None:

@@ -13,7 +13,7 @@ from swell.core.apply import apply
 from swell.core.converge import Converger, pending, trial_run
 from swell.core.core_settings import CoreSettings
 from swell.core.deadlines import befall, cause, promise, settle
-from swell.core.explanations import LatestAccounts, PlanOutlook, TurnChanges, guessed
+from swell.core.explanations import PendingAccount, PlanEstimate, TurnChanges, guessed
 from swell.core.feedback import expect_resize, is_repair
 from swell.core.fencing import is_stale
 from swell.core.kinds import KindLoad, smallest_gang
@@ -156,7 +156,7 @@ class Core:
     def _follow_plan(self) -> list[AnyCommand]:
         state = self._state
         plan, snapshot = self._plan()
-        state.latest = LatestAccounts(PlanOutlook(plan, snapshot))
+        state.latest = PendingAccount(PlanEstimate(plan, snapshot))
         state.last_plan.note(plan)
         self._decide(plan)
         commands = self._change(plan.changes, plan.is_short)

@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 
 from swell.arrays import BoolArray, IntArray
-from swell.core.hysteresis import GAIN_OVER_COST, SteadiedSizes
+from swell.core.hysteresis import GAIN_OVER_COST, KeptSizes
 from swell.core.record import JobRecord
 from swell.model.deadline_state import NOWHERE, is_measured
 from swell.model.plan import Allocation, Placement, Plan, PlanForecast
@@ -31,7 +31,7 @@ FIRST_GUESS_S = 60.0
 
 
 @dataclass(frozen=True)
-class PlanOutlook:
+class PlanEstimate:
     """Reasons and estimates of one plan; any thread may ask, and the answer is always the same."""
 
     plan: Plan
@@ -42,9 +42,9 @@ class PlanOutlook:
         return self.plan.forecast()
 
     @cached_property
-    def of_policy(self) -> PlanOutlook:
+    def of_policy(self) -> PlanEstimate:
         """The same plan with the ends that the policy expects: a fold asks the policy nothing."""
-        return PlanOutlook(replace(self.plan, forecast=lambda: None), self.snapshot)
+        return PlanEstimate(replace(self.plan, forecast=lambda: None), self.snapshot)
 
     @cached_property
     def _forecast(self) -> PlanForecast:
@@ -89,18 +89,18 @@ class TurnChanges:
 
     now_s: float
     views: list[JobView]  #: of those that changed, without what the plan says of them
-    outlook: PlanOutlook | None
+    outlook: PlanEstimate | None
     explained: frozenset[str]  #: of those that changed: why they have what they have was said since the plan
     up_s: Mapping[str, float]  #: of those that changed and whose gangs have started since the plan: when
 
 
-class LatestAccounts:
+class PendingAccount:
     """Reasons and estimates that are yet to be written into the records.
 
     They depend on what the plan was made of, and not on when they are asked for.
     """
 
-    def __init__(self, outlook: PlanOutlook | None = None) -> None:
+    def __init__(self, outlook: PlanEstimate | None = None) -> None:
         self.outlook = outlook
         self._explained: dict[str, Callable[[], str] | None] = {}  #: and what writes why; None: it is written
         self._up_s: dict[str, float] = {}
@@ -157,7 +157,7 @@ def moved_s(finish_s: float, begins_s: float, up_s: float) -> float:
 
 
 def with_outlook(
-    view: JobView, outlook: PlanOutlook | None, is_explained: bool, up_s: float | None
+    view: JobView, outlook: PlanEstimate | None, is_explained: bool, up_s: float | None
 ) -> JobView:
     """The view of an open job with what the plan says of it; see `TurnChanges`."""
     row = None if outlook is None else outlook.row(view.id)
@@ -167,7 +167,7 @@ def with_outlook(
     return msgspec.structs.replace(view, estimated_finish_s=outlook.finish_s(row, up_s), reason=reason)
 
 
-def planned_s(view: JobView, outlook: PlanOutlook | None, up_s: float | None) -> float | None:
+def planned_s(view: JobView, outlook: PlanEstimate | None, up_s: float | None) -> float | None:
     """When an open job ends by the plan; see `TurnChanges`. None: no plan tells an end."""
     row = None if outlook is None else outlook.row(view.id)
     return view.estimated_finish_s if outlook is None or row is None else outlook.finish_s(row, up_s)
@@ -187,7 +187,7 @@ class PlanAccount:
 
     snapshot: Snapshot
     allocation: Allocation
-    steadied: SteadiedSizes
+    steadied: KeptSizes
     placement: Placement
     backing_off: Mapping[str, str] = field(default_factory=dict)  #: jobs that wait after a failure, and why
     nowhere: Mapping[str, str] = field(default_factory=dict)  #: jobs that no node can run, and why

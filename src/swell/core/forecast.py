@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from swell.arrays import BoolArray, FloatArray, IntArray
-from swell.core.hysteresis import SteadiedSizes
+from swell.core.hysteresis import KeptSizes
 from swell.core.tenants import decide_within_quotas
 from swell.model.plan import Allocation, PlanForecast
 from swell.model.snapshot import STRICT, Memory, Snapshot
@@ -22,7 +22,7 @@ from swell.policies.policy import Policy
 MOST_JOBS = 24
 MOST_TURNS = 60
 
-Settled = Callable[[Snapshot, Allocation, BoolArray], SteadiedSizes]
+Settled = Callable[[Snapshot, Allocation, BoolArray], KeptSizes]
 
 
 def follow(
@@ -30,7 +30,7 @@ def follow(
     settled: Settled,
     snapshot: Snapshot,
     allocation: Allocation,
-    steadied: SteadiedSizes,
+    steadied: KeptSizes,
 ) -> PlanForecast | None:
     """Ask the policy again at each end of a job, and whenever it wants to be asked.
 

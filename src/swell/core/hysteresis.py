@@ -31,7 +31,7 @@ LEAST_RATE_PER_S = 1e-12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SteadiedSizes:
+class KeptSizes:
     workers: IntArray  #: (J,) to have now
     gain_s: FloatArray  #: (J,) time that going to the wanted size would save, its cost not taken off
     wake_s: float  #: when the first change that had to wait may be made
@@ -58,7 +58,7 @@ def steady(
     is_pinned: BoolArray,
     needs_owned: BoolArray | None = None,
     is_weighed: bool = False,
-) -> SteadiedSizes:
+) -> KeptSizes:
     """The changes of `allocation` that are worth making now; capacity is kept.
 
     Where jobs that keep what they hold leave less than the others want, some of these wait: for each class
@@ -73,7 +73,7 @@ def steady(
     want, floor, none = allocation.workers, allocation.floor, np.zeros_like(held)
     pools = _pools(snapshot, floor, is_pinned, needs_owned, held)
     if (want == held).all() and all(_num_over(snapshot, held, pool) <= 0 for pool in pools):
-        return SteadiedSizes(workers=held, gain_s=np.zeros(snapshot.num_jobs), wake_s=math.inf)
+        return KeptSizes(workers=held, gain_s=np.zeros(snapshot.num_jobs), wake_s=math.inf)
     saved_s = gain_s(snapshot, want)
     ends_soon = snapshot.remaining_steps <= snapshot.held_rate_per_s * snapshot.start_cost_s
     ends_soon &= (held >= np.maximum(floor, 1)) & (not is_weighed)
@@ -102,7 +102,7 @@ def steady(
             fit.restore(is_shrink, wished)
     is_waiting = is_fresh & (final != want)
     wake_s = float(np.min(may_change_s[is_waiting], initial=math.inf))
-    return SteadiedSizes(workers=final, gain_s=saved_s, wake_s=wake_s)
+    return KeptSizes(workers=final, gain_s=saved_s, wake_s=wake_s)
 
 
 class _Pool(NamedTuple):

@@ -20,7 +20,7 @@ from swell.model.target import NOTHING, Target
 RETRY_S = 10.0
 
 
-class PostponedPlan(msgspec.Struct, frozen=True, kw_only=True):
+class WaitingPlan(msgspec.Struct, frozen=True, kw_only=True):
     """A `JobPlan` that waits for devices which others have yet to leave."""
 
     reason: str
@@ -28,7 +28,7 @@ class PostponedPlan(msgspec.Struct, frozen=True, kw_only=True):
     target: Target = NOTHING
 
     @classmethod
-    def of(cls, plan: JobPlan) -> PostponedPlan:
+    def of(cls, plan: JobPlan) -> WaitingPlan:
         return cls(target=plan.target, reason=plan.why(), saved_s=plan.saved_s)
 
     def plan(self) -> JobPlan:
@@ -39,7 +39,7 @@ class LastPlan(msgspec.Struct, kw_only=True, dict=True):
     """Before the first one nothing is open, and everything is news."""
 
     made_s: float = 0.0
-    owed: dict[str, PostponedPlan] = {}  #: as `waiting`, when it was last written down
+    owed: dict[str, WaitingPlan] = {}  #: as `waiting`, when it was last written down
     revisit: tuple[str, ...] = ()  #: jobs that are to change, and could not yet, by id
     is_sated: bool = False  #: more devices would be of no use to anybody
     is_overtaken: bool = False  #: by reports of a speed that it did not expect, too soon for another plan
@@ -52,7 +52,7 @@ class LastPlan(msgspec.Struct, kw_only=True, dict=True):
 
     def write_down(self) -> None:
         """Store the waiting plans in `owed` as plain values, for a fold of the journal."""
-        self.owed = {job_id: PostponedPlan.of(plan) for job_id, plan in self.waiting.items()}
+        self.owed = {job_id: WaitingPlan.of(plan) for job_id, plan in self.waiting.items()}
 
     def begin(self, now_s: float) -> None:
         """Another one is being made."""

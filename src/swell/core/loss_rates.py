@@ -22,7 +22,7 @@ OWNED_NODE_S = 30 * 86_400.0
 BORROWED_NODE_S = 1_800.0
 
 
-class NodeLosses(msgspec.Struct, kw_only=True):
+class NodeLossCounts(msgspec.Struct, kw_only=True):
     """Time that nodes were there, and how many of them were lost, or taken back."""
 
     num_there: int = 0  #: now
@@ -31,7 +31,7 @@ class NodeLosses(msgspec.Struct, kw_only=True):
     as_of_s: float = 0.0
 
     @classmethod
-    def together(cls, every: Iterable[NodeLosses], now_s: float) -> NodeLosses:
+    def together(cls, every: Iterable[NodeLossCounts], now_s: float) -> NodeLossCounts:
         """Return the counts of several groups of nodes as one, at this moment."""
         whole = cls(as_of_s=now_s)
         for one in every:
@@ -73,8 +73,8 @@ class LossRates(msgspec.Struct, kw_only=True):
     """Losses of nodes, and of gangs on several nodes."""
 
     #: Those were not told to leave before; gangs on owned nodes that lost workers alone count too.
-    owned: NodeLosses = msgspec.field(default_factory=NodeLosses)
-    borrowed: NodeLosses = msgspec.field(default_factory=NodeLosses)
+    owned: NodeLossCounts = msgspec.field(default_factory=NodeLossCounts)
+    borrowed: NodeLossCounts = msgspec.field(default_factory=NodeLossCounts)
     num_struck: int = 0  #: gangs on several nodes that have lost workers
     num_whole: int = 0  #: of them, those that have lost all
 

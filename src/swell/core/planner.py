@@ -14,7 +14,7 @@ import numpy as np
 from swell.arrays import BoolArray, IntArray
 from swell.core.explanations import PlanAccount
 from swell.core.forecast import follow
-from swell.core.hysteresis import SteadiedSizes, gain_s, steady
+from swell.core.hysteresis import KeptSizes, gain_s, steady
 from swell.core.tenants import is_beyond_quota
 from swell.model.cluster import Cluster
 from swell.model.plan import Allocation, JobPlan, Moves, Placement, Plan
@@ -118,7 +118,7 @@ class Planner:
         changes = {job: devices for job, devices in placement.changes.items() if job not in stuck}
         return replace(placement, changes=changes)
 
-    def _settled(self, snapshot: Snapshot, allocation: Allocation, is_pinned: BoolArray) -> SteadiedSizes:
+    def _settled(self, snapshot: Snapshot, allocation: Allocation, is_pinned: BoolArray) -> KeptSizes:
         """Return what of the policy's answer is worth doing now."""
         needs_owned = self._needs_owned(snapshot)
         return steady(snapshot, allocation, is_pinned, needs_owned, self.policy.weighs_changes)

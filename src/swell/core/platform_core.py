@@ -21,7 +21,7 @@ from swell.core.kinds import (
     named_kinds,
     read_platform,
 )
-from swell.core.loss_rates import NodeLosses
+from swell.core.loss_rates import NodeLossCounts
 from swell.core.record import JobRecord
 from swell.core.unknown_gangs import UnknownGangEvent
 from swell.core.usable_nodes import together
@@ -404,9 +404,9 @@ class PlatformCore:
         return tuple(self._lost_nodes.values())
 
     @property
-    def reclaims(self) -> NodeLosses:
+    def reclaims(self) -> NodeLossCounts:
         """Those of borrowed nodes of all kinds; later changes do not show in it."""
-        return NodeLosses.together((core.state.losses.borrowed for core in self._cores), self.now_s)
+        return NodeLossCounts.together((core.state.losses.borrowed for core in self._cores), self.now_s)
 
     @property
     def domain(self) -> Domain:

@@ -151,7 +151,7 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     spec: JobSpec
     submitted_s: float
     calendar_offset_s: float = 0.0  #: calendar less head time: see `Calendar`
-    tenant: int = 0  #: see `Tenants`
+    tenant: int = 0  #: see `TenantTable`
     continues: str = ""  #: see `Origin`, as `user`
     user: str = ""
     profile: Profile | None = None

@@ -13,7 +13,7 @@ import numpy as np
 
 from swell.arrays import FloatArray, IntArray
 from swell.core.costs import CostTable
-from swell.core.explanations import EXPECTED_START, LatestAccounts
+from swell.core.explanations import EXPECTED_START, PendingAccount
 from swell.core.last_plan import LastPlan, PolicyState
 from swell.core.loss_rates import LossRates
 from swell.core.record import JobRecord
@@ -21,7 +21,7 @@ from swell.core.record_index import Kind, RecordIndex
 from swell.core.setbacks import Setbacks
 from swell.core.sizes import job_sizes
 from swell.core.table import JobOptions, JobTable
-from swell.core.tenants import Tenants
+from swell.core.tenants import TenantTable
 from swell.core.unknown_gangs import UnknownGangs
 from swell.model.calendar import Calendar
 from swell.model.cluster import Cluster, Widths, nodes_needed
@@ -54,7 +54,7 @@ class KeptState(msgspec.Struct, kw_only=True, dict=True):
     unknown: UnknownGangs = msgspec.field(default_factory=UnknownGangs)
     setbacks: Setbacks = msgspec.field(default_factory=Setbacks)
     costs: CostTable = msgspec.field(default_factory=CostTable)
-    tenants: Tenants = msgspec.field(default_factory=Tenants)
+    tenants: TenantTable = msgspec.field(default_factory=TenantTable)
     quotas: dict[str, Quota] = {}  #: by name, of tenants that have one, whether they have jobs here or not
     num_stale: int = 0  #: reports about a generation, or a job, that is no more
     wake_s: float | None = None
@@ -100,7 +100,7 @@ class HeadState(KeptState, kw_only=True):
         # Worked out from what is kept.
         self.table = JobTable()
         self.index = RecordIndex()
-        self.latest = LatestAccounts()
+        self.latest = PendingAccount()
         self.usable = Cluster()  #: the nodes that jobs may be placed on
         self.devices: frozenset[str] = frozenset()  #: of these
         self.warned_devices: frozenset[str] = frozenset()  #: of the other nodes that are there

@@ -251,7 +251,7 @@ class JobTable:
         self._kind: dict[str, str] = {}  #: of jobs whose changes cost alike
         self._curves = CostCurves()
         self._options = OptionTable()
-        self._packed: PackedOptions | None = None
+        self._packed: OptionRows | None = None
         self._packed_for = (0, 0, 0)
         self._option_costs: tuple[FloatArray, FloatArray] | None = None  #: of the options as they were packed
 
@@ -375,7 +375,7 @@ class JobTable:
             self._index = RowIndex(self._row.copy(), by_arrival)
         return self._index
 
-    def _pack(self, columns: Columns, num_devices: int, num_unpromised: int) -> PackedOptions:
+    def _pack(self, columns: Columns, num_devices: int, num_unpromised: int) -> OptionRows:
         """The very same as long as neither rows nor devices change."""
         key = (len(self.ids), num_devices, num_unpromised)
         if self._packed is None or self._packed_for != key or self._options.is_changed:
@@ -385,7 +385,7 @@ class JobTable:
         return self._packed
 
     def _charge(
-        self, costs: CostTable, packed: PackedOptions, columns: Columns
+        self, costs: CostTable, packed: OptionRows, columns: Columns
     ) -> tuple[FloatArray, FloatArray]:
         """The very same as long as neither options nor what was measured change."""
         is_due, others = self._options.is_uncharged(len(self.ids)), self._curves.refresh(costs)
@@ -460,7 +460,7 @@ class JobOptions(NamedTuple):
     one_worker_per_s: float = 0.0  #: at the batch that is best for it; 0: not possible, or not known
 
 
-class PackedOptions(NamedTuple):
+class OptionRows(NamedTuple):
     """The options that fit on a cluster, of all jobs."""
 
     options: Options
@@ -513,11 +513,11 @@ class OptionTable:
         self._values.reshape(NUM_LAYERS, -1)[START_S:, places] = costs_s
 
     def costs_at(self, places: IntArray) -> tuple[FloatArray, FloatArray]:
-        """(O,) costs of a launch at each of `PackedOptions.places`, and of a resize to it."""
+        """(O,) costs of a launch at each of `OptionRows.places`, and of a resize to it."""
         start_s, resize_s = read_only(self._values.reshape(NUM_LAYERS, -1)[START_S:].take(places, axis=1))
         return start_s, resize_s
 
-    def pack(self, devices_per_worker: IntArray, most_devices: IntArray) -> PackedOptions:
+    def pack(self, devices_per_worker: IntArray, most_devices: IntArray) -> OptionRows:
         """Return the options of the first J rows, without those that take too many devices.
 
         Args:
@@ -541,4 +541,4 @@ class OptionTable:
             rate_per_s=rate_per_s,
             efficiency=efficiency,
         )
-        return PackedOptions(options, largest, margin_class, places)
+        return OptionRows(options, largest, margin_class, places)

@@ -15,7 +15,7 @@ from swell.policies.policy import Policy
 MEMORY_S = 86_400.0
 
 
-class Tenants(msgspec.Struct, kw_only=True):
+class TenantTable(msgspec.Struct, kw_only=True):
     """Numbers of all tenants that there ever were, and which of them have jobs, or had some lately.
 
     A plain value, kept with the head's state: after a restart everybody has the number it had.

@@ -17,7 +17,7 @@ from swell.core.state import HeadState
 from swell.model.cluster import Cluster
 from swell.model.event import NodeWarned
 from swell.model.node import Node
-from swell.model.snapshot import NO_ENDS, NodeEnds
+from swell.model.snapshot import NO_ENDS, NodeEndTimes
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +72,13 @@ def _trimmed(node: Node, held: Container[str]) -> Node:
     return node.only(kept)
 
 
-def known_ends(state: HeadState, usable: UsableDevices) -> NodeEnds:
+def known_ends(state: HeadState, usable: UsableDevices) -> NodeEndTimes:
     """When usable devices will be gone, as far as is known."""
     if not state.ends_s:
         return NO_ENDS
     ending = [(state.ends_s[node.name], node) for node in usable.cluster.nodes if node.name in state.ends_s]
     owned = ((end_s, usable.num_of(node)) for end_s, node in ending if not node.is_borrowed)
-    return NodeEnds(min((end_s for end_s, _ in ending), default=math.inf), tuple(sorted(owned)))
+    return NodeEndTimes(min((end_s for end_s, _ in ending), default=math.inf), tuple(sorted(owned)))
 
 
 def together(causes: Sequence[NodeWarned]) -> NodeWarned:

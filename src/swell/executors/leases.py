@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from swell.executors.rate_limited_log import RateLimitedLog
+from swell.executors.rate_limited_log import LimitedLog
 
 #: A clock that is neither set nor slewed gains or loses less than this share of the time: crystals, a tenth.
 CLOCK_ERROR_SHARE = 1e-3
@@ -81,13 +81,13 @@ class LeaseGranted(LeaseMessage, frozen=True, kw_only=True):
     lease_s: float
 
 
-class TermOver(LeaseMessage, frozen=True, kw_only=True):
+class TermEnded(LeaseMessage, frozen=True, kw_only=True):
     """There will be no lease in this term or an earlier one: what its workers held may be with others."""
 
     term: int
 
 
-FromController = LeaseGranted | TermOver
+FromController = LeaseGranted | TermEnded
 
 
 # ---------------------------------------------------------------- the host
@@ -203,7 +203,7 @@ class GrantedLeases:
         self.recalled = frozenset(host for host, term in self._terms.items() if not term.record.is_over)
         self._ended: list[tuple[str, int]] = []
         self._written: list[HostTerm] | None = None
-        self._failures = RateLimitedLog()
+        self._failures = LimitedLog()
         self._save()
 
     def machine_of(self, host: str) -> str:
@@ -228,10 +228,10 @@ class GrantedLeases:
         if term is None or term.record.machine != machine or asked.term > term.record.term:
             term = self._begin(host, machine, asked.term)
         elif asked.term < term.record.term or now_s >= term.free_s:
-            return TermOver(term=asked.term)
+            return TermEnded(term=asked.term)
         term.asked_s = now_s
         if term.is_refused:
-            return TermOver(term=asked.term)
+            return TermEnded(term=asked.term)
         if term.record.lease_s < self._times.lease_s:
             term.record = msgspec.structs.replace(term.record, lease_s=self._times.lease_s)
         term.free_s = max(term.free_s, now_s + self._times.wait_s)

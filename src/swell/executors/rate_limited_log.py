@@ -7,7 +7,7 @@ import time
 TELL_EVERY_S = 60.0
 
 
-class RateLimitedLog:
+class LimitedLog:
     """Rate limit of one kind of log line: at most one every `TELL_EVERY_S`."""
 
     def __init__(self) -> None:

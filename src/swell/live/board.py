@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import NamedTuple
 
-from swell.core.explanations import PlanOutlook, TurnChanges, guessed, planned_s, with_outlook
-from swell.core.loss_rates import NodeLosses
+from swell.core.explanations import PlanEstimate, TurnChanges, guessed, planned_s, with_outlook
+from swell.core.loss_rates import NodeLossCounts
 from swell.core.platform_core import PlatformCore
 from swell.model.calendar import Calendar
 from swell.model.cluster import Cluster
@@ -55,7 +55,7 @@ class TurnResult:
     warned: Mapping[str, NodeWarned] = field(default_factory=dict)  #: nodes that get no more work, by name
     ends_s: Mapping[str, float] = field(default_factory=dict)
     lost_nodes: Sequence[NodeLost] = ()
-    reclaims: NodeLosses = field(default_factory=NodeLosses)
+    reclaims: NodeLossCounts = field(default_factory=NodeLossCounts)
     ended: Sequence[JobView] = ()
     changes: Sequence[TurnChanges] = ()  #: of open jobs, by core
     stories: Sequence[tuple[str, Story]] = ()
@@ -89,7 +89,7 @@ class ToldJob(NamedTuple):
     """An open job, and what is said of it beside its view: see `with_outlook`."""
 
     view: JobView
-    outlook: PlanOutlook | None
+    outlook: PlanEstimate | None
     is_explained: bool
     up_s: float | None
     now_s: float  #: of the latest turn
@@ -102,7 +102,7 @@ class ToldJob(NamedTuple):
 class ShownPlan:
     """The latest plan of a core, and what came of its jobs since."""
 
-    outlook: PlanOutlook | None = None
+    outlook: PlanEstimate | None = None
     explained: set[str] = field(default_factory=set)  #: open jobs of which its reason is not the latest
     up_s: dict[str, float] = field(default_factory=dict)  #: when gangs that have started since had
 

@@ -26,7 +26,7 @@ from swell.live.job_checks import (
     with_predecessors,
 )
 from swell.live.pruning import PruneRequest, PruneThread
-from swell.live.submitter import JobFiles, Submitter
+from swell.live.submitter import JobFiles, SubmissionQueue
 from swell.live.watches import ABOUT_QUOTAS, Space, SpaceWatch
 from swell.live.webhooks import Webhooks
 from swell.model.calendar import Calendar
@@ -57,8 +57,8 @@ from swell.model.usage import total_usage
 from swell.model.view import (
     ClusterView,
     JobView,
+    MetricCurve,
     MetricHistory,
-    MetricSeries,
     NodeView,
     PrunedJob,
     Story,
@@ -242,7 +242,7 @@ class Platform(JobSource):
         self.counters = head.counters
         self._site, self._core, self._executor, self._head = site, core, executor, head
         self._clock, self._inbox, self._journal = head.clock, head.inbox, head.journal
-        self._submitter = Submitter(self._inbox, self._clock.now_s, store, JobFiles(site.jobs_dir))
+        self._submitter = SubmissionQueue(self._inbox, self._clock.now_s, store, JobFiles(site.jobs_dir))
         self._disk = SpaceWatch(site.jobs_dir.resolve().parent)
         self._pruner = PruneThread(store, site.jobs_dir, self._clock.now_s, self._board.note_pruned)
 
@@ -306,7 +306,7 @@ class Platform(JobSource):
     ) -> SubmitResult:
         """The new job, or the one of an earlier submission with the same key.
 
-        Raises InvalidJob, KeyConflict, Unavailable; WrongPhase if it is to continue without a checkpoint;
+        Raises InvalidJob, KeyInUse, Unavailable; WrongPhase if it is to continue without a checkpoint;
         TooManyOpenJobs if its tenant would have more than `max_open` jobs that have not ended.
         """
         self._journal.refuse_while_stalled()
@@ -685,5 +685,5 @@ def metric_history(
         columns = {column: [getattr(tally, told) for _, tally in late] for column, told in COLUMNS.items()}
         if points:
             reduction, times_s = points[-1].tally.reduction, [at_s for at_s, _ in late]
-            series.append(MetricSeries(name=name, reduction=reduction, at_s=times_s, **columns))
+            series.append(MetricCurve(name=name, reduction=reduction, at_s=times_s, **columns))
     return MetricHistory(series=series)

@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 
 from swell.live.head_thread import HeadQueue
-from swell.model.errors import KeyConflict, Unavailable, WrongPhase
+from swell.model.errors import KeyInUse, Unavailable, WrongPhase
 from swell.model.event import JobSubmitted
 from swell.model.job import KEY_OF, Elasticity, JobSpec, Origin
 from swell.model.view import SubmitResult
@@ -100,7 +100,7 @@ class _PendingSubmission:
     answer: Future[SubmitResult] = field(default_factory=Future)
 
 
-class Submitter:
+class SubmissionQueue:
     """Thread-safe."""
 
     def __init__(
@@ -120,7 +120,7 @@ class Submitter:
 
         Raises:
             InvalidJob: a new job cannot be as it is.
-            KeyConflict: the key was used for another request.
+            KeyInUse: the key was used for another request.
             WrongPhase: the job that it continues has no sound checkpoint.
             Unavailable: the head, or the disk, did not take it.
         """
@@ -152,7 +152,7 @@ class Submitter:
         earlier = self._keys.get(origin.key) or self._submissions.submission_of_key(origin.key)
         if earlier is not None and earlier.origin.fingerprint != origin.fingerprint:
             own = origin.key.rpartition(KEY_OF)[2]
-            raise KeyConflict(
+            raise KeyInUse(
                 f"the idempotency key {own!r} was used before, for job {earlier.job_id!r}, with another "
                 "request; give each request a key of its own"
             )

@@ -7,7 +7,7 @@ class InvalidJob(ValueError):
     """The request cannot be a job."""
 
 
-class KeyConflict(ValueError):
+class KeyInUse(ValueError):
     """The idempotency key was used before, for another request."""
 
 

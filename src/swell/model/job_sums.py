@@ -18,7 +18,7 @@ HOUR_S = 3600.0
 TEXTS = ("user", "tenant", "job_class", "kind", "job", "name")
 
 
-class GroupBy(StrEnum):
+class UsageGroup(StrEnum):
     """What has a row of its own in a list of device hours."""
 
     USER = "user"
@@ -87,12 +87,12 @@ class UsageRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 OWN_TEXTS = {
-    GroupBy.USER: TEXTS[:1],
-    GroupBy.TENANT: TEXTS[1:2],
-    GroupBy.CLASS: TEXTS[2:3],
-    GroupBy.KIND: TEXTS[3:4],
-    GroupBy.JOB: TEXTS,
-    GroupBy.ALL: TEXTS[:4],
+    UsageGroup.USER: TEXTS[:1],
+    UsageGroup.TENANT: TEXTS[1:2],
+    UsageGroup.CLASS: TEXTS[2:3],
+    UsageGroup.KIND: TEXTS[3:4],
+    UsageGroup.JOB: TEXTS,
+    UsageGroup.ALL: TEXTS[:4],
 }
 
 
@@ -101,7 +101,7 @@ class UsageReport(msgspec.Struct, frozen=True, kw_only=True):
 
     since_s: float
     until_s: float
-    by: GroupBy
+    by: UsageGroup
     rows: tuple[UsageRow, ...]  #: the most device hours first
     device_hours: float  #: of all rows
 
@@ -115,7 +115,7 @@ class UsageEntry(NamedTuple):
     device_s: float
 
 
-def report_of(entries: Iterable[UsageEntry], by: GroupBy, since_s: float, until_s: float) -> UsageReport:
+def report_of(entries: Iterable[UsageEntry], by: UsageGroup, since_s: float, until_s: float) -> UsageReport:
     """Add up device time by what `by` says; entries without device time are left out."""
     amounts: dict[tuple[str, ...], list[float]] = {}
     for payer, job, name, device_s in entries:

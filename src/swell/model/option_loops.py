@@ -18,7 +18,7 @@ def list_useful(
     rates: FloatArray,
     num: IntArray,
 ) -> None:
-    """Write the columns of `UsefulOptions`; `table` holds the first three."""
+    """Write the columns of `SizeOptions`; `table` holds the first three."""
     least_times = 1.0 + NO_FASTER_SHARE
     for row in range(len(num)):
         best_below = 0.0

@@ -84,7 +84,7 @@ class Domain:
         return self.shares_cores or (self.shares_crowded_cores and is_crowded)
 
 
-class UsefulOptions(NamedTuple):
+class SizeOptions(NamedTuple):
     """Options as a table: a job's are the first `num` of its row, by ascending size. Read-only."""
 
     option: IntArray  #: (J, L) index of the option
@@ -139,7 +139,7 @@ class Options:
         return bool((self.global_batch > 0).any())
 
     @cached_property
-    def useful(self) -> UsefulOptions:
+    def useful(self) -> SizeOptions:
         """Those that no smaller one of their job equals or beats in speed."""
         num_jobs, width = len(self.num), int(self.num.max(initial=1))
         table = np.zeros((3, num_jobs, width), dtype=np.int64)
@@ -150,7 +150,7 @@ class Options:
         for array in (table, rates, num):
             array.setflags(write=False)
         option, workers, devices = table
-        return UsefulOptions(option, workers, devices, rates, num)
+        return SizeOptions(option, workers, devices, rates, num)
 
     def at(self, workers: IntArray) -> IntArray:
         """(J,) the option of each job with the most workers that are no more than these, or NO_OPTION."""

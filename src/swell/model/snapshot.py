@@ -47,14 +47,14 @@ class RowIndex(NamedTuple):
     by_arrival: IntArray  #: (J,) rows, the highest priority first, then by submission, by id
 
 
-class NodeEnds(NamedTuple):
+class NodeEndTimes(NamedTuple):
     """When nodes are to be left for good, where that is known: allocations have time limits, say."""
 
     next_s: float = math.inf  #: of all nodes, in head time
     of_owned: tuple[tuple[float, int], ...] = ()  #: (time, devices) of each owned node, the earliest first
 
 
-NO_ENDS = NodeEnds()
+NO_ENDS = NodeEndTimes()
 
 
 #: Columns of `Learning` by node, not by job.
@@ -136,7 +136,7 @@ class Snapshot:
     quota_devices: IntArray | None = None
     num_borrowed: int = 0  #: of the devices, that may be reclaimed at any second: no promise stands on them
     owned_widths: tuple[int, ...] = ()  #: devices of each owned node, the widest first
-    ends: NodeEnds = NO_ENDS  #: of nodes that are there; no promise stands on one beyond its end
+    ends: NodeEndTimes = NO_ENDS  #: of nodes that are there; no promise stands on one beyond its end
     unheard_s: float = 0.0  #: at most, from the loss of a node until the head hears of it
     num_left_idle: int = (
         0  #: devices beside these, on nodes with fewer cores than devices: a promise counts cores

@@ -54,7 +54,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 NOTHING = Target(devices=())
 
 
-class ShareMode(StrEnum):
+class ShareKind(StrEnum):
     """What the CPU share of a gang means for its neighbours on a node (`--cpu-shares`)."""
 
     WEIGHT = "weight"  #: relative to the neighbours; what one gang does not use, others get

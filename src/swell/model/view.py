@@ -17,7 +17,7 @@ class Story(msgspec.Struct, frozen=True, kw_only=True):
     text: str
 
 
-class MetricSeries(msgspec.Struct, frozen=True, kw_only=True):
+class MetricCurve(msgspec.Struct, frozen=True, kw_only=True):
     """The history of one metric in columns, oldest point first.
 
     A point stands for all values that were reported in its steps. It has null for each number that it lacks:
@@ -41,7 +41,7 @@ class MetricSeries(msgspec.Struct, frozen=True, kw_only=True):
 class MetricHistory(msgspec.Struct, frozen=True, kw_only=True):
     """What a job has reported."""
 
-    series: list[MetricSeries]  #: sorted by name
+    series: list[MetricCurve]  #: sorted by name
 
 
 class JobView(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 from swell.arrays import FloatArray, IntArray
-from swell.model.options import NO_OPTION, UsefulOptions
+from swell.model.options import NO_OPTION, SizeOptions
 from swell.model.plan import Allocation
 from swell.model.snapshot import Learning, Memory, Snapshot
 from swell.policies.levels import Levels, levels_of
@@ -42,10 +42,10 @@ def requested_levels(snapshot: Snapshot) -> Levels:
     rates = np.zeros((snapshot.num_jobs, 1))
     option[has_any, 0], rates[has_any, 0] = chosen, options.rate_per_s[chosen]
     workers[has_any, 0], devices[has_any, 0] = options.workers[chosen], options.devices[chosen]
-    return levels_of(snapshot, UsefulOptions(option, workers, devices, rates, has_any.astype(np.int64)))
+    return levels_of(snapshot, SizeOptions(option, workers, devices, rates, has_any.astype(np.int64)))
 
 
-class Sharer(msgspec.Struct, omit_defaults=True):
+class SharingJob(msgspec.Struct, omit_defaults=True):
     """What a policy remembers of a job that shares a node."""
 
     share: float = 1.0  #: CPU share of the job, in (0, 1]
@@ -63,7 +63,7 @@ class Sharer(msgspec.Struct, omit_defaults=True):
 
 
 @dataclass(frozen=True)
-class RunningSlots:
+class RunningJobs:
     """Which jobs run, and at which sizes. Slots stay exclusive; only cores are shared."""
 
     levels: Levels
@@ -75,7 +75,7 @@ class RunningSlots:
     why_waits: str  #: a job without slots, as a part of a sentence
 
 
-def first_come(snapshot: Snapshot) -> RunningSlots:
+def first_come(snapshot: Snapshot) -> RunningJobs:
     """Each job at the size that it asked for, in order of arrival. Raises TypeError as `running_slots`."""
     levels = requested_levels(snapshot)
     level = np.zeros(snapshot.num_jobs, dtype=np.int64)
@@ -87,7 +87,7 @@ def first_come(snapshot: Snapshot) -> RunningSlots:
 
 def running_slots(
     snapshot: Snapshot, levels: Levels, level: IntArray, order: IntArray, why_waits: str
-) -> RunningSlots:
+) -> RunningJobs:
     """Jobs at these levels (J,).
 
     A gang on several nodes, or on none yet, is no neighbour of any other.
@@ -106,13 +106,13 @@ def running_slots(
         nodes.setdefault(learning.node_names[learning.node[row]], []).append(row)
     is_launched = (level > 0) & (snapshot.held_workers == 0)
     launched = sorted(snapshot.job_ids[row] for row in np.flatnonzero(is_launched).tolist())
-    return RunningSlots(levels, level, order, nodes, launched, learning, why_waits)
+    return RunningJobs(levels, level, order, nodes, launched, learning, why_waits)
 
 
 def divided(
     snapshot: Snapshot,
-    slots: RunningSlots,
-    sharers: Mapping[int, Sharer],
+    slots: RunningJobs,
+    sharers: Mapping[int, SharingJob],
     why_share: Callable[[int], str],
     wake_s: float,
     memory: Memory,
@@ -144,7 +144,7 @@ def divided(
     )
 
 
-def equal_ends(snapshot: Snapshot, slots: RunningSlots) -> FloatArray:
+def equal_ends(snapshot: Snapshot, slots: RunningJobs) -> FloatArray:
     """(J,) seconds from now until jobs end that share too few cores, if all had equal parts of these.
 
     What a job is seen to do now depends on a share that it has for a moment. NaN: its node has a core for

@@ -14,7 +14,7 @@ from swell.model.snapshot import Learning, Snapshot
 from swell.policies.core_shares import (
     FLAT_RUNS,
     LEAST_CPU_S,
-    Sharer,
+    SharingJob,
     divided,
     equal_part,
     first_come,
@@ -40,7 +40,7 @@ Interval = Annotated[
 ]
 
 
-class Container(Sharer, omit_defaults=True):
+class Container(SharingJob, omit_defaults=True):
     """What is remembered of a job, whose share is L, and whose misses are runs of Algorithm 1."""
 
     group: str = NEW  #: its list

@@ -15,8 +15,8 @@ from swell.model.snapshot import Learning, Snapshot
 from swell.policies.core_shares import (
     FLAT_RUNS,
     LEAST_CPU_S,
-    RunningSlots,
-    Sharer,
+    RunningJobs,
+    SharingJob,
     divided,
     equal_part,
     first_come,
@@ -87,7 +87,7 @@ class FlowConFit(Policy):
     def decide(self, snapshot: Snapshot) -> Allocation:
         return self.divide(snapshot, first_come(snapshot))
 
-    def divide(self, snapshot: Snapshot, slots: RunningSlots) -> Allocation:
+    def divide(self, snapshot: Snapshot, slots: RunningJobs) -> Allocation:
         """Divide the cores of each node among the jobs that go on there."""
         before = msgspec.convert(snapshot.memory.get("nodes", {}), dict[str, SharedNode])
         nodes: dict[str, SharedNode] = {}
@@ -230,7 +230,7 @@ def _why(learning: Learning, row: int, learner: Learner | None) -> str:
     return f"{done}, other jobs gain more" if learner.share < 1.0 else done
 
 
-class Learner(Sharer, omit_defaults=True):
+class Learner(SharingJob, omit_defaults=True):
     """What is remembered of a job on a node. Work is CPU time, on the node's clock of it."""
 
     cpu_s: list[float] = []  #: of the samples, from the first one on

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from swell.arrays import FloatArray, IntArray
-from swell.model.options import NO_OPTION, UsefulOptions
+from swell.model.options import NO_OPTION, SizeOptions
 from swell.model.snapshot import Snapshot
 
 
@@ -120,7 +120,7 @@ def all_levels(snapshot: Snapshot) -> Levels:
     return levels_of(snapshot, replace(options, rate_per_s=ascending).useful).with_rates(options.rate_per_s)
 
 
-def levels_of(snapshot: Snapshot, options: UsefulOptions) -> Levels:
+def levels_of(snapshot: Snapshot, options: SizeOptions) -> Levels:
     """These options of its jobs."""
     is_held = options.workers <= snapshot.held_workers[:, None]  # 0 workers behind the last option, too
     held = is_held.sum(axis=1) - (options.workers.shape[1] - options.num)

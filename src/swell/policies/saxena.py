@@ -90,14 +90,14 @@ class Saxena(Policy):
         return replace(self.domain, weighs_efficiency=weighs, fixed_batch=fixed)
 
     def decide(self, snapshot: Snapshot) -> Allocation:
-        last = _Decided.of(snapshot)
+        last = _LastPlan.of(snapshot)
         if last is not None and not _is_time(snapshot, last, self.ended_share):
             option = snapshot.options.at(last.rows(snapshot))
             return replace(self._told(snapshot, option), memory=snapshot.memory)
         executing, waiting = _admitted(snapshot, last, goes_on=bool(self.drops))
         answer = self._told(snapshot, self._optimize(snapshot, executing))
         dropped = _dropped(snapshot, waiting) if self.drops else {}
-        memory = _Decided.now(snapshot, answer.workers).memory()
+        memory = _LastPlan.now(snapshot, answer.workers).memory()
         return replace(answer, memory=memory, refusals=dropped)
 
     def _optimize(self, snapshot: Snapshot, executing: BoolArray) -> IntArray:
@@ -166,20 +166,20 @@ def _dropped(snapshot: Snapshot, waiting: IntArray) -> dict[int, Refusal]:
 # The autoscaler (Figure 4): when to decide, and which jobs are executing then.
 
 
-class _Decided(NamedTuple):
+class _LastPlan(NamedTuple):
     """The last decision, as the policy remembers it."""
 
     workers: dict[str, int]  #: of each job of EXECUTING, > 0
     num_devices: int  #: that were there
 
     @classmethod
-    def of(cls, snapshot: Snapshot) -> _Decided | None:
+    def of(cls, snapshot: Snapshot) -> _LastPlan | None:
         """None: there was none."""
         memory = snapshot.memory
         return cls(memory["workers"], memory["devices"]) if memory else None
 
     @classmethod
-    def now(cls, snapshot: Snapshot, workers: IntArray) -> _Decided:
+    def now(cls, snapshot: Snapshot, workers: IntArray) -> _LastPlan:
         by_id = {snapshot.job_ids[row]: int(workers[row]) for row in snapshot.arrival_order.tolist()}
         return cls({job_id: num for job_id, num in by_id.items() if num}, snapshot.num_devices)
 
@@ -195,7 +195,7 @@ class _Decided(NamedTuple):
         return sum(job_id not in snapshot.row_of for job_id in self.workers)
 
 
-def _is_time(snapshot: Snapshot, last: _Decided | None, ended_share: float) -> bool:
+def _is_time(snapshot: Snapshot, last: _LastPlan | None, ended_share: float) -> bool:
     """Whether to decide again (Figure 4, line 13; section V-B).
 
     Something has arrived or ended, and the period is over, or `ended_share` of the executing jobs have ended.
@@ -212,14 +212,14 @@ def _is_time(snapshot: Snapshot, last: _Decided | None, ended_share: float) -> b
     return is_news and (snapshot.is_due or num_ended >= ended_share * len(last.workers))
 
 
-def _is_possible(snapshot: Snapshot, last: _Decided) -> bool:
+def _is_possible(snapshot: Snapshot, last: _LastPlan) -> bool:
     """Each size is an option still, and there are enough devices."""
     workers, options = last.rows(snapshot), snapshot.options
     is_same = options.workers_of(options.at(workers)) == workers
     return bool(is_same.all()) and int(workers @ snapshot.devices_per_worker) <= snapshot.num_devices
 
 
-def _admitted(snapshot: Snapshot, last: _Decided | None, *, goes_on: bool) -> tuple[BoolArray, IntArray]:
+def _admitted(snapshot: Snapshot, last: _LastPlan | None, *, goes_on: bool) -> tuple[BoolArray, IntArray]:
     """(J,) EXECUTING after Figure 4, lines 14 to 22, and rows of the jobs that wait, in order of arrival.
 
     A set of jobs is feasible if their smallest sizes fit together, so that each trial takes one addition.

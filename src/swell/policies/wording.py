@@ -125,7 +125,7 @@ def _promise(until_s: float) -> str:
     return f"the promise that ran out {span(-until_s)} ago"
 
 
-class LazyRefusals(Mapping[int, Refusal]):
+class RefusalTable(Mapping[int, Refusal]):
     """Refusals by row, each worked out when it is first read: a counter-offer takes longer than admission."""
 
     def __init__(self) -> None:

@@ -18,7 +18,7 @@ from swell.model.node import Islands, Node, islands_text
 from swell.model.option import option
 from swell.model.quantities import parse_duration
 from swell.model.quota import Quota, told_tenant
-from swell.model.target import ShareMode
+from swell.model.target import ShareKind
 from swell.sim.change_cost import change_cost
 from swell.sim.faults import NO_FAULTS, FaultRates, FaultSource, node_failures, parse_fault_rates
 from swell.sim.gangs import GangTimes
@@ -89,7 +89,7 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = None
     cpu_shares: Annotated[
-        ShareMode,
+        ShareKind,
         option(
             "MODE",
             "What a job's CPU share means: weight (others get what a job does not use) or quota (it gets no "
@@ -97,7 +97,7 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True):
             parse=parse_share_mode,
             is_rare=True,
         ),
-    ] = ShareMode.WEIGHT
+    ] = ShareKind.WEIGHT
     report_s: float | None = None  #: between two reports of a job; None: as often as is needed
     node_mtbf_s: Annotated[
         float | None,
@@ -176,7 +176,7 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True):
 
     def _check_cores(self) -> None:
         if self.cores is None:
-            if self.cpu_shares is not ShareMode.WEIGHT:
+            if self.cpu_shares is not ShareKind.WEIGHT:
                 raise InvalidInput("--cpu-shares is about the cores of a node; give --cores")
         elif not self.nodes and not self.kinds:
             raise InvalidInput("--cores is about owned nodes; give --cluster, or leave it out")

@@ -28,7 +28,7 @@ from swell.model.event import (
 from swell.model.job import Elasticity
 from swell.model.node import Node
 from swell.model.quantities import told_workers
-from swell.model.target import ShareMode, Target
+from swell.model.target import ShareKind, Target
 from swell.sim.agenda import EventQueue
 from swell.sim.change_cost import ChangeCost, GangChange
 from swell.sim.faults import MESSAGE, FaultSource
@@ -348,7 +348,7 @@ class SimGangs:
         self._expect_end(training, now_s)
 
     # ------------------------------------------------------------ neighbours on a node
-    def join(self, node: Node, cpu_shares: ShareMode) -> None:
+    def join(self, node: Node, cpu_shares: ShareKind) -> None:
         """The node is there from now on."""
         self._node_of |= dict.fromkeys(node.devices, node.name)
         if node.cores is not None:

@@ -12,7 +12,7 @@ import msgspec
 from swell.model.job import AfterRefusal
 from swell.model.quantities import span
 from swell.model.quota import Quota, told_quotas
-from swell.model.target import ShareMode
+from swell.model.target import ShareKind
 from swell.sim.faults import FaultRates
 from swell.sim.kind_nodes import KindNodes
 from swell.sim.metrics import Metrics, TenantMetrics
@@ -103,7 +103,7 @@ class Truth(msgspec.Struct, frozen=True, kw_only=True):
     pool: str | None = None  #: log of the nodes that were borrowed
     refused: AfterRefusal = AfterRefusal.END  #: what became of strict jobs that were refused
     cores: float | None = None  #: of each owned node, which jobs share; None: each device had its own
-    cpu_shares: ShareMode | None = None  #: how they did
+    cpu_shares: ShareKind | None = None  #: how they did
     quotas: dict[str, Quota] = {}  #: of devices, by tenant
 
 

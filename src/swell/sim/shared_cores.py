@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import accumulate
 
 from swell.model.node import Node
-from swell.model.target import ShareMode
+from swell.model.target import ShareKind
 from swell.sim.gang import SimGang
 
 
@@ -17,7 +17,7 @@ class SharedCores:
     that: what its other workers leave unused while they wait is not given away.
     """
 
-    def __init__(self, cpu_shares: ShareMode) -> None:
+    def __init__(self, cpu_shares: ShareKind) -> None:
         self._divide = RULES[cpu_shares]
         self._cores: dict[str, float] = {}  #: of a node
         self._node_of: dict[str, str] = {}  #: of a device
@@ -127,14 +127,14 @@ def by_quota(cores: float, demands: Sequence[float], shares: Sequence[float]) ->
 
 
 #: What can be simulated of what a share may mean.
-RULES: dict[ShareMode, Callable[[float, Sequence[float], Sequence[float]], list[float]]] = {
-    ShareMode.WEIGHT: by_weight,
-    ShareMode.QUOTA: by_quota,
+RULES: dict[ShareKind, Callable[[float, Sequence[float], Sequence[float]], list[float]]] = {
+    ShareKind.WEIGHT: by_weight,
+    ShareKind.QUOTA: by_quota,
 }
 
 
-def parse_share_mode(text: str) -> ShareMode:
+def parse_share_mode(text: str) -> ShareKind:
     """Raises ValueError for one that is not simulated."""
     if text not in [*RULES]:
         raise ValueError(f"{text!r} is not known; choose one of {', '.join(RULES)}")
-    return ShareMode(text)
+    return ShareKind(text)

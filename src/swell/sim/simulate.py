@@ -16,7 +16,7 @@ from swell.core.kinds import named_kinds
 from swell.core.platform_core import PlatformCore
 from swell.model.event import AnyEvent
 from swell.model.node import Islands, Node
-from swell.model.target import ShareMode
+from swell.model.target import ShareKind
 from swell.model.view import JobView, Story
 from swell.sim.change_cost import ChangeCost
 from swell.sim.faults import NOTHING_FAILS, FaultSource
@@ -41,7 +41,7 @@ class Scenario:
     others: Sequence[AnyEvent] = ()
     faults: FaultSource = NOTHING_FAILS
     pool: Pool | None = None  #: nodes that are borrowed while they are idle
-    cpu_shares: ShareMode = ShareMode.WEIGHT  #: of the cores of nodes that say how many they have
+    cpu_shares: ShareKind = ShareKind.WEIGHT  #: of the cores of nodes that say how many they have
 
     def most_devices(self, kinds: tuple[str, ...]) -> int:
         """Devices of the kind that has most, as if all nodes that are ever lent were there at the same time.

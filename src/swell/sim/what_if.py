@@ -25,7 +25,7 @@ from swell.model.failure import why_failed
 from swell.model.job import Elasticity, Phase, Profile
 from swell.model.node import Node
 from swell.model.options import Sizes
-from swell.model.target import ShareMode
+from swell.model.target import ShareKind
 from swell.model.view import JobView
 from swell.sim.change_cost import ChangeCost, MeasuredCost
 from swell.sim.gang import SimGang
@@ -65,7 +65,7 @@ class PlatformWorld(SimulatedWorld):
         others: Iterable[AnyEvent] = (),
         end_turn: Callable[[float], None] = lambda now_s: None,
         timings: GangTimes | None = None,
-        cpu_shares: ShareMode = ShareMode.WEIGHT,
+        cpu_shares: ShareKind = ShareKind.WEIGHT,
     ) -> None:
         self._standing = standing
         self._under_way = under_way
@@ -217,7 +217,7 @@ def undisturbed(standing: PlatformState) -> PlatformState:
     """The same with jobs as fast as they would be alone: what gangs have reported is their speed beside those
     with which they share cores.
     """
-    cores = SharedCores(ShareMode.WEIGHT)
+    cores = SharedCores(ShareKind.WEIGHT)
     for node in standing.saved.cluster.nodes:
         if node.cores is not None:
             cores.add(node, node.cores)
@@ -233,7 +233,7 @@ def undisturbed(standing: PlatformState) -> PlatformState:
 
 
 @dataclass(frozen=True, slots=True)
-class BelievedBatches:
+class BatchBelief:
     """See `sim.job.TrueBatches`: an open batch, as it is believed of a live job."""
 
     job_id: str
@@ -268,7 +268,7 @@ def sim_job(record: JobRecord, belief: FittedBelief, num_devices: int) -> SimJob
         spec=record.spec,
         profile=record.profile or _no_profile(),
         speed=TrueRates(sizes, rate_per_s, crossing=_crossing(record, belief, sizes, rate_per_s)),
-        batches=None if record.spec.max_batch is None else BelievedBatches(record.id, belief),
+        batches=None if record.spec.max_batch is None else BatchBelief(record.id, belief),
         num_steps=max(1, math.ceil(record.progress.total_steps)),
         model=record.spec.name,
     )

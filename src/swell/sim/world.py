@@ -28,7 +28,7 @@ from swell.model.event import (
     Woke,
 )
 from swell.model.node import Node
-from swell.model.target import ShareMode
+from swell.model.target import ShareKind
 from swell.sim.agenda import EventQueue
 from swell.sim.change_cost import ChangeCost
 from swell.sim.faults import MESSAGE, NOTHING_FAILS, FaultSource
@@ -66,7 +66,7 @@ class SimulatedWorld:
         end_turn: Callable[[float], None] = lambda now_s: None,
         faults: FaultSource = NOTHING_FAILS,
         log: SegmentLog | None = None,
-        cpu_shares: ShareMode = ShareMode.WEIGHT,
+        cpu_shares: ShareKind = ShareKind.WEIGHT,
     ) -> None:
         self._cpu_shares = cpu_shares
         self._faults = faults

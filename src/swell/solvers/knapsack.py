@@ -68,7 +68,7 @@ def best_options(
     return Best(np.where(chosen == choices.starts, NO_OPTION, option), float(choices.worth[chosen].sum()))
 
 
-class _Choices(NamedTuple):
+class _TakerOptions(NamedTuple):
     """What takers can choose: nothing, then their options."""
 
     starts: IntArray  #: (J,) of each taker: nothing
@@ -93,17 +93,17 @@ class _Choices(NamedTuple):
 
 def _choices(
     starts: IntArray, devices: IntArray, value: FloatArray, nothing: FloatArray, num_devices: int
-) -> _Choices:
+) -> _TakerOptions:
     num = np.arange(len(nothing))
     all_devices = np.insert(devices, starts[:-1], 0)
     worth = np.insert(value.astype(np.float64), starts[:-1], nothing)
     worth[all_devices > num_devices] = -np.inf
     scale = float(np.abs(worth[worth > -np.inf]).max(initial=0.0))
     row = np.repeat(num, np.diff(starts) + 1)
-    return _Choices(starts[:-1] + num, starts[1:] + num + 1, row, all_devices, worth, SAME_SHARE * scale)
+    return _TakerOptions(starts[:-1] + num, starts[1:] + num + 1, row, all_devices, worth, SAME_SHARE * scale)
 
 
-def _at_best_price(choices: _Choices, least: IntArray, num_devices: int) -> tuple[IntArray, float]:
+def _at_best_price(choices: _TakerOptions, least: IntArray, num_devices: int) -> tuple[IntArray, float]:
     """(J,) choices that fit and are each the best at a price of a device, at which others are as good.
 
     0 is the price where devices suffice. Else it lies between choices with too many devices and choices that
@@ -123,7 +123,9 @@ def _at_best_price(choices: _Choices, least: IntArray, num_devices: int) -> tupl
         many, few = (chosen, few) if num > num_devices else (many, chosen)
 
 
-def _improve(choices: _Choices, chosen: IntArray, price: float, num_devices: int, order: IntArray) -> None:
+def _improve(
+    choices: _TakerOptions, chosen: IntArray, price: float, num_devices: int, order: IntArray
+) -> None:
     """Change choices (J,) that fit, and are each the best at a price, to the best ones that fit."""
     loss, same = choices.losses(price), choices.same
     _fill(choices, chosen, loss <= same, num_devices, order)
@@ -144,7 +146,9 @@ def _improve(choices: _Choices, chosen: IntArray, price: float, num_devices: int
         chosen[rows] = divided
 
 
-def _fill(choices: _Choices, chosen: IntArray, is_tied: BoolArray, num_devices: int, order: IntArray) -> None:
+def _fill(
+    choices: _TakerOptions, chosen: IntArray, is_tied: BoolArray, num_devices: int, order: IntArray
+) -> None:
     """Give takers, in order, the largest of their choices that are as good (C,), as far as devices last."""
     left = num_devices - int(choices.devices[chosen].sum())
     more = np.where(is_tied, choices.devices - choices.devices[chosen][choices.row], 0)
@@ -158,7 +162,7 @@ def _fill(choices: _Choices, chosen: IntArray, is_tied: BoolArray, num_devices: 
             left -= int(extra[place])
 
 
-def _divide(choices: _Choices, own: list[IntArray], num_devices: int) -> IntArray:
+def _divide(choices: _TakerOptions, own: list[IntArray], num_devices: int) -> IntArray:
     """(R,) the best of some choices of each taker, by plain dynamic programming; the first ones fit."""
     spare = num_devices - sum(int(choices.devices[places[0]]) for places in own)
     best, picks = np.zeros(spare + 1), []  # with so many spare devices or fewer

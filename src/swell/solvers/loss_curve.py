@@ -151,7 +151,7 @@ def _posterior(at: FloatArray, value: FloatArray, weight: FloatArray, prior: Flo
     return summed
 
 
-class _Fits(NamedTuple):
+class _FitTable(NamedTuple):
     """Fit of each shape to values scaled to [0, 1]."""
 
     error: FloatArray  #: (H - 1,) mean squared error of each shape
@@ -160,7 +160,7 @@ class _Fits(NamedTuple):
     residual: FloatArray  #: (n,) of the best shape, absolute
 
 
-def _fits(shapes: FloatArray, value: FloatArray, weight: FloatArray) -> _Fits:
+def _fits(shapes: FloatArray, value: FloatArray, weight: FloatArray) -> _FitTable:
     num = max(float(weight.sum()), 1.0)
     weight = weight / weight.sum()
     centred, deviation = shapes - (shapes @ weight)[:, None], value - float(value @ weight)
@@ -172,7 +172,9 @@ def _fits(shapes: FloatArray, value: FloatArray, weight: FloatArray) -> _Fits:
     best = int(error.argmin())
     own_width = np.sqrt((error + MISFIT_SHARE**2) / (num * square))
     width = np.where(free >= 0.0, 2.5 * own_width, own_width**2 / (0.4 * own_width + np.abs(free)))
-    return _Fits(error, np.clip(width, 1e-9, 1.0), spread, np.abs(deviation - height[best] * centred[best]))
+    return _FitTable(
+        error, np.clip(width, 1e-9, 1.0), spread, np.abs(deviation - height[best] * centred[best])
+    )
 
 
 def _best_fit(

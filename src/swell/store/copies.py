@@ -193,7 +193,7 @@ def _flaw(copy: Path) -> str:
 
 
 # ------------------------------------------------------------ automatic copies
-class AutomaticCopies:
+class StateCopyThread:
     """A thread that copies a platform's state at its start and then at an interval.
 
     They are put in a folder that may be another machine's. While that is away, copies are late: `warnings`

@@ -92,12 +92,12 @@ def granter_now_s() -> float:
     """Seconds by the clock of the side that grants leases: not fast.
 
     It may stand still while the machine sleeps. It goes on while the process is stopped: the controller has
-    to wrap it in `AwakeClock`.
+    to wrap it in `ProcessClock`.
     """
     return time.clock_gettime(time.CLOCK_MONOTONIC_RAW)
 
 
-class AwakeClock:
+class ProcessClock:
     """Seconds during which the process ran, or might have.
 
     A stopped agent (SIGSTOP, a frozen container, a machine short of memory) finds every time limit passed

@@ -141,7 +141,7 @@ class StopVote(Message, frozen=True, kw_only=True):
     """A worker's vote on the last step of a script that knows nothing of Swell.
 
     Once the script was asked to stop, each worker says it at the end of each step; the first number is its
-    vote. Answered by `StopVotes`.
+    vote. Answered by `StopVoteResult`.
     """
 
     num_steps: int  #: that it has ended since its process began
@@ -283,7 +283,7 @@ class Calibrated(Message, frozen=True, kw_only=True):
 OnDrift = Literal["warn", "heal", "fail"]
 
 
-class Drifted(Message, frozen=True, kw_only=True):
+class DriftFound(Message, frozen=True, kw_only=True):
     """The workers' replicas differ, for the `num`th time in their group.
 
     Rank 0 says it the first time, the second, the fourth and so on.
@@ -329,7 +329,7 @@ FromWorker = (
     | Joined
     | JoinFailed
     | Progress
-    | Drifted
+    | DriftFound
     | Reported
     | Stepped
     | StopVote
@@ -427,10 +427,10 @@ class Abort(Message, frozen=True, kw_only=True):
     generation: int
 
 
-class StopVotes(Message, frozen=True, kw_only=True):
+class StopVoteResult(Message, frozen=True, kw_only=True):
     """The answer to `StopVote`."""
 
     most: int | None  #: the largest vote; None: some have not voted yet
 
 
-FromAgent = Welcome | Regroup | StoreAddress | Suspend | Abort | StopVotes
+FromAgent = Welcome | Regroup | StoreAddress | Suspend | Abort | StopVoteResult

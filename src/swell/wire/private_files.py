@@ -39,7 +39,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 _real: list[str] = []
 
 
-class _MountAttributes(ctypes.Structure):
+class _MountOptions(ctypes.Structure):
     _fields_ = [(name, ctypes.c_uint64) for name in ("set", "clear", "propagation", "userns_fd")]
 
 
@@ -198,7 +198,7 @@ def _cover(path: str, name: str, needed: Sequence[str]) -> bool:
 
 
 def _set_attributes(path: str, **changes: int) -> None:
-    attributes = _MountAttributes(**changes)
+    attributes = _MountOptions(**changes)
     arguments = (_AT_FDCWD, os.fsencode(path), 0, ctypes.byref(attributes), ctypes.sizeof(attributes))
     _check(_libc.syscall(_MOUNT_SETATTR, *arguments), f"mount_setattr {path}")
 

@@ -17,7 +17,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from swell import train
 from swell.train.collective import peer_memory
-from swell.train.collective.peer_memory import LentMemory, read
+from swell.train.collective.peer_memory import PeerMemory, read
 
 
 def is_meant(name: str) -> bool:
@@ -32,7 +32,7 @@ def hang(name: str) -> None:
         time.sleep(0.01)
 
 
-def read_late(lent: LentMemory, targets: Sequence[torch.Tensor]) -> None:
+def read_late(lent: PeerMemory, targets: Sequence[torch.Tensor]) -> None:
     while Path("reading").exists():
         Path("blocked").touch()
         time.sleep(0.01)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from swell.model.job import JobSpec
 from swell.sim.profiles.curve import ProfileError, ThroughputCurve, UnknownProfile, curve_of, pairs
-from swell.sim.profiles.load import BUILT_IN, GLOBAL_BATCH, PowerLaw, hu, load
+from swell.sim.profiles.load import BUILT_IN, GLOBAL_BATCH, PowerCurves, hu, load
 from swell.sim.profiles.tables import read_table, read_tables
 from swell.throughput.belief import FittedBelief
 
@@ -156,7 +156,7 @@ def test_hu_loses_a_fifth_with_every_doubling() -> None:
 
 @given(exponent=st.floats(0, 1), global_batch=st.integers(1, 10**6))
 def test_a_law_has_every_model_at_every_batch(exponent: float, global_batch: int) -> None:
-    curve = PowerLaw(exponent).curve("whatever", global_batch)
+    curve = PowerCurves(exponent).curve("whatever", global_batch)
     assert (
         curve.max_workers <= min(global_batch, GLOBAL_BATCH) < 2 * curve.max_workers
         or curve.max_workers == 4096

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.examples import fewer_if_quick
 
-from swell.sim.profiles.load import PowerLaw
+from swell.sim.profiles.load import PowerCurves
 from swell.sim.traces.entry import Trace, TraceError, TraceJob
 from swell.sim.traces.fill import fill
 from swell.sim.traces.read import BY_NAME, FORMATS, read
@@ -471,5 +471,5 @@ def test_no_damage_to_a_file_of_any_format_is_a_crash(
         except TraceError as error:
             assert str(path) in str(error)
         else:
-            workload = fill(trace, PowerLaw())
+            workload = fill(trace, PowerCurves())
             assert len(workload.jobs) + len(workload.dropped) == len(trace.jobs)

@@ -9,7 +9,7 @@ from unittest.mock import patch
 import torch
 from torch import nn
 
-from swell.train.state.checkpoint import Checkpoints
+from swell.train.state.checkpoint import CheckpointStore
 from swell.train.state.train_state import TrainState
 
 
@@ -20,4 +20,4 @@ def be_killed(source: str, target: str) -> None:
 model = nn.Linear(3, 1)
 state = TrainState(model, torch.optim.SGD(model.parameters(), 0.1), None, {})
 with patch.object(os, "rename", be_killed):
-    Checkpoints(Path(sys.argv[1]), 2, 30.0).save(state)
+    CheckpointStore(Path(sys.argv[1]), 2, 30.0).save(state)

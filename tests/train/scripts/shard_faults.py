@@ -27,7 +27,7 @@ from swell.train.sharding import block_exchange
 from swell.train.sharding.block_exchange import BlockExchange
 from swell.train.sharding.divided_block import DividedBlock
 from swell.train.sharding.shard_group import ShardGroup
-from swell.train.sharding.shard_transfers import ShardTransfers
+from swell.train.sharding.shard_transfers import ShardExchange
 from swell.train.sharding.state_pieces import StatePiece
 from swell.train.state import state_transfer
 from swell.wire import environ
@@ -39,7 +39,7 @@ divided_run.COMPARE_EVERY = block_exchange.COMPARE_EVERY = 8
 votes = count(1)  # no variable that Swell takes back with a step that comes again
 hand_on = BlockExchange._hand_on
 gather, reduce, gather_model = BlockExchange.gather_or_fail, BlockExchange.reduce, ShardGroup.gather_model
-changes, is_change_faulty, read, fill = count(1), False, ShardTransfers._read, ShardGroup._fill
+changes, is_change_faulty, read, fill = count(1), False, ShardExchange._read, ShardGroup._fill
 vote, spread, finish, broadcast = ShardGroup.vote, ShardGroup.spread, DividedWorker.finish, dist.broadcast
 
 
@@ -83,12 +83,12 @@ def faulty_spread(self: ShardGroup) -> None:
 
 def faulty_fill(self: ShardGroup, *arguments: Any) -> None:
     global is_change_faulty
-    transfers: ShardTransfers = arguments[-1]
+    transfers: ShardExchange = arguments[-1]
     is_change_faulty = bool(transfers._near or transfers._far) and next(changes) == AT_STEP
     fill(self, *arguments)
 
 
-def faulty_read(self: ShardTransfers, *arguments: Any) -> Any:
+def faulty_read(self: ShardExchange, *arguments: Any) -> Any:
     is_now = is_change_faulty
     if is_now and FAULT == "before a copy":
         die()
@@ -161,6 +161,6 @@ if FAULT == "amid a state":
     Pieces.unload = die  # type: ignore[assignment,method-assign]
 if FAULT == "blind":
     peer_memory.read = blind_read  # type: ignore[assignment]
-ShardTransfers._read, ShardGroup._fill = faulty_read, faulty_fill  # type: ignore[assignment,method-assign]
+ShardExchange._read, ShardGroup._fill = faulty_read, faulty_fill  # type: ignore[assignment,method-assign]
 ShardGroup.vote, ShardGroup.spread, DividedWorker.finish = faulty_vote, faulty_spread, telling_finish  # type: ignore[method-assign]
 runpy.run_path(str(Path(__file__).with_name("curve.py")))

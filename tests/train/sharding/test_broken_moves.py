@@ -13,7 +13,7 @@ from torch import nn
 from swell.train.collective.group import Group, GroupBroken
 from swell.train.sharding.layout import FailureDomains, ShardCard
 from swell.train.sharding.shard_group import ShardGroup
-from swell.train.sharding.shard_transfers import ShardTransfers
+from swell.train.sharding.shard_transfers import ShardExchange
 from swell.train.sharding.state_pieces import KeptForm, StatePieces
 from swell.train.sharding.state_shard import StateShard
 
@@ -58,7 +58,7 @@ def test_what_is_lent_is_not_freed_before_the_next_group_has_formed() -> None:
     content = old.pieces[0].kept["exp_avg"].clone()
     made = StatePieces(shard.places, ((NUM // 4, NUM // 2),))
     with suppress(GroupBroken):
-        group._fill(made, old, cast(ShardTransfers, BrokenTransfers(old)))
+        group._fill(made, old, cast(ShardExchange, BrokenTransfers(old)))
     del old, made, parts
     gc.collect()
     there = lent()

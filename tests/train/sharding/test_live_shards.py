@@ -210,14 +210,14 @@ def test_a_worker_that_was_to_leave_stays_if_another_dies_before(
     assert_same_learning(tmp_path / "result.json", plain)
 
 
-def drift_of(agent: FakeAgent, folder: Path, fault: str) -> messages.Drifted:
+def drift_of(agent: FakeAgent, folder: Path, fault: str) -> messages.DriftFound:
     """Train with something that differs at worker 2 from step 7 on: what is told, once, of it."""
     agent.may_drift = True
     agent.environ["SHARD_FAULTS"] = json.dumps({"2": [fault, 7]})
     agent.start_ready([0, 1, 2], FAULTS, str(folder / "result.json"), str(EPOCHS), "mirrors")
     agent.join([0, 1, 2], source=None)
     finish(agent, [0, 1, 2])
-    [(_, drifted)] = agent.all_said(messages.Drifted)
+    [(_, drifted)] = agent.all_said(messages.DriftFound)
     return drifted
 
 

@@ -17,7 +17,7 @@ from swell.model.snapshot import Snapshot
 from swell.policies import wording
 from swell.policies.levels import Levels
 from swell.policies.unpromised import without_promises
-from swell.policies.wording import LazyRefusals, obstacles
+from swell.policies.wording import RefusalTable, obstacles
 from swell.solvers.marginal import SeparatePart, raise_within
 
 #: An end that is later by less is not later: sums are not exact.
@@ -142,7 +142,7 @@ class EdfForecast:
         self._jobs = _served_jobs(snapshot, levels)
         self._is_occupying = np.array([job.level > 0 and job.fixed_s > 0.0 for job in self._jobs], dtype=bool)
         self.kept = snapshot.by_deadline(np.flatnonzero(snapshot.is_promised))
-        self.refusals = LazyRefusals()
+        self.refusals = RefusalTable()
 
     def admit(self) -> None:
         """Promise or refuse each undecided job, by priority and arrival; each counts for the next."""

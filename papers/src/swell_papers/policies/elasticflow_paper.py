@@ -15,7 +15,7 @@ from swell.policies.elasticflow.promises import next_step_s, owned_profile
 from swell.policies.levels import Levels, useful_levels
 from swell.policies.policy import Policy
 from swell.policies.unpromised import without_promises
-from swell.policies.wording import LazyRefusals
+from swell.policies.wording import RefusalTable
 from swell.solvers.capacity.plans import BROKEN, JUST, LATE, MOMENT_S, Plans, Takers
 from swell.solvers.filling import no_plans
 from swell.solvers.marginal import SeparatePart, boost
@@ -102,7 +102,7 @@ def _admit(
     """
     admitted = snapshot.by_deadline(np.flatnonzero(snapshot.is_promised))
     plans, _ = _fill(snapshot, takers, admitted, np.full(snapshot.num_jobs, BROKEN))
-    refusals = LazyRefusals()
+    refusals = RefusalTable()
     for row in snapshot.in_order(np.flatnonzero(snapshot.is_undecided)).tolist():
         trial = snapshot.by_deadline(np.append(admitted, row))  # lines 2-3
         worst = np.maximum(plans.grade, JUST)

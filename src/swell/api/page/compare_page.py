@@ -19,7 +19,7 @@ from swell.model.errors import UnknownJob
 from swell.model.job import LOSS
 from swell.model.job_query import JobQuery
 from swell.model.quantities import span
-from swell.model.view import JobView, MetricSeries
+from swell.model.view import JobView, MetricCurve
 from swell.web.templating import render
 
 #: More lines than these cannot be told apart in a chart.
@@ -90,7 +90,7 @@ class ComparisonPage:
     def _line(self, view: JobView, metric: str) -> dict[str, Any]:
         """Points of one job: steps, seconds since its start, and means."""
         found = self._control.metrics(view.id, (metric,)).series if metric else []
-        series: MetricSeries | None = found[0] if found else None
+        series: MetricCurve | None = found[0] if found else None
         began_s = view.started_s or view.submitted_s
         return {
             "id": view.id,

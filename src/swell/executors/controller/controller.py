@@ -15,8 +15,8 @@ from pathlib import Path
 import msgspec
 
 from swell.executors.controller.directed_runs import DirectedRuns
-from swell.executors.controller.gang_commands import GangCommands
-from swell.executors.controller.known_hosts import KnownHosts, Openings
+from swell.executors.controller.gang_commands import CommandQueue
+from swell.executors.controller.known_hosts import KnownHosts, OpeningSet
 from swell.executors.controller.protocol import (
     PROTOCOL,
     DaemonLine,
@@ -25,9 +25,9 @@ from swell.executors.controller.protocol import (
     Inventory,
     Outbox,
 )
-from swell.executors.controller.trials import Trials
+from swell.executors.controller.trials import TrialQueue
 from swell.executors.gang import host_messages as messages
-from swell.executors.gang.gang_record import GangRecord, SettledGang
+from swell.executors.gang.gang_record import GangRecord, KnownGang
 from swell.executors.gang.host_messages import (
     KILL,
     CloseRun,
@@ -44,7 +44,7 @@ from swell.executors.gang.host_messages import (
 from swell.executors.gang.job_context import GangSettings
 from swell.executors.retransmission import ReceivedNumbers
 from swell.model.event import AnyEvent, GangEnded, GangSuspended, JobWarned, RunningWork
-from swell.wire.lease_end import AwakeClock
+from swell.wire.lease_end import ProcessClock
 
 #: A daemon that waits is told so again, lest it take the agent for dead.
 GATHERING_EVERY_S = 1.0
@@ -68,7 +68,7 @@ class Controller:
             boot_id: told to daemons, see `Inventory`.
             time_s: a clock that never goes back.
         """
-        self._clock = AwakeClock(time_s)
+        self._clock = ProcessClock(time_s)
         self._inputs: deque[Callable[[], None]] = deque()
         self._is_busy = False  #: with the first of them
         self._hosts = hosts = KnownHosts()
@@ -81,9 +81,9 @@ class Controller:
             self._outbox,
             lambda run, effects: self._trials.follow(run, effects),
         )
-        self._openings = openings = Openings(hosts, runs.report)
-        self._trials = Trials(state_dir, hosts, openings, runs)
-        self._commands = GangCommands(hosts, openings, runs, self._trials)
+        self._openings = openings = OpeningSet(hosts, runs.report)
+        self._trials = TrialQueue(state_dir, hosts, openings, runs)
+        self._commands = CommandQueue(hosts, openings, runs, self._trials)
         self._takeover = Takeover(runs, hosts)
         self._boot_id = boot_id
         self._commands_taken = ReceivedNumbers()  #: of the daemon's session, which outlives its connections
@@ -363,7 +363,7 @@ class Takeover:
             for host, workers in strangers:
                 self._abandon(host, key, workers)
 
-    def _take_over(self, settled: SettledGang, kept: Mapping[str, RunKept]) -> None:
+    def _take_over(self, settled: KnownGang, kept: Mapping[str, RunKept]) -> None:
         order = next(iter(kept.values())).order
         job = self.runs.job_context(order.job_id, order.spec, order.total_steps)
         gang = GangRecord(**msgspec.structs.asdict(settled))

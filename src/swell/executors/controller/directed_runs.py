@@ -18,7 +18,7 @@ from swell.executors.controller.protocol import Outbox
 from swell.executors.exit_status import NOT_STARTED
 from swell.executors.gang import host_messages as messages
 from swell.executors.gang.gang_controller import GangController, RestartController
-from swell.executors.gang.gang_record import GangRecord, SettledGang, flatten
+from swell.executors.gang.gang_record import GangRecord, KnownGang, flatten
 from swell.executors.gang.host_messages import (
     Effect,
     OfWorker,
@@ -53,7 +53,7 @@ class DirectedRun:
     hosts: set[str] = field(default_factory=set)  #: on which it is open
     coming: set[str] = field(default_factory=set)  #: hosts of a change for which some make ready
     workers: dict[int, str] = field(default_factory=dict)  #: host of each one that has not ended
-    settled: SettledGang | None = None  #: as hosts were told last; None: a trial run, or they were told none
+    settled: KnownGang | None = None  #: as hosts were told last; None: a trial run, or they were told none
     has_shown_epoch: bool = False  #: the time between its epochs was reported once
     usage: dict[str, GangUsage] = field(default_factory=dict)  #: by host, as it said last
     left_usage: GangUsage = NO_USAGE  #: what it used on hosts that it has left

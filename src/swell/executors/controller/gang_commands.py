@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from swell.executors.controller.directed_runs import DirectedRuns
-from swell.executors.controller.known_hosts import KnownHosts, Opening, Openings
+from swell.executors.controller.known_hosts import KnownHosts, Opening, OpeningSet
 from swell.executors.controller.protocol import ExecutorCommand
-from swell.executors.controller.trials import Trials
+from swell.executors.controller.trials import TrialQueue
 from swell.executors.gang.gang_controller import GangController
-from swell.executors.gang.gang_record import GangRecord, Restarts
+from swell.executors.gang.gang_record import GangRecord, RestartSet
 from swell.executors.gang.host_messages import CloseRun, OpenRun, WorkerOrder
 from swell.model.command import GangCommand, LaunchGang, ProfileJob, Reconfigure, StopGang, SuspendGang
 from swell.model.event import GangEnded, Outcome, ResizeFailed
@@ -32,10 +32,12 @@ class Preparation:
         return isinstance(self.command, LaunchGang)
 
 
-class GangCommands:
+class CommandQueue:
     """Commands of a job whose hosts make ready wait in line; those of other jobs do not."""
 
-    def __init__(self, hosts: KnownHosts, openings: Openings, runs: DirectedRuns, trials: Trials) -> None:
+    def __init__(
+        self, hosts: KnownHosts, openings: OpeningSet, runs: DirectedRuns, trials: TrialQueue
+    ) -> None:
         self._hosts, self._openings, self._runs, self._trials = hosts, openings, runs, trials
         self._preparing: dict[str, Preparation] = {}  #: by job
 
@@ -154,7 +156,7 @@ class GangCommands:
             launch=command.generation,
             next_worker=max(known.next_worker, opening.first_worker),
             max_local_batch=known.max_local_batch or command.max_local_batch,
-            restarts=Restarts() if command.spec.elasticity is Elasticity.RESTART else None,
+            restarts=RestartSet() if command.spec.elasticity is Elasticity.RESTART else None,
         )
         job = self._runs.job_context(command.job_id, command.spec, command.total_steps)
         _, gang = self._runs.begin_gang(job, record, opening.opened)

@@ -219,7 +219,7 @@ class Opening:
         return max((opened.first_worker for opened in self.opened.values()), default=0)
 
 
-class Openings:
+class OpeningSet:
     """The hosts that make ready now, and for which run: no run twice at a time."""
 
     def __init__(self, hosts: KnownHosts, report: Callable[[AnyEvent], None]) -> None:

@@ -22,7 +22,7 @@ _Kept = TypeVar("_Kept")
 log = logging.getLogger("swell.agent")
 
 
-class ProfileCache:
+class ProfileStore:
     """Files in a state folder. One that cannot be read is as good as none: it is measured again."""
 
     def __init__(self, state_dir: Path) -> None:

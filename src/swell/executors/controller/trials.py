@@ -18,8 +18,8 @@ from functools import partial
 from pathlib import Path
 
 from swell.executors.controller.directed_runs import DirectedRun, DirectedRuns
-from swell.executors.controller.known_hosts import KnownHosts, Machine, Opening, Openings
-from swell.executors.controller.profile_cache import ProfileCache
+from swell.executors.controller.known_hosts import KnownHosts, Machine, Opening, OpeningSet
+from swell.executors.controller.profile_cache import ProfileStore
 from swell.executors.gang.host_messages import CloseRun, Effect, OpenRun, trial_run
 from swell.executors.gang.trial_controller import Trial, not_profiled, profiled
 from swell.executors.gang.trial_plan import CROSSING, Part, PartKind
@@ -52,12 +52,12 @@ class TrialRun:
         return host == self.host or (host == self.other_host and self.trial.part == CROSSING)
 
 
-class Trials:
+class TrialQueue:
     """`ProfileJob`s: those that wait, those under way, and what earlier ones measured."""
 
-    def __init__(self, state_dir: Path, hosts: KnownHosts, openings: Openings, runs: DirectedRuns) -> None:
+    def __init__(self, state_dir: Path, hosts: KnownHosts, openings: OpeningSet, runs: DirectedRuns) -> None:
         self._hosts, self._openings, self._runner = hosts, openings, runs
-        self._cache = ProfileCache(state_dir)
+        self._cache = ProfileStore(state_dir)
         self._queue: dict[str, ProfileJob] = {}  #: by job: those that have no host yet
         #: By job, hosts that were asked for it and did not make ready, and what each said.
         self._refusals: dict[str, dict[str, str]] = {}

@@ -24,14 +24,14 @@ from swell.executors.gang import late_workers, regrouping, training_progress, tr
 from swell.executors.gang.gang_record import (
     Formation,
     Member,
-    Restarts,
+    RestartSet,
     Slot,
     State,
     describe_exit,
     flatten,
     is_fault_of_script,
 )
-from swell.executors.gang.host_messages import Effect, WorkerExited, WorkerFacts
+from swell.executors.gang.host_messages import Effect, WorkerExited, WorkerState
 from swell.executors.gang.job_context import local_ranks
 from swell.executors.gang.runtime import GangRuntime
 from swell.executors.gang.training_progress import report
@@ -83,7 +83,7 @@ class GangController(GangRuntime):
                     transition.resize(self, command)
         return self.act()
 
-    def take_over(self, facts: Mapping[int, WorkerFacts], now_s: float) -> list[Effect]:
+    def take_over(self, facts: Mapping[int, WorkerState], now_s: float) -> list[Effect]:
         """Go on with a former controller's gang. Call it before any other method.
 
         What was under way is off: the head asks once more for what was not answered.
@@ -98,7 +98,7 @@ class GangController(GangRuntime):
         gang.slots = gang.wanted_slots = tuple(gang.workers.values())
         gang.wanted_configuration = gang.configuration
         for number, slot in gang.workers.items():
-            known = facts.get(number) or WorkerFacts()
+            known = facts.get(number) or WorkerState()
             state = State.BROKEN if known.joined is None else State.TRAINING
             member = self.members[number] = Member(number, slot, now_s, state, known.pid, now_s)
             member.has_state, member.whole_round, member.steps = True, known.joined, known.steps
@@ -111,7 +111,7 @@ class GangController(GangRuntime):
         lost = [self.lost(number, LOST_TOGETHER) for number in gang.workers.keys() - facts.keys()]
         return self.exited([*lost, *(one.exit for one in facts.values() if one.exit)], now_s)
 
-    def _revive(self, known: Sequence[WorkerFacts]) -> None:
+    def _revive(self, known: Sequence[WorkerState]) -> None:
         """The group forms again. If it is whole it trains meanwhile, whatever the next ones were to be."""
         gang = self.gang
         newest, rounds = max((one.told for one in known), default=0), {one.joined for one in known}
@@ -160,7 +160,7 @@ class GangController(GangRuntime):
                 regrouping.note_join_failed(self, message, member)
             case messages.Broken():
                 regrouping.note_broken(self, message, member)
-            case messages.Drifted():
+            case messages.DriftFound():
                 self.warn(message.sentence, about="drift")
             case messages.ScriptFound(finding=finding):
                 self.warn(finding.sentence, about=finding.name)
@@ -234,7 +234,7 @@ class RestartController(GangController):
     """
 
     @property
-    def restarts(self) -> Restarts:
+    def restarts(self) -> RestartSet:
         """The further part of its record."""
         assert self.gang.restarts is not None  # noqa: S101 - else it has another controller
         return self.gang.restarts
@@ -334,7 +334,7 @@ class RestartController(GangController):
                 votes = self.restarts.votes
                 votes.setdefault(member.number, num_steps)
                 most = max(votes.values()) if votes.keys() >= self.members.keys() else None
-                self.send([member.number], messages.StopVotes(most=most))
+                self.send([member.number], messages.StopVoteResult(most=most))
 
     def _note_distributed(self, message: messages.Distributed) -> None:
         spec = self.job.spec
@@ -378,7 +378,7 @@ class RestartController(GangController):
             report(self, loss=loss, names_loss=True, metrics=values, curves=curves)
 
     # ------------------------------------------------------------ from one controller to the next
-    def _revive(self, known: Sequence[WorkerFacts]) -> None:
+    def _revive(self, known: Sequence[WorkerState]) -> None:
         """Its processes go on, if they were not told to leave, and no others had been started."""
         gang, restarts = self.gang, self.restarts
         gang.formation.group = list(gang.workers)

@@ -1,6 +1,6 @@
 """A gang as one value: what its controller knows.
 
-Its hosts keep a part of it for the next controller, `SettledGang`; what they know of its workers
+Its hosts keep a part of it for the next controller, `KnownGang`; what they know of its workers
 (`host_messages`) tells that the rest.
 """
 
@@ -29,7 +29,7 @@ Slot = tuple[str, ...]  #: the devices of one worker
 READING_SHARE = 10.0
 
 
-class Replies(msgspec.Struct, kw_only=True):
+class AnswerLog(msgspec.Struct, kw_only=True):
     """What the head has asked of a gang and was told: a command that comes again is answered again."""
 
     generation: int = 0  #: of the latest command
@@ -81,7 +81,7 @@ class Setback(msgspec.Struct, kw_only=True):
         self.has_lost, self.is_cut_back = True, False
 
 
-class Ending(msgspec.Struct, kw_only=True):
+class GangEnd(msgspec.Struct, kw_only=True):
     """Why all processes of a gang are to go, and until when they may by themselves."""
 
     outcome: Outcome
@@ -158,7 +158,7 @@ def _began_again(steps: int) -> str:
     )
 
 
-class Restarts(msgspec.Struct, kw_only=True):
+class RestartSet(msgspec.Struct, kw_only=True):
     """The set of processes that was started last, and how far the next one is."""
 
     slots: tuple[Slot, ...] = ()  #: that it was started on, in rank order
@@ -170,7 +170,7 @@ class Restarts(msgspec.Struct, kw_only=True):
     votes: dict[int, int] = {}  #: by worker: steps that it had ended when it was asked to stop
 
 
-class SettledGang(msgspec.Struct, kw_only=True):
+class KnownGang(msgspec.Struct, kw_only=True):
     """A gang as it was when its latest change was done, or it started. Hosts keep the newest `version`."""
 
     version: int = 0  #: of what hosts were told; 0: nothing yet
@@ -185,10 +185,10 @@ class SettledGang(msgspec.Struct, kw_only=True):
     saved_steps: int = 0  #: of the newest checkpoint
     warnings: dict[str, str] = {}  #: topic -> what its owner was told last
     num_takeovers: int = 0  #: controllers that have told of it, but the first
-    restarts: Restarts | None = None  #: if its script knows nothing of Swell
+    restarts: RestartSet | None = None  #: if its script knows nothing of Swell
 
 
-class GangRecord(SettledGang, kw_only=True):
+class GangRecord(KnownGang, kw_only=True):
     """A gang. It ends once it has an `ending`, and is over once `replies` has an end.
 
     Its processes live through its changes, or have `restarts`. What the head knows of it is settled: whatever
@@ -196,13 +196,13 @@ class GangRecord(SettledGang, kw_only=True):
     only then is anything told, because the head takes a device for free as soon as it hears.
     """
 
-    replies: Replies = msgspec.field(default_factory=Replies)
+    replies: AnswerLog = msgspec.field(default_factory=AnswerLog)
     slots: tuple[Slot, ...] = ()  #: the settled gang as it is left: empty until it has started
     wanted_slots: tuple[Slot, ...] = ()  #: the devices of the workers there should be
     wanted_configuration: Configuration = PLAIN_CONFIGURATION
     change: PendingChange | None = None
     setback: Setback = msgspec.field(default_factory=Setback)
-    ending: Ending | None = None
+    ending: GangEnd | None = None
     formation: Formation = msgspec.field(default_factory=Formation)
     members: dict[int, Member] = {}  #: its live workers
     final: Finished | None = None  #: the last word of a job that met its end condition
@@ -212,9 +212,9 @@ class GangRecord(SettledGang, kw_only=True):
     struck_steps: int = 0  #: `steps` at the latest one
 
     @property
-    def settled(self) -> SettledGang:
+    def settled(self) -> KnownGang:
         """What hosts keep of it."""
-        known = SettledGang(**{name: getattr(self, name) for name in SettledGang.__struct_fields__})
+        known = KnownGang(**{name: getattr(self, name) for name in KnownGang.__struct_fields__})
         known.restarts = copy.deepcopy(self.restarts)  # all else is replaced, not changed
         return known
 

@@ -31,7 +31,7 @@ import signal
 
 import msgspec
 
-from swell.executors.gang.gang_record import SettledGang
+from swell.executors.gang.gang_record import KnownGang
 from swell.executors.gang.job_context import DeviceBinding, MeetingPoint
 from swell.model.event import AnyEvent, GangEnded, GangSuspended, Outcome
 from swell.model.job import JobSpec
@@ -43,7 +43,7 @@ from swell.wire.messages import (
     CheckpointDamaged,
     CheckpointSaved,
     Distributed,
-    Drifted,
+    DriftFound,
     Failed,
     Finished,
     FromAgent,
@@ -136,7 +136,7 @@ OfWorker = WorkerForked | WorkerSaid | WorkerExited
 STANDING = (
     Stepped
     | Distributed
-    | Drifted
+    | DriftFound
     | ScriptFound
     | CheckpointSaved
     | CheckpointDamaged
@@ -147,7 +147,7 @@ STANDING = (
 )
 
 
-class WorkerFacts(msgspec.Struct, kw_only=True):
+class WorkerState(msgspec.Struct, kw_only=True):
     """What a new controller is told of a worker, by what passed between it and its controller.
 
     A host keeps no more than that: it has room for it, however long no controller is there.
@@ -197,7 +197,7 @@ class KeepGang(HostMessage, frozen=True, kw_only=True):
     """Have this ready for the next controller, in place of the last one. It is said before what follows."""
 
     run: str
-    gang: SettledGang
+    gang: KnownGang
 
 
 class CloseRun(HostMessage, frozen=True, kw_only=True):
@@ -225,8 +225,8 @@ class RunKept(msgspec.Struct, kw_only=True, tag=True):
 
     order: OpenRun  #: by which it was opened
     opened: RunOpened  #: as it was answered
-    gang: SettledGang | None = None  #: None: it has not started; or it is a trial run
-    workers: dict[int, WorkerFacts] = {}
+    gang: KnownGang | None = None  #: None: it has not started; or it is a trial run
+    workers: dict[int, WorkerState] = {}
 
     @property
     def live(self) -> set[int]:
@@ -325,11 +325,11 @@ class ToldInTerm(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     message: ToHost
 
 
-class LeaveOrdered(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+class HostRemoved(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """The host was removed: it is to end its workers, say `HostLeft`, and end."""
 
 
-ToJoined = ToldInTerm | LeaveOrdered
+ToJoined = ToldInTerm | HostRemoved
 
 
 class SaidInTerm(msgspec.Struct, frozen=True, kw_only=True, tag=True):
@@ -373,7 +373,7 @@ class KeptRuns:
             return
         match message:
             case StartWorker(worker=worker):
-                run.workers[worker] = WorkerFacts()
+                run.workers[worker] = WorkerState()
             case TellWorker(worker=worker, message=Regroup(generation=round)) if worker in run.workers:
                 run.workers[worker].told = round
             case KeepGang(gang=gang):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from swell.executors.gang import training_progress
 from swell.executors.gang.gang_record import (
-    Ending,
+    GangEnd,
     Member,
     PendingChange,
     State,
@@ -167,13 +167,13 @@ def stop(live: GangRuntime) -> None:
 
 def _begin(live: GangRuntime, outcome: Outcome, message: str) -> None:
     limit_s = live.settings.finish_s if outcome.is_of_script else live.settings.stop_s
-    live.gang.ending = Ending(
+    live.gang.ending = GangEnd(
         outcome=outcome, message=message, since_s=live.now_s, kill_at_s=live.now_s + limit_s
     )
 
 
 # ------------------------------------------------------------ while workers are left
-def note_left_early(ending: Ending, is_meant: bool, steps: int | None, who: str) -> None:
+def note_left_early(ending: GangEnd, is_meant: bool, steps: int | None, who: str) -> None:
     """A worker has left before the end condition was met; `steps` is None if that is not known."""
     if not ending.left_by:
         ending.left_by, ending.after_steps = who, steps
@@ -181,7 +181,7 @@ def note_left_early(ending: Ending, is_meant: bool, steps: int | None, who: str)
         ending.outcome = Outcome.ENDED_EARLY
 
 
-def note_broken(live: GangRuntime, ending: Ending, member: Member) -> None:
+def note_broken(live: GangRuntime, ending: GangEnd, member: Member) -> None:
     """A collective of this member failed: the group that some still wait for will not form.
 
     If it had gone on after another one left before the end, the script is wrong.
@@ -198,7 +198,7 @@ def note_broken(live: GangRuntime, ending: Ending, member: Member) -> None:
         live.kill(_waiting(live))
 
 
-def note_exit(ending: Ending, member: Member, status: int, log_tail: str) -> None:
+def note_exit(ending: GangEnd, member: Member, status: int, log_tail: str) -> None:
     """The last lines of a script can fail it."""
     if ending.outcome.is_of_script and status and not member.is_killed:
         ending.message = describe_exit(member, status, log_tail)
@@ -215,7 +215,7 @@ def _waiting(live: GangRuntime) -> list[Member]:
     return [member for member in live.members.values() if member.state in states]
 
 
-def kill_late(live: GangRuntime, ending: Ending) -> None:
+def kill_late(live: GangRuntime, ending: GangEnd) -> None:
     """Kill whose time is up. What a script that has succeeded still had to do is not done, and told so."""
     is_late = live.now_s >= ending.kill_at_s
     late = [member for member in live.members.values() if is_late and not member.is_killed]

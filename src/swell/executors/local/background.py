@@ -12,7 +12,7 @@ T = TypeVar("T")
 NUM_THREADS = 4
 
 
-class ThreadBackground:
+class LoopThreads:
     """Threads for an event loop. They are started when they are first needed."""
 
     def __init__(self) -> None:

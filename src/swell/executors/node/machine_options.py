@@ -11,7 +11,7 @@ import msgspec
 from swell.executors.local.limits.limiter import CoreSharing
 from swell.executors.remote.host_address import check_address
 from swell.model.option import option
-from swell.model.target import ShareMode
+from swell.model.target import ShareKind
 
 
 def _cores(said: str) -> float:
@@ -60,14 +60,14 @@ class MachineOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         ),
     ] = 0.0
     cpu_shares: Annotated[
-        ShareMode,
+        ShareKind,
         option(
             "MODE",
             "What a job's CPU share means: weight (others get what it does not use), quota (a hard limit) or "
             "off. Default: weight.",
             is_rare=True,
         ),
-    ] = ShareMode.WEIGHT
+    ] = ShareKind.WEIGHT
     advertise: Annotated[
         str,
         option(

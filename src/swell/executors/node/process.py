@@ -27,15 +27,15 @@ from swell.executors.local.agent.options import LOOPBACK, AgentOptions, Platform
 from swell.executors.local.devices import DeviceError, LocalNode
 from swell.executors.local.limits.allocation import confine
 from swell.executors.local.limits.detection import check_sharing
-from swell.executors.local.limits.limiter import LimitError
+from swell.executors.local.limits.limiter import LimitsError
 from swell.executors.local.lines import LineLink
 from swell.executors.node.options import InvalidHostOptions, NodeOptions, read_options
-from swell.executors.node.state import HostState, UnusableHostState, make_folder, unusable
+from swell.executors.node.state import HostState, HostStateError, make_folder, unusable
 from swell.executors.node.terms import HEARTBEATS_TOGETHER, HostTerms, TermHost
 from swell.executors.node.withdrawal import take_order
 from swell.executors.remote.host_address import InvalidAddress
 from swell.executors.remote.join_tokens import InvalidToken, JoinToken, read_token
-from swell.executors.remote.joining import CannotJoin, JoinAccepted, introduction, join
+from swell.executors.remote.joining import JoinAccepted, JoinRefused, introduction, join
 from swell.executors.storage import why_not_shared
 from swell.model.retry import retry_pause_s
 from swell.wire.lease_end import LEASE_FILE, HostClock, ShownEnd
@@ -50,13 +50,13 @@ FAREWELL_S = 3.0
 
 #: What a user can put right: one line, no traceback.
 KNOWN = (
-    CannotJoin,
+    JoinRefused,
     DeviceError,
     InvalidAddress,
     InvalidHostOptions,
     InvalidToken,
-    LimitError,
-    UnusableHostState,
+    LimitsError,
+    HostStateError,
 )
 
 log = logging.getLogger("swell.node")
@@ -68,7 +68,7 @@ class HostProcess:
     def __init__(
         self, options: NodeOptions, node: LocalNode, token: JoinToken, state: HostState, lock_fd: int
     ) -> None:
-        """`options`: completed. Raises UnusableHostState: there can be no term."""
+        """`options`: completed. Raises HostStateError: there can be no term."""
         self._options, self._node, self._token, self._state = options, node, token, state
         self._lock_fd = lock_fd
         self._session = secrets.token_hex(8)
@@ -111,7 +111,7 @@ class HostProcess:
     async def run(self) -> None:
         """Until it, or the head, says to leave. Every process of ours is gone then.
 
-        Raises CannotJoin: the head will never have it.
+        Raises JoinRefused: the head will never have it.
         """
         self._address = f"{LOOPBACK}:{await self._handshakes.listen(LOOPBACK)}"
         with suppress(OSError):  # an address that is translated on the way is none of this machine
@@ -143,7 +143,7 @@ class HostProcess:
 
     # ------------------------------------------------------------ the head
     async def _keep_joined(self) -> None:
-        """Until this host has left. Raises CannotJoin: to try again is of no use."""
+        """Until this host has left. Raises JoinRefused: to try again is of no use."""
         head, name, told, num_failures = self._options.head, self._options.name, "", 0
         while not self._terms.is_over:
             me = introduction(
@@ -151,7 +151,7 @@ class HostProcess:
             )
             try:
                 line = await join(head.host, head.port, self._token, me, self._take)
-            except CannotJoin as error:
+            except JoinRefused as error:
                 if error.is_final:
                     raise
                 if told != (told := str(error)):
@@ -167,14 +167,14 @@ class HostProcess:
     def _take(self, line: LineLink, accepted: JoinAccepted) -> None:
         """Go on upon this line, as the platform is set now.
 
-        Raises CannotJoin: this machine does not see the storage. That it did once is enough: one that hangs
+        Raises JoinRefused: this machine does not see the storage. That it did once is enough: one that hangs
         takes no lease.
         """
         settings = accepted.settings
         path = self._options.storage or settings.storage
         is_other = settings.storage != self._settings.storage
         if is_other and (why := why_not_shared(Path(path), accepted.mark)):
-            raise CannotJoin(
+            raise JoinRefused(
                 f"host {self._options.name!r} cannot join: {why}; all machines of a platform have one folder "
                 "in common: mount it there, name its path on this machine with `swell node --storage`, or "
                 "start the platform with `swell up --storage FOLDER`",
@@ -218,7 +218,7 @@ class HostProcess:
 
 
 async def serve(options: NodeOptions, state: HostState, lock_fd: int) -> None:
-    """Raises CannotJoin, DeviceError, InvalidToken."""
+    """Raises JoinRefused, DeviceError, InvalidToken."""
     node, token = options.node(), read_token(Path(options.token_file))
     num = len(node.node.devices)
     log.info("host %s has %d device%s (%s)", options.name, num, "" if num == 1 else "s", node.node.kind)
@@ -231,11 +231,11 @@ async def serve(options: NodeOptions, state: HostState, lock_fd: int) -> None:
 
 
 def _hold(folder: Path) -> int:
-    """Raises UnusableHostState: another process has the folder."""
+    """Raises HostStateError: another process has the folder."""
     try:
         return hold_lock(folder)
     except AgentRunning as error:
-        raise UnusableHostState(
+        raise HostStateError(
             f"{folder} is in use by another host process or one of its workers; a folder is of one process "
             "at a time: end that one, or choose another folder with --state"
         ) from error
@@ -252,7 +252,7 @@ def main() -> None:
         asyncio.run(serve(options, HostState(state_dir), lock_fd))
     except KNOWN as error:
         sys.stderr.write(f"swell: {error}\n")
-        sys.exit(1 if isinstance(error, CannotJoin | UnusableHostState) else 2)  # as `swell` ends
+        sys.exit(1 if isinstance(error, JoinRefused | HostStateError) else 2)  # as `swell` ends
     except Exception as error:  # noqa: BLE001 - a fault of ours: the kernel ends the workers with this process
         what = "".join(traceback.format_exception_only(error)).strip()
         place = traceback.extract_tb(error.__traceback__)[-1]

@@ -14,7 +14,7 @@ HOST_FILE = "host.json"
 PLATFORM_FILE = "journal.db"
 
 
-class UnusableHostState(ValueError):
+class HostStateError(ValueError):
     """The folder cannot be used by a host process; the text names the remedy."""
 
 
@@ -36,14 +36,14 @@ def read_record(folder: Path) -> HostRecord | None:
 
 
 def make_folder(folder: Path) -> None:
-    """Unless it is there. Raises UnusableHostState: it cannot be made, or is a platform's."""
+    """Unless it is there. Raises HostStateError: it cannot be made, or is a platform's."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         is_platform = (folder / PLATFORM_FILE).exists()
     except OSError as error:
         raise unusable(folder, error) from error
     if is_platform:
-        raise UnusableHostState(
+        raise HostStateError(
             f"{folder} is the state folder of a platform; a host has one of its own: "
             "choose another with --state"
         )
@@ -78,8 +78,8 @@ class HostState:
         self._record = record
 
 
-def unusable(folder: Path, error: OSError) -> UnusableHostState:
-    return UnusableHostState(
+def unusable(folder: Path, error: OSError) -> HostStateError:
+    return HostStateError(
         f"state folder {folder} cannot be used ({error.strerror}); a host writes there: make it writable "
         "for you and make room on its disk, or choose another one with --state"
     )

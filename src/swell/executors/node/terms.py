@@ -16,7 +16,7 @@ from swell.executors.gang.host_messages import (
     DevicesOffered,
     FromHost,
     HostLeft,
-    LeaveOrdered,
+    HostRemoved,
     SaidInTerm,
     ToJoined,
     WorkerSaid,
@@ -29,7 +29,7 @@ from swell.executors.local.devices import LocalNode
 from swell.executors.local.limits.allocation import available_cores
 from swell.executors.local.lines import LineLink
 from swell.executors.node.withdrawal import Withdrawal
-from swell.executors.rate_limited_log import RateLimitedLog
+from swell.executors.rate_limited_log import LimitedLog
 from swell.executors.remote.stream import ResumableStream
 from swell.wire.messages import Alive
 
@@ -132,7 +132,7 @@ class HostTerms:
         self._alive_told_s = -math.inf
         self.inside: TermHost | None = None  #: None: the term has had no lease yet
         self._is_offered = self._is_ending = self._is_leaving = False
-        self._failures, self._obstacles = RateLimitedLog(), RateLimitedLog()
+        self._failures, self._obstacles = LimitedLog(), LimitedLog()
 
     @property
     def term(self) -> int:
@@ -240,7 +240,7 @@ class HostTerms:
             self.stream.say(SaidInTerm(term=self.term, message=message))
 
     def heard(self, message: ToJoined) -> None:
-        if isinstance(message, LeaveOrdered):
+        if isinstance(message, HostRemoved):
             self.is_removed = True
             self.leave()
         elif message.term == self.term and self.has_lease and self.inside is not None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from swell.executors.gang.host_messages import HostLeaving
 from swell.executors.node.options import find_host
-from swell.executors.node.state import UnusableHostState
+from swell.executors.node.state import HostStateError
 from swell.wire.whole_files import write_whole
 
 LEAVE_FILE = "leave"
@@ -46,12 +46,12 @@ def order_leave(state_dir: Path, within_s: float) -> None:
     """Have the host process of this folder leave. Returns before it has.
 
     Raises:
-        UnusableHostState, OSError.
+        HostStateError, OSError.
     """
     state_dir = state_dir.resolve()
     pid = find_host(state_dir)
     if pid is None:
-        raise UnusableHostState(
+        raise HostStateError(
             f"no host process runs with the state folder {state_dir}; `swell node --leave` tells the one of "
             "its folder: run it on that host as the same user, and name the folder with --state"
         )

@@ -30,7 +30,7 @@ NAMESPACE = "swell"
 CONNECT_S = 5.0
 
 
-class RaySlices:
+class RaySliceSet:
     """The slices of one platform in a Ray cluster to which this process has connected."""
 
     def __init__(self, platform: str, engine: RayEngine, address: str) -> None:
@@ -153,7 +153,7 @@ def main() -> None:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
     engine = msgspec.json.decode(sys.argv[2], type=RayEngine)
     try:
-        slices = RaySlices(sys.argv[1], engine, connect(engine.address))
+        slices = RaySliceSet(sys.argv[1], engine, connect(engine.address))
     except ClusterError as error:
         out.write(msgspec.json.encode(Answer(refusal=str(error))) + b"\n")
         return

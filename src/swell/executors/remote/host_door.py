@@ -19,15 +19,15 @@ from swell.executors.gang.host_messages import (
     DevicesOffered,
     FromHost,
     FromJoined,
-    LeaveOrdered,
+    HostRemoved,
     SaidInTerm,
     ToHost,
     ToldInTerm,
 )
-from swell.executors.leases import GrantedLeases, LeaseAsked, LeaseGranted, TermOver
+from swell.executors.leases import GrantedLeases, LeaseAsked, LeaseGranted, TermEnded
 from swell.executors.local.agent.door import DoorError
 from swell.executors.local.lines import LineLink, LineRefused
-from swell.executors.rate_limited_log import RateLimitedLog
+from swell.executors.rate_limited_log import LimitedLog
 from swell.executors.remote.join_tokens import revoked
 from swell.executors.remote.joining import Join, why_unlike
 from swell.executors.remote.stream import ResumableStream
@@ -104,7 +104,7 @@ class HostDoor:
         self._probes: set[asyncio.Task[None]] = set()  #: under way: the event loop does not keep them
         self._removed: set[str] = set()  #: sessions of hosts that were told to leave
         self._num_streams = 0
-        self._faults = RateLimitedLog()  #: what cannot be written
+        self._faults = LimitedLog()  #: what cannot be written
         self._is_closing = False
         self._awaited = set(leases.recalled)  #: hosts that an earlier controller had, and that have not come
         owner.await_hosts(self._awaited)
@@ -243,7 +243,7 @@ class HostDoor:
             self._leases.end(host.name, host.term)
             self._lose_ended("it was told to end its workers")
         else:
-            host.stream.say_aside(TermOver(term=asked.term))
+            host.stream.say_aside(TermEnded(term=asked.term))
 
     # ------------------------------------------------------------ time
     def tick(self) -> None:
@@ -295,7 +295,7 @@ class HostDoor:
             raise DoorError(f"no host {name!r} has joined; these have: {known}")
         self._removed.add(host.join.session)
         self._leases.refuse(name)
-        host.stream.say(LeaveOrdered())
+        host.stream.say(HostRemoved())
 
     def give_up(self, name: str, why: str) -> None:
         """Another witness has it for dead: it is lost now, unless it has a line.
@@ -321,7 +321,7 @@ class HostDoor:
         for host in self._hosts.values():
             if host.term is not None:
                 self._leases.refuse(host.name)
-                host.stream.say_aside(TermOver(term=host.term))
+                host.stream.say_aside(TermEnded(term=host.term))
 
     @property
     def has_to_wait(self) -> bool:

@@ -101,7 +101,7 @@ def torch_version() -> str:
 
 
 # ---------------------------------------------------------------- the host's end
-class CannotJoin(Exception):
+class JoinRefused(Exception):
     """The text names thing, rule and remedy."""
 
     def __init__(self, text: str, *, is_final: bool = False) -> None:
@@ -119,10 +119,10 @@ async def join(
     """A line on which both sides may send. `join`: without the token.
 
     `joined` sets `heard` and `closed` of the line. It is called before anything else can arrive, and raises
-    CannotJoin if the host cannot be one of this platform.
+    JoinRefused if the host cannot be one of this platform.
 
     Raises:
-        CannotJoin: see `is_final`.
+        JoinRefused: see `is_final`.
     """
     head = f"the head at {host}:{port}"
     answered: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -136,11 +136,11 @@ async def join(
         try:
             answer = msgspec.json.decode(text, type=Opening)
             if isinstance(answer, LineRefused):
-                raise CannotJoin(f"{head} refuses: {answer.why}", is_final=answer.is_final)
+                raise JoinRefused(f"{head} refuses: {answer.why}", is_final=answer.is_final)
             if not answered.done():
                 joined(line, answer)
                 answered.set_result(None)
-        except CannotJoin as error:
+        except JoinRefused as error:
             fail(error)
         except NO_MESSAGE:
             fail(ConnectionAbortedError("what it answered is no answer to a host"))
@@ -154,7 +154,7 @@ async def join(
             await asyncio.get_running_loop().create_connection(lambda: line, host, port, ssl=host_context())
             shown = line.tls and line.tls.getpeercert(binary_form=True)  # it has proved that it has the key
             if not shown or hashlib.sha256(shown).digest() != token.fingerprint:
-                raise CannotJoin(
+                raise JoinRefused(
                     f"{head} has another certificate than join token {token.name!r} names; no other is "
                     "trusted: get a new token if the head is new, else find out who answers there",
                     is_final=True,
@@ -165,7 +165,7 @@ async def join(
         answered.cancel()
         line.close()
         if isinstance(error, OSError):
-            raise CannotJoin(f"{head} {_why(error)}") from error
+            raise JoinRefused(f"{head} {_why(error)}") from error
         raise
     return line
 

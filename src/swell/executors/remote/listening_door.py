@@ -24,7 +24,7 @@ from swell.executors.remote.host_door import HostDoor
 from swell.executors.remote.join_tokens import TOKENS_FILE, InvalidToken, TokenList, read_token, write_token
 from swell.executors.remote.joining import Join, JoinAccepted, torch_version
 from swell.executors.storage import write_mark
-from swell.wire.lease_end import AwakeClock, granter_now_s
+from swell.wire.lease_end import ProcessClock, granter_now_s
 from swell.wire.lines import NO_MESSAGE
 from swell.wire.whole_files import sync, write_whole
 
@@ -166,7 +166,7 @@ def open_leases(folder: Path, times: LeaseTimes, time_s: Callable[[], float]) ->
         sync(folder)
 
     found = _read(path) if path.exists() else _of_lost(folder, times)
-    return GrantedLeases(times, AwakeClock(time_s).now_s, write, found)
+    return GrantedLeases(times, ProcessClock(time_s).now_s, write, found)
 
 
 def _read(path: Path) -> list[HostTerm]:

@@ -42,7 +42,7 @@ class Resume(LineMessage, frozen=True, kw_only=True):
     num_received: int  #: messages of that process
 
 
-class Numbered(LineMessage, frozen=True, kw_only=True):
+class StreamMessage(LineMessage, frozen=True, kw_only=True):
     """A message of the stream; the first has number 1."""
 
     number: int
@@ -61,7 +61,7 @@ class Aside(LineMessage, frozen=True, kw_only=True):
     body: msgspec.Raw
 
 
-_decoder = msgspec.json.Decoder(Resume | Numbered | Received | Aside | LineRefused)
+_decoder = msgspec.json.Decoder(Resume | StreamMessage | Received | Aside | LineRefused)
 
 
 class Listener(Protocol):
@@ -146,7 +146,7 @@ class ResumableStream:
             following = self._said.take_next()
             if following is None:
                 return
-            self._send(Numbered(number=following[0], body=following[1]))
+            self._send(StreamMessage(number=following[0], body=following[1]))
 
     def tick(self) -> None:
         """Time has passed. To be called ten times a second."""
@@ -197,7 +197,7 @@ class ResumableStream:
                 self._said.acknowledge(number)
             case Aside(body=body):
                 self._pass(self._decode_aside, body, self._listener.heard_aside)
-            case Numbered(number=number, body=body) if self._received.take(number):
+            case StreamMessage(number=number, body=body) if self._received.take(number):
                 if number >= self._received.num_acknowledged + ACKNOWLEDGE_EVERY:
                     self.acknowledge()
                 self._pass(self._decode, body, self._listener.heard)

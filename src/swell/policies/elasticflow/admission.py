@@ -20,7 +20,7 @@ from swell.policies.elasticflow.objective import Objective, RecentDemand, bid_of
 from swell.policies.elasticflow.promises import PromisePlanner, Promises, all_free, takers_of
 from swell.policies.elasticflow.standing import StandingPlans, remembered
 from swell.policies.levels import Levels
-from swell.policies.wording import LazyRefusals, refusal
+from swell.policies.wording import RefusalTable, refusal
 from swell.solvers.capacity.plans import BROKEN, Takers
 from swell.solvers.queueing import NEVER_S
 
@@ -30,7 +30,7 @@ TOO_FEW_LEFT = "none of its allowed sizes would fit on what the loss of a node l
 
 def admit(
     snapshot: Snapshot, levels: Levels, objective: Objective | None = None, survive_nodes: int = 0
-) -> tuple[PromisePlanner, Promises, LazyRefusals, RecentDemand]:
+) -> tuple[PromisePlanner, Promises, RefusalTable, RecentDemand]:
     """Promise or refuse each undecided job, by priority and arrival; each promise counts for the next.
 
     Args:
@@ -40,7 +40,7 @@ def admit(
     References: ElasticFlow, section 4.1, Algorithm 1.
     """
     planner, kept, reserve = keep_promises(snapshot, levels, remembered(snapshot, levels), survive_nodes)
-    refusals = LazyRefusals()
+    refusals = RefusalTable()
     newcomers = snapshot.in_order(snapshot.is_undecided.nonzero()[0])
     gate = _Gate(planner, levels, objective, RecentDemand.of(snapshot, levels, newcomers), reserve)
     for row in newcomers.tolist():

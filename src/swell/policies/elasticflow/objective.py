@@ -33,7 +33,7 @@ REMEMBERED = ("submitted_s", "device_s", "window_s", "tenant")
 LEAST_NUM = 20
 
 
-class DueDemand(NamedTuple):
+class DeadlineDemand(NamedTuple):
     """What is promised until some deadlines, in device-seconds from now on, the newcomer's job among it.
 
     Of a few hours everything may be promised, and there is room for a job in a hurry all the same: plans of
@@ -57,7 +57,7 @@ class DeadlineOffer:
     used_in_time: float  #: the same until its deadline
     need: float  #: what the job needs at its cheapest size
     demand: RecentDemand  #: of the latest newcomers
-    due: Callable[[], DueDemand]
+    due: Callable[[], DeadlineDemand]
     num_tenants: int  #: that have jobs, or had one lately, its own among them
 
 
@@ -113,14 +113,16 @@ def bid_of(
     )
 
 
-def _due(snapshot: Snapshot, levels: Levels, trial: Promises, newcomer: int, until_s: float) -> DueDemand:
+def _due(
+    snapshot: Snapshot, levels: Levels, trial: Promises, newcomer: int, until_s: float
+) -> DeadlineDemand:
     rows = trial.rows
     place = int(np.flatnonzero(rows == newcomer)[0])
     due_s = np.maximum(snapshot.deadline_s[rows[place:]] - snapshot.now_s, until_s)
     due_s[0] = until_s
     need = _need_device_s(snapshot, levels, trial)
     is_own = snapshot.tenant[rows] == snapshot.tenant[newcomer]
-    return DueDemand(
+    return DeadlineDemand(
         until_s=due_s,
         own=np.cumsum(need * is_own)[place:],
         everybody=np.cumsum(need)[place:],

@@ -29,7 +29,7 @@ class StandingPlans:
 
 
 @dataclass(frozen=True, slots=True)
-class WrittenPlans:
+class SavedPlans:
     """Plans of n jobs in head time and in workers, for levels are not the same for ever."""
 
     ids: tuple[str, ...]  #: (J,) of the jobs in the snapshot in which they were planned
@@ -61,9 +61,9 @@ class WrittenPlans:
         }
 
     @classmethod
-    def read(cls, told: WrittenPlans | Mapping[str, Any]) -> WrittenPlans:
+    def read(cls, told: SavedPlans | Mapping[str, Any]) -> SavedPlans:
         """Itself, or what it was before it was made plain."""
-        if isinstance(told, WrittenPlans):
+        if isinstance(told, SavedPlans):
             return told
         segments = np.array(told["segments"], dtype=np.int64)
         is_segment = _is_segment(segments)
@@ -89,8 +89,8 @@ def remembered(snapshot: Snapshot, levels: Levels) -> StandingPlans:
     plans, memory = no_plans(snapshot.num_jobs), snapshot.memory
     if "plans" not in memory:
         return StandingPlans(plans, plans)
-    _read_all(snapshot, levels, WrittenPlans.read(memory["plans"]), plans)
-    changed = WrittenPlans.read(memory["after_change"])
+    _read_all(snapshot, levels, SavedPlans.read(memory["plans"]), plans)
+    changed = SavedPlans.read(memory["after_change"])
     rows, held = changed.rows_in(snapshot), np.append(snapshot.held_workers, -1)  # -1: of one that is gone
     has_changed = held[rows] == changed.went_to
     if not has_changed.any():
@@ -104,12 +104,12 @@ def remembered_soft(snapshot: Snapshot, levels: Levels) -> Plans:
     """(J,) plans that soft jobs had at the last decision, from now on; none for other jobs."""
     plans = no_plans(snapshot.num_jobs)
     if "soft" in snapshot.memory:
-        _read_all(snapshot, levels, WrittenPlans.read(snapshot.memory["soft"]), plans)
+        _read_all(snapshot, levels, SavedPlans.read(snapshot.memory["soft"]), plans)
     return plans
 
 
 def _read_all(
-    snapshot: Snapshot, levels: Levels, written: WrittenPlans, plans: Plans, is_read: BoolArray | None = None
+    snapshot: Snapshot, levels: Levels, written: SavedPlans, plans: Plans, is_read: BoolArray | None = None
 ) -> None:
     rows = written.rows_in(snapshot)
     read_plans(
@@ -149,13 +149,13 @@ def to_remember(
 
 def written(
     snapshot: Snapshot, levels: Levels, plans: Plans, rows: IntArray, went_to: IntArray = NONE
-) -> WrittenPlans:
+) -> SavedPlans:
     """The plans of these rows."""
     segments = plans.num[rows]
     shape = len(rows), int(segments.max(initial=0))
     starts_s, workers = np.zeros(shape), np.zeros(shape, dtype=np.int64)
     write_plans(snapshot.now_s, rows, PlanRows(plans), levels.workers, starts_s, workers)
-    return WrittenPlans(
+    return SavedPlans(
         ids=snapshot.job_ids,
         rows=rows,
         index=snapshot.index,

@@ -23,7 +23,7 @@ DEFAULT_EXPONENT = 0.8
 LAW = "law:"
 
 
-class PowerLaw:
+class PowerCurves:
     """n workers make n ** exponent steps a second, whatever the model. Implements `ProfileSet`.
 
     A step is what one worker does in a second, so a job's steps are its seconds on one worker. Sizes are the
@@ -47,13 +47,13 @@ class PowerLaw:
         return ThroughputCurve(model, global_batch, sizes, each(lambda size: size**self.exponent, sizes))
 
 
-def hu() -> PowerLaw:
+def hu() -> PowerCurves:
     """Huawei ModelArts' jobs on average: the speed of n nodes is n * 0.8 ** log2(n).
 
     References: Hu et al., section 4.2, Equations 2 to 4 and Figure 6: "the actual training speed decreases
         by 20% on average when the number of nodes doubles".
     """
-    return PowerLaw(
+    return PowerCurves(
         exponent=1.0 + math.log2(0.8),
         name="hu",
     )
@@ -61,7 +61,7 @@ def hu() -> PowerLaw:
 
 BUILT_IN: dict[str, Callable[[], ProfileSet]] = {
     "hu": hu,
-    "law": lambda: PowerLaw(DEFAULT_EXPONENT),
+    "law": lambda: PowerCurves(DEFAULT_EXPONENT),
     "saxena": saxena,
 }
 
@@ -76,7 +76,7 @@ def load(name: str) -> ProfileSet:
     if name in BUILT_IN:
         return BUILT_IN[name]()
     if name.startswith(LAW):
-        return PowerLaw(_exponent(name.removeprefix(LAW)))
+        return PowerCurves(_exponent(name.removeprefix(LAW)))
     if not Path(name).is_dir():
         raise UnknownProfile(
             f"there are no profiles {name!r}; name a folder of MODEL.csv, or one of {', '.join(BUILT_IN)}, "

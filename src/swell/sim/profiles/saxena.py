@@ -57,7 +57,7 @@ CATEGORIES = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ScalingModel:
+class ScalingCurve:
     """Times of a step over those of one device with a full batch.
 
     Processing s samples of a full batch of B takes `overhead + (1 - overhead) s / B`. The all-reduce of n
@@ -83,20 +83,20 @@ class ScalingModel:
         return devices * share / (self.processing(share) + float(self.allreduce(category, devices)))
 
 
-def fitted() -> ScalingModel:
+def fitted() -> ScalingCurve:
     """The model of all that is printed: Table II by least squares, then sections IV-D and IV-E exactly.
 
     Category 3 is said to be between 1 and 2, so that its all-reduce is the geometric mean of theirs.
     """
     overhead, first = _fit_table_2()
-    unknown = ScalingModel(overhead_share=overhead, pair_shares=(first,) * 4, network=1.0)
+    unknown = ScalingCurve(overhead_share=overhead, pair_shares=(first,) * 4, network=1.0)
     wanted = SPEED_UP_ON_5 * unknown.factor(0, 2, 0.5)
     network = (5.0 / wanted - 1.0) / float(unknown.allreduce(0, 5))
     best = max(1.0, unknown.factor(0, 2, 0.5))  # of category 1 at its smallest batch, on one or two devices
     smallest = CATEGORIES[1].min_batch / CATEGORIES[1].local_batch
     second = smallest * SPEED_UP_OF_CATEGORY_1 / best - unknown.processing(smallest / 2)
     third = math.sqrt(first * second)
-    return ScalingModel(overhead_share=overhead, pair_shares=(first, second, third, second), network=network)
+    return ScalingCurve(overhead_share=overhead, pair_shares=(first, second, third, second), network=network)
 
 
 def _fit_table_2() -> tuple[float, float]:
@@ -120,7 +120,7 @@ class CategoryTimes:
         negative number", which sums over jobs can outweigh. A batch has a sample for each device at least.
     """
 
-    model: ScalingModel
+    model: ScalingCurve
     category: int
 
     @property

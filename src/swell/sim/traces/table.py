@@ -49,14 +49,14 @@ class FileColumn:
 
 
 @dataclass(frozen=True)
-class Ignored:
+class SkippedColumn:
     """What a reader leaves aside of a header."""
 
     names: tuple[str, ...]  #: of columns that no field is read from
     absent: frozenset[str]  #: fields that no column gives
 
     @classmethod
-    def of(cls, header: tuple[str, ...], places: list[FileColumn], fields: Iterable[str]) -> Ignored:
+    def of(cls, header: tuple[str, ...], places: list[FileColumn], fields: Iterable[str]) -> SkippedColumn:
         read = {place.index for place in places}
         names = tuple(name for index, name in enumerate(header) if name and index not in read)
         return cls(names, frozenset(fields).difference(place.field for place in places))
@@ -81,7 +81,7 @@ class TableFormat(Format):
     unnamed: frozenset[str] = frozenset()
     delimiters: str = ","
     never: tuple[str, ...] = ()
-    note_ignored: Callable[[Source, Ignored, LineRemarks], None] | None = None
+    note_ignored: Callable[[Source, SkippedColumn, LineRemarks], None] | None = None
 
     def is_like(self, head: Head) -> bool:
         return any(self._fits(self._header(head.columns(delimiter))) for delimiter in self.delimiters)
@@ -115,7 +115,7 @@ class TableFormat(Format):
             )
         places = list(self._places(header))
         if self.note_ignored is not None:
-            self.note_ignored(source, Ignored.of(header, places, self.columns), remarks)
+            self.note_ignored(source, SkippedColumn.of(header, places, self.columns), remarks)
 
         def build(line: int, row_text: str) -> TraceJob:
             row = read_row(cells_of(row_text, delimiter, len(header)), places)

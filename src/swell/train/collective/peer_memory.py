@@ -37,16 +37,16 @@ def own_place() -> str:
         return NOWHERE
 
 
-class LentMemory(msgspec.Struct, frozen=True):
+class PeerMemory(msgspec.Struct, frozen=True):
     """Where tensors of a process lie, for others at its place to read."""
 
     pid: int
     spans: list[tuple[int, int]]  #: address and bytes of each
 
 
-def lend(tensors: Iterable[torch.Tensor]) -> LentMemory:
+def lend(tensors: Iterable[torch.Tensor]) -> PeerMemory:
     """Contiguous tensors on the host, which have to stay as they are until all have read them."""
-    return LentMemory(os.getpid(), [(tensor.data_ptr(), tensor.nbytes) for tensor in tensors])
+    return PeerMemory(os.getpid(), [(tensor.data_ptr(), tensor.nbytes) for tensor in tensors])
 
 
 def allow_siblings() -> None:
@@ -55,7 +55,7 @@ def allow_siblings() -> None:
         _libc.prctl(_SET_PTRACER, ctypes.c_ulong(os.getppid()))  # fails where there is no Yama
 
 
-def read(lent: LentMemory, targets: Sequence[torch.Tensor]) -> None:
+def read(lent: PeerMemory, targets: Sequence[torch.Tensor]) -> None:
     """Copy what a process lends to contiguous tensors of the same sizes.
 
     Raises:
@@ -76,7 +76,7 @@ def read(lent: LentMemory, targets: Sequence[torch.Tensor]) -> None:
         list(pool.map(partial(_read_once, lent.pid), calls))  # which raises what a call has raised
 
 
-def has_read(lent: LentMemory, targets: Sequence[torch.Tensor]) -> bool:
+def has_read(lent: PeerMemory, targets: Sequence[torch.Tensor]) -> bool:
     """Whether `read` did not fail."""
     try:
         read(lent, targets)

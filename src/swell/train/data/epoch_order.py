@@ -159,7 +159,7 @@ class EpochSampler:
     # ------------------------------------------------------------------ drawing
     def _draw(self, epoch: int) -> EpochOrder:
         with borrowed_streams(self._seed, Purpose.ORDER, epoch):
-            copying = _Copying(mix(self._seed, Purpose.ORDER, epoch), epoch, self._dataset)
+            copying = _SamplerCopy(mix(self._seed, Purpose.ORDER, epoch), epoch, self._dataset)
             given, ends = iter(copying.copy(self._sampler)), list[int]()
             if self._gives_batches:
                 given = chain.from_iterable(_counted(given, ends))
@@ -229,7 +229,7 @@ def _nested(sampler: Any) -> Iterator[Any]:
             yield from _nested(value)
 
 
-class _Copying:
+class _SamplerCopy:
     """Copies a sampler with all that drawing may change, so that drawing one epoch leaves others as they are.
 
     Copied are samplers within it, containers, arrays and tensors; its generators begin again, with a seed.

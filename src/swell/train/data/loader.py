@@ -15,7 +15,7 @@ from swell.train.data.epoch_order import EpochSampler, LoaderError
 from swell.train.data.place import Place
 from swell.train.data.random_streams import mix
 from swell.train.data.sample_schedule import Pass, SampleSchedule, Share, default_shards
-from swell.train.data.samples import Samples, Serving, Ticket, begin_process, traits_of
+from swell.train.data.samples import Samples, Ticket, TicketResult, begin_process, traits_of
 from swell.train.data.stateful import Stateful
 from swell.train.data.stream_reader import Reader
 
@@ -108,7 +108,7 @@ class Feed:
         self._has_begun = False  # the script's loop over an epoch
         self.num_dropped = 0  #: samples that the collate_fn has left out of the batch that is out
         self._current = torch.zeros((), dtype=torch.int64).share_memory_() if loader.num_workers else None
-        self._servings: Iterator[Serving] | None = None
+        self._servings: Iterator[TicketResult] | None = None
         self._round = 0
         self._passes: Iterator[Pass] = iter(())  # to be asked for
         self._shares: deque[Share] = deque()  # whose passes were asked for
@@ -145,7 +145,7 @@ class Feed:
         return share, self._batches(share, serving, following)
 
     def _batches(
-        self, share: Share, first: Serving, following: tuple[int, object, int] | None
+        self, share: Share, first: TicketResult, following: tuple[int, object, int] | None
     ) -> Iterator[Any]:
         for part in share.passes:
             serving = first if part is share.passes[0] else self._take()
@@ -205,7 +205,7 @@ class Feed:
             self._shares.append(share)
             yield from share.passes
 
-    def _take(self) -> Serving:
+    def _take(self) -> TicketResult:
         assert self._servings is not None  # noqa: S101 - `_ask` comes first
         while True:
             serving = next(self._servings)
@@ -218,7 +218,7 @@ class Feed:
             part = next(self._passes, None)
             yield 0 if part is None else self._round, part
 
-    def _loading(self) -> Iterable[Serving]:
+    def _loading(self) -> Iterable[TicketResult]:
         loader, place = self._loader, self._course.place
         common = loader, self._seed, self._current
         dataset = Reader(*common, place.origin) if self._course.is_stream else Samples(*common)
@@ -240,7 +240,7 @@ class Feed:
         )
 
 
-def _as_it_is(serving: Serving) -> Serving:
+def _as_it_is(serving: TicketResult) -> TicketResult:
     return serving
 
 

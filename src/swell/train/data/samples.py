@@ -43,7 +43,7 @@ MAX_PARTS = 16
 MAX_SPARES, NUM_SPARES = 64, 2
 
 
-class Serving(NamedTuple):
+class TicketResult(NamedTuple):
     """What a ticket got."""
 
     round: int
@@ -64,22 +64,22 @@ class CoveringDataset(Dataset[Any]):
         self._collates_plainly = loader.collate_fn is default_collate  # which draws nothing, and drops none
         self._collate = CountingCollate(loader.collate_fn, loader.dataset)
 
-    def __getitem__(self, ticket: Ticket) -> Serving:
+    def __getitem__(self, ticket: Ticket) -> TicketResult:
         number, part = ticket
         if part is None or (self._current is not None and number < int(self._current)):
-            return Serving(number)
+            return TicketResult(number)
         return self._serve(number, part)
 
-    def _serve(self, number: int, part: Pass) -> Serving:
+    def _serve(self, number: int, part: Pass) -> TicketResult:
         raise NotImplementedError
 
-    def _serving(self, number: int, part: Pass, samples: list[Any], spares: Any = None) -> Serving:
+    def _serving(self, number: int, part: Pass, samples: list[Any], spares: Any = None) -> TicketResult:
         """`spares`: see `CountingCollate`."""
         if self._collates_plainly:
-            return Serving(number, default_collate(samples))
+            return TicketResult(number, default_collate(samples))
         seed_streams(_CPU, self._seed, Purpose.COLLATE, part.step, part.first)
         num_dropped, batch = self._collate(samples, spares)
-        return Serving(number, batch, num_dropped)
+        return TicketResult(number, batch, num_dropped)
 
 
 def traits_of(dataset: Any) -> list[Any]:
@@ -120,10 +120,10 @@ class Samples(CoveringDataset):
         if not all(map(_has_rows, self._tensors)):
             self._tensors = ()
 
-    def _serve(self, number: int, part: Pass) -> Serving:
+    def _serve(self, number: int, part: Pass) -> TicketResult:
         if self._tensors and type(part.indices[0]) is int:
             chosen = torch.tensor(part.indices)
-            return Serving(number, [tensor[chosen] for tensor in self._tensors])
+            return TicketResult(number, [tensor[chosen] for tensor in self._tensors])
         samples = self._read(part.indices) if self._is_plain else self._read_alike(part)
         return self._serving(number, part, samples)
 

@@ -16,7 +16,7 @@ from torch.utils.data._utils import worker as loader_worker
 
 from swell.train.data.random_streams import Purpose, seed_streams, set_stream_states, stream_states
 from swell.train.data.sample_schedule import Pass
-from swell.train.data.samples import CoveringDataset, Serving
+from swell.train.data.samples import CoveringDataset, TicketResult
 from swell.train.data.stateful import Stateful
 
 _CPU = torch.device("cpu")
@@ -45,14 +45,14 @@ class Reader(CoveringDataset):
         self._kept: deque[Any] = deque()
         self._origins: dict[int, dict[str, Any]] = {}  # by place in the epoch
 
-    def _serve(self, number: int, part: Pass) -> Serving:
+    def _serve(self, number: int, part: Pass) -> TicketResult:
         assert part.drawn_from is not None  # noqa: S101 - it is of a stream
         start, num_wanted = part.drawn_from - part.indices[0], part.num_global
         self._read_up_to(part.epoch, start, num_wanted)
         first = start - self._low
         num_found = max(0, min(num_wanted, len(self._kept) - first))
         if num_found < num_wanted:
-            return Serving(number, num_found=num_found)
+            return TicketResult(number, num_found=num_found)
         samples = [self._kept[first + place] for place in part.indices]
         spares = (self._kept[place] for place in range(first, first + num_wanted))
         serving = self._serving(number, part, samples, spares)

@@ -44,7 +44,7 @@ from swell.train.runtime.host import Host, Task
 from swell.train.runtime.meter import Meter
 from swell.train.runtime.script_end import close_script
 from swell.train.runtime.warmup import warm_up
-from swell.train.state.checkpoint import Checkpoints, SaveError, room_for_next
+from swell.train.state.checkpoint import CheckpointStore, SaveError, room_for_next
 from swell.train.state.codec import EncodeError
 from swell.train.state.drift import DriftError, DriftWatch
 from swell.train.state.loss import LossNotFinite, not_finite
@@ -95,7 +95,7 @@ class AgentWorker(Host):
         self._task = task
         welcome = self.welcome
         self._drift_watch = DriftWatch(task.state, task.course, welcome.on_drift)
-        self._checkpoints = Checkpoints(
+        self._checkpoints = CheckpointStore(
             Path(welcome.checkpoint_dir), welcome.keep_checkpoints, welcome.checkpoint_interval_s
         )
         self._checkpoints.tell_damaged = self._tell_damaged
@@ -169,7 +169,7 @@ class AgentWorker(Host):
             self._group.close()
         return not_finite(float(loss), state.steps, self._checkpoints.folder, kept_steps)
 
-    def _note_drift(self, drift: messages.Drifted) -> None:
+    def _note_drift(self, drift: messages.DriftFound) -> None:
         """Raises DriftError, on all workers, if the run is to end then."""
         if self._drift_watch.on_drift == "fail":
             self._task.gradients.abandon()

@@ -114,7 +114,7 @@ class StepCounter:
     def _is_voted_last(self) -> bool:
         """Where the agent does not answer, SIGTERM will come by itself."""
         told = self._line.send(messages.StopVote(num_steps=self._num_steps), is_question=True)
-        most = told.most if isinstance(told, messages.StopVotes) else None
+        most = told.most if isinstance(told, messages.StopVoteResult) else None
         return most is not None and self._num_steps > most + LARGEST_LEAD_STEPS
 
     def asked_to_stop(self, signum: int, frame: FrameType | None) -> None:

@@ -39,8 +39,8 @@ from swell.train.sharding.layout import (
     union,
     without,
 )
-from swell.train.sharding.shard_transfers import ShardTransfers
-from swell.train.sharding.state_pieces import ParameterPlaces, StatePieces
+from swell.train.sharding.shard_transfers import ShardExchange
+from swell.train.sharding.state_pieces import ParameterLayout, StatePieces
 from swell.train.sharding.state_shard import StateShard
 from swell.wire.whole_files import make_folder
 
@@ -81,7 +81,7 @@ class ShardGroup:
         self._layout = Layout((self._owned,), ((),))  # of the present group
         self._domains: Sequence[FailureDomains] = (FailureDomains(),)  # by rank, of the present group
         self._is_trimmed = False  # the heap, since the state was laid out
-        self._broken_off: ShardTransfers | None = None  # others may still read what they lend
+        self._broken_off: ShardExchange | None = None  # others may still read what they lend
         self.is_voting = False  #: see `ShardCard`
         self.is_spread = True
 
@@ -235,14 +235,14 @@ class ShardGroup:
         planned = plan_transfers(held, layout)
         if planned or made.stretches != old.stretches or is_whole != self._shard.is_whole:
             cuts = _cuts(parameters, stretches, layout.owned)
-            transfers = ShardTransfers(self._group, planned, domains, cuts, old)
+            transfers = ShardExchange(self._group, planned, domains, cuts, old)
             self._fill(made, old, transfers)
             self._shard.replace(made, is_whole)
             self._is_trimmed = False
         self._layout, self._owned = layout, layout.owned[rank]
         self._connect()
 
-    def _fill(self, made: StatePieces, old: StatePieces, transfers: ShardTransfers) -> None:
+    def _fill(self, made: StatePieces, old: StatePieces, transfers: ShardExchange) -> None:
         """Fill new pieces from old ones, and from those of others. Raises GroupBroken: that is not all done.
 
         Then what was here before stays, and what has come. The next group decides again from what all have.
@@ -318,13 +318,13 @@ class ShardGroup:
         is_writer = self._group.rank == 0
         whole = StatePieces(self._shard.places, everything if is_writer else ())
         pieces, cuts = self._shard.pieces, _cuts(self._shard.places, self._layout.owned)
-        transfers = ShardTransfers(self._group, planned, self._domains, cuts, pieces)
+        transfers = ShardExchange(self._group, planned, self._domains, cuts, pieces)
         transfers.carry_out(whole, partial(scratch_room, folder))
         with self._shard.filled(whole) if is_writer else nullcontext():
             yield
 
 
-def _cuts(places: ParameterPlaces, *layouts: Sequence[Sequence[Interval]]) -> list[int]:
+def _cuts(places: ParameterLayout, *layouts: Sequence[Sequence[Interval]]) -> list[int]:
     """Places at which parameters or pieces begin or end, sorted."""
     ends = (place for layout in layouts for part in layout for ends in part for place in ends)
     return sorted({*places.begins, *ends})

@@ -14,7 +14,7 @@ import torch
 import torch.distributed as dist
 
 from swell.train.collective.group import Group
-from swell.train.collective.peer_memory import NOWHERE, LentMemory, has_read, lend
+from swell.train.collective.peer_memory import NOWHERE, PeerMemory, has_read, lend
 from swell.train.collective.pieces import Pieces
 from swell.train.sharding.layout import FailureDomains, Interval, Transfer, size
 from swell.train.sharding.state_pieces import Empty, Forms, StatePieces, split
@@ -27,10 +27,10 @@ class _ShardOffer(msgspec.Struct):
     """What a worker tells the others before they begin."""
 
     forms: Forms
-    lent: dict[int, LentMemory]  #: parts of its pieces, by transfer
+    lent: dict[int, PeerMemory]  #: parts of its pieces, by transfer
 
 
-class ShardTransfers:
+class ShardExchange:
     """One worker's part in the transfers that all workers of a group carry out together."""
 
     def __init__(

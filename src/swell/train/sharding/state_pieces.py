@@ -59,7 +59,7 @@ class StatePiece:
         return self.end - self.begin
 
 
-class ParameterPlaces:
+class ParameterLayout:
     """Where the elements of parameters lie in the flat sequence."""
 
     def __init__(
@@ -105,13 +105,13 @@ class ParameterPlaces:
 class StatePieces:
     """Pieces that cover what a worker holds."""
 
-    def __init__(self, places: ParameterPlaces, intervals: Iterable[Interval]) -> None:
+    def __init__(self, places: ParameterLayout, intervals: Iterable[Interval]) -> None:
         self._places = places
         self.pieces = [piece for interval in sorted(intervals) for piece in places.cut(interval)]
         self._begins = [piece.begin for piece in self.pieces]
 
     @classmethod
-    def of_whole(cls, places: ParameterPlaces, state: Mapping[torch.Tensor, dict[str, Any]]) -> StatePieces:
+    def of_whole(cls, places: ParameterLayout, state: Mapping[torch.Tensor, dict[str, Any]]) -> StatePieces:
         """What an optimizer keeps for whole parameters, in the same memory.
 
         Raises TypeError: see `checked`.

@@ -21,7 +21,7 @@ from swell.train.sharding.away import AWAY, AwayState, AwayTensor, opened
 from swell.train.sharding.block_exchange import BlockExchange
 from swell.train.sharding.divided_block import DividedBlock
 from swell.train.sharding.layout import Interval, Layout, common, size
-from swell.train.sharding.state_pieces import ParameterPlaces, StatePiece, StatePieces, checked, is_sliced
+from swell.train.sharding.state_pieces import ParameterLayout, StatePiece, StatePieces, checked, is_sliced
 
 #: Of a block's size, in its backward pass: parameters, gradient, and what is sent and comes of it.
 NUM_BUFFERS = 4
@@ -40,7 +40,7 @@ class StateShard:
         self._optimizer, self.blocks = optimizer, blocks
         self._block_of = {id(parameter): block for block in blocks for parameter in block.parameters}
         replicated = [parameter for parameter in self._parameters() if not self.divides(parameter)]
-        self.places = ParameterPlaces(replicated, [block.parameters for block in blocks])
+        self.places = ParameterLayout(replicated, [block.parameters for block in blocks])
         self._pieces: StatePieces | None = None  # None: the optimizer itself keeps the whole state
         self._outside: list[list[torch.Tensor]] = []  # what its groups hold outside of the step under way
         self._tensors: list[torch.Tensor] = []  # what they hold within

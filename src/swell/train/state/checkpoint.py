@@ -143,7 +143,7 @@ class _Work:
     is_told: bool = False  #: that it takes long
 
 
-class Checkpoints:
+class CheckpointStore:
     """The newest few checkpoints of one job, in one folder, and one save at a time.
 
     Args:
@@ -418,7 +418,7 @@ class Checkpoints:
             with os.fdopen(handle, "wb", buffering=0) as file:
                 with suppress(OSError):  # a file system without locks keeps what a killed writer leaves
                     fcntl.flock(file, fcntl.LOCK_EX)
-                hashed = _Hashed(file)
+                hashed = _CheckedFile(file)
                 torch.save(tree, cast(IO[bytes], hashed))
                 os.fsync(file.fileno())
             path = self.folder / checkpoint_name(content.steps, content.updates, hashed.digest)
@@ -431,7 +431,7 @@ class Checkpoints:
         return path
 
 
-class _Hashed:
+class _CheckedFile:
     """A file that knows the digest of what was written to it."""
 
     def __init__(self, file: FileIO) -> None:

@@ -33,7 +33,7 @@ from swell.train.state.codec import EncodeError
 from swell.train.state.optimizer_set import OptimizerSet
 from swell.train.state.state_transfer import share_state
 from swell.train.state.train_state import TrainState
-from swell.wire.messages import Drifted, OnDrift
+from swell.wire.messages import DriftFound, OnDrift
 
 #: Elements at a time: what a processor's cache holds.
 CHUNK = 65536
@@ -221,7 +221,7 @@ class DriftWatch:
             self._hyperparameter_words = number, to_words(torch.tensor(number))
         return self._hyperparameter_words[1]
 
-    def settle(self, group: Group) -> Drifted:
+    def settle(self, group: Group) -> DriftFound:
         """The vote says that the replicas differ: find out how, and heal it if that is wanted.
 
         Raises:
@@ -237,13 +237,13 @@ class DriftWatch:
             message = self._describe_hyperparameters(known) or self._describe_tensors(group)
         return self._told(message, self.on_drift == "heal" and self._heal(group, known, len(sums) == 1))
 
-    def of_mirrors(self, is_healed: bool) -> Drifted:
+    def of_mirrors(self, is_healed: bool) -> DriftFound:
         """Two workers have the same part of a divided state, and it differs."""
         return self._told(_OF_MIRRORS, is_healed)
 
-    def _told(self, message: str, is_healed: bool) -> Drifted:
+    def _told(self, message: str, is_healed: bool) -> DriftFound:
         step, self._num = self._state.steps + 1, self._num + 1
-        return Drifted(step=step, num=self._num, message=message, is_healed=is_healed)
+        return DriftFound(step=step, num=self._num, message=message, is_healed=is_healed)
 
     def _describe_hyperparameters(self, known: Sequence[list[Hyperparameter]]) -> str:
         """Return in what the workers' hyperparameters differ; empty if they do not."""

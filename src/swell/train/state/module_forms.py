@@ -41,7 +41,7 @@ REMEDY = (
 )
 
 
-class ModuleForms:
+class ModelChanges:
     """One worker's model, compared with what `elastic` got and with what the script entered its loop with."""
 
     def __init__(self, model: nn.Module, optimizers: Sequence[torch.optim.Optimizer] = ()) -> None:

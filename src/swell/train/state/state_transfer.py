@@ -16,7 +16,7 @@ import torch
 import torch.distributed as dist
 
 from swell.train.collective.group import Group, await_all
-from swell.train.collective.peer_memory import NOWHERE, LentMemory, has_read, lend, own_place
+from swell.train.collective.peer_memory import NOWHERE, PeerMemory, has_read, lend, own_place
 from swell.train.collective.pieces import Pieces, piece_sizes
 from swell.train.collective.process_groups import backend_of
 from swell.train.sharding.layout import ShardCard
@@ -49,7 +49,7 @@ class _StateOffer(msgspec.Struct):
 
     skeleton: str
     forms: list[TensorForm]
-    lent: LentMemory  #: the tensors
+    lent: PeerMemory  #: the tensors
 
 
 def own_card(updates: int) -> MemberCard:
@@ -122,7 +122,7 @@ def _routes(lacking: Sequence[int], cards: Sequence[MemberCard], holders: Sequen
     return routes
 
 
-def _send(group: Group, line: Sequence[int], tensors: Sequence[torch.Tensor], lent: LentMemory) -> None:
+def _send(group: Group, line: Sequence[int], tensors: Sequence[torch.Tensor], lent: PeerMemory) -> None:
     """Send the tensors of the first rank of a line to the others there. All members call this.
 
     Raises GroupBroken: a peer is gone.

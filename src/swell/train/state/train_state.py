@@ -16,7 +16,7 @@ from swell.train.sharding.state_shard import StateShard
 from swell.train.state import codec
 from swell.train.state.gradient_noise import GradientNoise
 from swell.train.state.loss import LossLog
-from swell.train.state.module_forms import ModuleForms
+from swell.train.state.module_forms import ModelChanges
 from swell.train.state.optimizer_set import OptimizerSet, SchedulerSet
 from swell.train.state.script_loads import LoadGuard
 from swell.train.state.script_state import ScriptState
@@ -83,7 +83,7 @@ class TrainState:
         self._divided = {name for name, parameter in named if shard is not None and shard.divides(parameter)}
         self.steps = 0  #: of the job's own batch, finished since the job began
         #: What the model is made of, apart from its tensors.
-        self.forms = ModuleForms(self._plain_model, self.optimizers)
+        self.forms = ModelChanges(self._plain_model, self.optimizers)
         self._noted: tuple[int, list[Any]] | None = None  # steps, and those that schedulers have counted
         self.is_valid = False  #: it is the job's, and not what this script began with
         self.entered_epoch: int | None = None  #: the last one of which the script has asked for batches

@@ -41,7 +41,7 @@ class _Container:
     has_spoken: bool = False  #: there was a worker in it
 
 
-class Containers:
+class ContainerWorkers:
     """The engine's program runs as a worker of the zygote does, and the worker is what it runs.
 
     Methods that return nothing return at once: the engine is asked in threads.

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from swell.executors.exit_status import OUT_OF_MEMORY, OVER_MEMORY
-from swell.executors.local.limits.allocation import KillsForMemory
+from swell.executors.local.limits.allocation import MemoryKills
 from swell.executors.local.limits.limiter import GangGroup, Limiter
 from swell.model.quantities import format_bytes
 from swell.model.target import FULL_SHARE
@@ -58,11 +58,11 @@ class GangLimits:
         self,
         limiter: Limiter,
         warn: Callable[[str, str, str], None],
-        kills: KillsForMemory | None = None,
+        kills: MemoryKills | None = None,
     ) -> None:
         """`warn`: takes a job, what the warning is about, and the message."""
         self._limiter = limiter
-        self._kills, self._forgot_s = kills or KillsForMemory(), float("-inf")
+        self._kills, self._forgot_s = kills or MemoryKills(), float("-inf")
         self._warn = warn
         self._gangs: dict[str, LimitedGang] = {}
 

@@ -13,7 +13,7 @@ import ssl
 from collections.abc import Callable
 
 from swell.executors.local.lines import MAX_LINE_BYTES, LineLink
-from swell.executors.rate_limited_log import RateLimitedLog
+from swell.executors.rate_limited_log import LimitedLog
 from swell.model.quantities import span
 
 #: From the connection to the end of the first line, TLS and all; and how short that line has to be.
@@ -40,7 +40,7 @@ class Handshakes:
         self._identify, self._context = identify, context
         self._unidentified: dict[asyncio.Task[None], None] = {}  # the oldest first
         self._accepting: asyncio.Task[None] | None = None
-        self._refusals, self._deafness = RateLimitedLog(), RateLimitedLog()
+        self._refusals, self._deafness = LimitedLog(), LimitedLog()
         self._num_refused = 0
 
     async def listen(self, host: str, port: int = 0) -> int:

@@ -22,25 +22,25 @@ from swell.executors.exit_status import STOPPED
 from swell.executors.gang import host_messages as messages
 from swell.executors.gang.host_messages import FromHost, KeptRuns, OpenRun, StartWorker, TellWorker, ToHost
 from swell.executors.gang.job_context import DeviceBinding, MeetingPoint
-from swell.executors.local.agent.containers import Containers
+from swell.executors.local.agent.containers import ContainerWorkers
 from swell.executors.local.agent.gang_limits import GangLimits
 from swell.executors.local.agent.job_files import CODE_FOLDER, JobPlace, place_job
 from swell.executors.local.agent.options import LOOPBACK, AgentOptions
-from swell.executors.local.agent.run_logs import LAST_WORDS_S, RunLogs
+from swell.executors.local.agent.run_logs import LAST_WORDS_S, RunLogSet
 from swell.executors.local.agent.scratch import Scratch
-from swell.executors.local.background import ThreadBackground
+from swell.executors.local.background import LoopThreads
 from swell.executors.local.limits.allocation import available_cores
 from swell.executors.local.limits.detection import new_limiter
 from swell.executors.local.lines import LineLink
 from swell.executors.local.logs.files import TRIAL, WORKER
 from swell.executors.local.processes.listing import is_stopped
-from swell.executors.local.zygote.client import REAP_S, Zygotes
+from swell.executors.local.zygote.client import REAP_S, ZygoteSet
 from swell.executors.local.zygote.messages import Exited, Fork, Forked, ValuesPrinted, WorkerAnswer
 from swell.model.event import Outcome
 from swell.model.job import Elasticity, JobSpec
 from swell.model.node import DEFAULT_RACK, Node
 from swell.wire import environ
-from swell.wire.lease_end import AwakeClock
+from swell.wire.lease_end import ProcessClock
 from swell.wire.lines import NO_MESSAGE
 from swell.wire.messages import FromWorker, Hello, Reported, Welcome
 
@@ -54,7 +54,7 @@ _from_worker = msgspec.json.Decoder(FromWorker).decode
 
 
 @dataclass(slots=True)
-class HostedRun:
+class HostRun:
     """The processes of one run on this host: workers of a job's gang or of a trial run.
 
     It has the lines to its workers. The token opens this run and no other.
@@ -68,7 +68,7 @@ class HostedRun:
     kind: str = WORKER  #: what its logs are called
     reached_at: str = LOOPBACK  #: address at which workers on other hosts reach its workers
     rack: str = ""  #: in which the machine stands; empty: that of a machine that names none
-    logs: RunLogs = field(init=False)
+    logs: RunLogSet = field(init=False)
     token: str = field(default_factory=lambda: secrets.token_hex(16))
     links: dict[int, LineLink] = field(default_factory=dict)
     live: set[int] = field(default_factory=set)
@@ -80,7 +80,7 @@ class HostedRun:
     held_port: socket.socket | None = None  #: see `hold_port`
 
     def __post_init__(self) -> None:
-        self.logs = RunLogs(self.place.folder, self.kind)
+        self.logs = RunLogSet(self.place.folder, self.kind)
 
     def fork(self, spawn: StartWorker, call: str, address: str, log_bytes: int = 0) -> Fork:
         """The request that starts this worker. Users' names and arguments are list items and values only."""
@@ -131,17 +131,17 @@ class LocalHost:
         self._options = options
         self._hear = answer
         self._kept = KeptRuns()
-        self._clock = AwakeClock(time.monotonic)
+        self._clock = ProcessClock(time.monotonic)
         self._address = ""
         self.bindings: dict[str, DeviceBinding] = {}
-        self._runs: dict[str, HostedRun] = {}
+        self._runs: dict[str, HostRun] = {}
         self._openings: dict[str, OpenRun] = {}  #: runs whose places are being made
         #: For all that touches the storage, which may hang. Code may take long to copy, and ends do not wait.
-        self._background, self._log_background = ThreadBackground(), ThreadBackground()
+        self._background, self._log_background = LoopThreads(), LoopThreads()
         self._limits = GangLimits(new_limiter(options.sharing, options.state_dir), self._warn)
-        self._zygotes = Zygotes(options.preload, options.state_dir, lock_fd, self._hear_zygote)
+        self._zygotes = ZygoteSet(options.preload, options.state_dir, lock_fd, self._hear_zygote)
         self._scratch = Scratch(options.state_dir, lambda work: self._background(work, lambda _: None))
-        self._containers = Containers(options.state_dir, self._zygotes.of().fork, self._process_gone)
+        self._containers = ContainerWorkers(options.state_dir, self._zygotes.of().fork, self._process_gone)
 
     # ------------------------------------------------------------ life
     def start(self, address: str) -> None:
@@ -170,7 +170,7 @@ class LocalHost:
         self._answer(offered)
 
     async def shut_down(self, reap_s: float = REAP_S) -> None:
-        """Every process of ours is gone when this returns. `reap_s`: see `Zygotes.shut_down`."""
+        """Every process of ours is gone when this returns. `reap_s`: see `ZygoteSet.shut_down`."""
         await self._zygotes.shut_down(reap_s)
         await self._containers.shut_down()
         self._limits.close()
@@ -187,7 +187,7 @@ class LocalHost:
         for key, usage in self._limits.tick(now_s).items():
             self._answer(messages.UsageRead(run=key, usage=usage))
 
-    def _kill_stopped(self, run: HostedRun, now_s: float) -> None:
+    def _kill_stopped(self, run: HostRun, now_s: float) -> None:
         """Kill workers whose processes were stopped by a signal: their peers would wait for them."""
         limit_s = self._options.gang_settings.standstill_s
         for worker, pid in list(run.pids.items()):
@@ -215,7 +215,7 @@ class LocalHost:
         elif (run := self._runs.get(message.run)) is not None:
             self._tell_run(run, message)
 
-    def _tell_run(self, run: HostedRun, message: ToHost) -> None:
+    def _tell_run(self, run: HostRun, message: ToHost) -> None:
         match message:
             case StartWorker():
                 self._start_worker(run, message)
@@ -254,7 +254,7 @@ class LocalHost:
     def _opened(self, order: OpenRun, place: JobPlace) -> None:
         kind = TRIAL if order.is_trial else WORKER
         reached_at, rack = self._options.reached_at, self._options.rack
-        run = HostedRun(order.run, order.job_id, order.spec, place, self.bindings, kind, reached_at, rack)
+        run = HostRun(order.run, order.job_id, order.spec, place, self.bindings, kind, reached_at, rack)
         meeting_point = None
         if order.spec.elasticity is Elasticity.RESTART:
             try:
@@ -271,13 +271,13 @@ class LocalHost:
         opened = messages.RunOpened(run=run.key, first_worker=place.first_worker, meeting_point=meeting_point)
         self._answer(opened)
 
-    def _close(self, run: HostedRun) -> None:
+    def _close(self, run: HostRun) -> None:
         del self._runs[run.key]
         if run.held_port is not None:
             run.held_port.close()
         self._limits.ended(run.key)
 
-    def _start_worker(self, run: HostedRun, order: StartWorker) -> None:
+    def _start_worker(self, run: HostRun, order: StartWorker) -> None:
         run.logs.see_leader(order)
         run.logs.note_leaders(self._log_background)
         run.live.add(order.worker)
@@ -311,14 +311,14 @@ class LocalHost:
         self._pass_on(run, hello.worker, hello)
         return True
 
-    def _run_of(self, hello: Hello) -> HostedRun | None:
+    def _run_of(self, hello: Hello) -> HostRun | None:
         """The run that this token opens, if the worker is one of its own and not here already."""
         matches = [run for run in self._runs.values() if is_same(run.token, hello.token)]
         if not matches or hello.worker not in matches[0].live or hello.worker in matches[0].links:
             return None
         return matches[0]
 
-    def _hear_worker(self, run: HostedRun, worker: int, link: LineLink, line: bytes) -> None:
+    def _hear_worker(self, run: HostRun, worker: int, link: LineLink, line: bytes) -> None:
         try:
             message = _from_worker(line)
         except NO_MESSAGE as error:
@@ -327,11 +327,11 @@ class LocalHost:
             return
         self._pass_on(run, worker, message)
 
-    def _pass_on(self, run: HostedRun, worker: int, message: FromWorker) -> None:
+    def _pass_on(self, run: HostRun, worker: int, message: FromWorker) -> None:
         run.moved_s[worker] = self._clock.now_s()
         self._answer(messages.WorkerSaid(run=run.key, worker=worker, message=message))
 
-    def _lose_worker_link(self, run: HostedRun, worker: int, link: LineLink) -> None:
+    def _lose_worker_link(self, run: HostRun, worker: int, link: LineLink) -> None:
         """Closed is not dead; but if it is dead, all its words have now been heard."""
         if worker in run.exits:
             self._tell_exit(run, worker)
@@ -364,7 +364,7 @@ class LocalHost:
         else:
             asyncio.get_running_loop().call_later(DRAIN_S, self._tell_exit, run, worker)
 
-    def _tell_exit(self, run: HostedRun, worker: int) -> None:
+    def _tell_exit(self, run: HostRun, worker: int) -> None:
         """Say that a worker is gone, with its last words if the storage gives them in time."""
         status, message = run.exits.pop(worker, (None, ""))
         if status is None:
@@ -387,7 +387,7 @@ class LocalHost:
         self._log_background(lambda: run.logs.end(worker, is_tail_wanted), tell)
         asyncio.get_running_loop().call_later(LAST_WORDS_S, tell, "")
 
-    def _find(self, key: str) -> tuple[HostedRun | None, int]:
+    def _find(self, key: str) -> tuple[HostRun | None, int]:
         run_key, _, worker = key.rpartition("/")
         return self._runs.get(run_key), int(worker)
 

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from swell.executors.gang.host_messages import OpenRun, RunRefused
 from swell.executors.local.agent.options import AgentOptions
-from swell.executors.local.containers.engine import ContainerChoice, ContainerEngine, engine_of
+from swell.executors.local.containers.engine import ContainerEngine, ContainerKind, engine_of
 from swell.executors.local.logs.files import TRIAL, WORKER, next_number
 from swell.executors.storage import CHECKPOINTS, job_folder
 from swell.model.code import CodeFile, CodeTree, decode_tree, is_within, job_tree_path, object_path, tree_path
@@ -115,13 +115,13 @@ def _lack_of_paths(spec: JobSpec, on: str) -> str:
     return ""
 
 
-def _lack_of_engine(choice: ContainerChoice, on: str) -> str:
+def _lack_of_engine(choice: ContainerKind, on: str) -> str:
     """Why a host without an engine cannot run a job in a container. Raises ValueError: no other one can."""
-    if choice is ContainerChoice.OFF:
+    if choice is ContainerKind.OFF:
         raise ValueError(
             "the job names an image, and this platform runs no containers (`swell up --containers off`)"
         )
-    names = "docker or podman" if choice is ContainerChoice.AUTO else choice
+    names = "docker or podman" if choice is ContainerKind.AUTO else choice
     return f"{on} has no program that runs containers, and the job names an image: install {names} there"
 
 

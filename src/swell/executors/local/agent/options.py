@@ -10,7 +10,7 @@ import msgspec
 
 from swell.executors.gang.job_context import GangSettings
 from swell.executors.leases import LeaseTimes
-from swell.executors.local.containers.engine import ContainerChoice
+from swell.executors.local.containers.engine import ContainerKind
 from swell.executors.local.limits.limiter import CoreSharing
 from swell.executors.storage import storage_of
 
@@ -34,7 +34,7 @@ class PlatformSettings(msgspec.Struct, frozen=True, kw_only=True):
     preload: tuple[str, ...] = DEFAULT_PRELOAD  #: modules that workers find imported
     call: str = DEFAULT_CALL  #: `package.module:function` that a worker runs, with entry and arguments
     gang_settings: GangSettings = msgspec.field(default_factory=GangSettings)
-    containers: ContainerChoice = ContainerChoice.AUTO
+    containers: ContainerKind = ContainerKind.AUTO
     storage: str = ""  #: path of the head's; of a host's agent: on this machine
 
 

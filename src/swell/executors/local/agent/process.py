@@ -41,7 +41,7 @@ from swell.executors.local.agent.host import LocalHost, is_same
 from swell.executors.local.agent.options import LOOPBACK, AgentOptions, decode_options
 from swell.executors.local.limits.allocation import confine
 from swell.executors.local.lines import LineLink
-from swell.executors.rate_limited_log import RateLimitedLog
+from swell.executors.rate_limited_log import LimitedLog
 from swell.wire.lines import NO_MESSAGE
 from swell.wire.messages import Hello
 from swell.wire.whole_files import write_whole
@@ -72,12 +72,12 @@ class WorkerSupervisor:
         self._host = LocalHost(options, lock_fd, partial(self._controller.hear, HOST))
         self._controller.join_host(HOST, self._host.tell)
         self._door = None if new_door is None else new_door(self._controller, options, self.boot_id)
-        self._ticking: dict[str, tuple[Callable[[], None], RateLimitedLog]] = {
-            "the host of this machine": (self._host.tick, RateLimitedLog()),
-            "the controller": (self._controller.tick, RateLimitedLog()),
+        self._ticking: dict[str, tuple[Callable[[], None], LimitedLog]] = {
+            "the host of this machine": (self._host.tick, LimitedLog()),
+            "the controller": (self._controller.tick, LimitedLog()),
         }
         if self._door is not None:
-            self._ticking["the door of the engine"] = (self._door.tick, RateLimitedLog())
+            self._ticking["the door of the engine"] = (self._door.tick, LimitedLog())
         self.hosts_address = ""  #: where hosts join
 
     # ------------------------------------------------------------ life

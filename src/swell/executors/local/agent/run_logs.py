@@ -17,7 +17,7 @@ from swell.executors.local.logs.files import (
     note_leaders,
     read_tail,
 )
-from swell.executors.rate_limited_log import RateLimitedLog
+from swell.executors.rate_limited_log import LimitedLog
 from swell.wire import environ
 from swell.wire.messages import Regroup
 
@@ -26,11 +26,11 @@ LAST_WORDS_S = 5.0
 
 log = logging.getLogger("swell.agent")
 
-#: See `ThreadBackground`.
+#: See `LoopThreads`.
 Background = Callable[[Callable[[], OSError | None], Callable[[OSError | None], None]], None]
 
 
-class RunLogs:
+class RunLogSet:
     """The logs of the workers of a gang, or of a trial run, in the job's folder."""
 
     def __init__(self, folder: Path, kind: str) -> None:
@@ -40,7 +40,7 @@ class RunLogs:
         #: Leaders that the folder lacks, with the positions in their logs; None: the end of what is there.
         self._unnoted: list[tuple[int, int | None]] = []
         self._is_noting = False
-        self._failures = RateLimitedLog()
+        self._failures = LimitedLog()
 
     def path(self, worker: int) -> Path:
         """Path of a worker's log."""

@@ -13,7 +13,7 @@ import msgspec
 
 import swell
 from swell.executors.local.containers import bootstrap
-from swell.executors.local.containers.engine import ContainerEngine, EngineDown
+from swell.executors.local.containers.engine import ContainerEngine, EngineUnavailable
 from swell.executors.local.zygote.client import DEFAULT_VARIABLES, TORCH_VARIABLES
 from swell.executors.local.zygote.messages import Fork
 from swell.executors.local.zygote.process import THREAD_VARIABLES
@@ -126,7 +126,7 @@ def start(order: str, arguments: list[str]) -> int:
         packages, output = package_mounts(), told.folder / OUTPUT_FOLDER
         output.mkdir(mode=0o700, exist_ok=True)
         mounts = [*job_mounts(told.state_dir, told.folder, told.spec), *packages]
-    except (EngineDown, OSError, ValueError) as error:
+    except (EngineUnavailable, OSError, ValueError) as error:
         print(error, file=sys.stderr)
         return NO_CONTAINER if isinstance(error, ValueError) else ENGINE_FAILED
     worker = told.worker

@@ -16,7 +16,7 @@ from swell.model.quantities import span
 ANSWER_WITHIN_S = 30.0
 
 
-class ContainerChoice(StrEnum):
+class ContainerKind(StrEnum):
     """Which program runs containers (`swell up --containers`)."""
 
     AUTO = "auto"  #: Docker where it is installed, else Podman
@@ -27,12 +27,12 @@ class ContainerChoice(StrEnum):
 
 #: How each is asked whether it works, and says its version; in order of preference.
 _QUESTIONS = {
-    ContainerChoice.DOCKER: ("version", "--format", "{{.Server.Version}}"),
-    ContainerChoice.PODMAN: ("info", "--format", "{{.Version.Version}}"),
+    ContainerKind.DOCKER: ("version", "--format", "{{.Server.Version}}"),
+    ContainerKind.PODMAN: ("info", "--format", "{{.Version.Version}}"),
 }
 
 
-class EngineDown(RuntimeError):
+class EngineUnavailable(RuntimeError):
     """The engine cannot be used now; the text says why."""
 
 
@@ -49,7 +49,7 @@ class ContainerEngine:
 
     @property
     def is_podman(self) -> bool:
-        return self.name == ContainerChoice.PODMAN
+        return self.name == ContainerKind.PODMAN
 
     def call(self, *words: str, limit_s: float = ANSWER_WITHIN_S) -> tuple[str, str]:
         """Return its output, and the last line of its complaint, which is empty if it did what was asked.
@@ -85,13 +85,13 @@ class ContainerEngine:
         return None if error or not output.isdecimal() else int(output) or None
 
     def check_image(self, image: str) -> None:
-        """Raises EngineDown; ValueError: this machine has no such image."""
+        """Raises EngineUnavailable; ValueError: this machine has no such image."""
         if self.call("image", "inspect", "--format", "{{.Id}}", image)[1]:
-            offer = _offer(ContainerChoice(self.name))
+            offer = _offer(ContainerKind(self.name))
             if offer.is_offered:
                 why = f"there is no image {image} on this machine; get it with `{self.name} pull {image}`"
                 raise ValueError(why)
-            raise EngineDown(f"{self.name} cannot be used: {offer.why_not}")
+            raise EngineUnavailable(f"{self.name} cannot be used: {offer.why_not}")
 
     def remove(self, container: str) -> None:
         """End a container, with all its processes. No effect if there is none of this name."""
@@ -103,13 +103,13 @@ def engine_offers() -> tuple[MachineOffer, ...]:
     return tuple(_offer(name) for name in _QUESTIONS)
 
 
-def engine_of(choice: ContainerChoice) -> ContainerEngine | None:
+def engine_of(choice: ContainerKind) -> ContainerEngine | None:
     """The program of a choice that is used on this machine; None: none of it is installed."""
-    names = {ContainerChoice.AUTO: [*_QUESTIONS], ContainerChoice.OFF: []}.get(choice, [choice])
+    names = {ContainerKind.AUTO: [*_QUESTIONS], ContainerKind.OFF: []}.get(choice, [choice])
     return next((ContainerEngine(name) for name in names if shutil.which(name) is not None), None)
 
 
-def _offer(name: ContainerChoice) -> MachineOffer:
+def _offer(name: ContainerKind) -> MachineOffer:
     if shutil.which(name) is None:
         return MachineOffer(name=name, why_not="it is not installed", remedy=f"install {name}")
     version, error = ContainerEngine(name).call(*_QUESTIONS[name])

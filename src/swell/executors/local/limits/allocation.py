@@ -57,7 +57,7 @@ def num_kills_for_memory(counters: Path = Path("/proc/vmstat")) -> int:
     return sum(int(number) for name, number in map(str.split, lines) if name == "oom_kill")
 
 
-class KillsForMemory:
+class MemoryKills:
     """Tells whether the kernel has just killed a process for lack of memory. It does not say which one."""
 
     def __init__(self, num_kills: Callable[[], int] = num_kills_for_memory) -> None:

@@ -19,7 +19,7 @@ from typing import ClassVar
 from swell.executors.local.limits.allocation import PERIOD_US, quota_us
 from swell.executors.local.limits.limiter import NO_MEMORY_LIMIT, CoreSharing, GangGroup, Limiter, started_by
 from swell.executors.local.processes.listing import is_alive
-from swell.model.target import ShareMode
+from swell.model.target import ShareKind
 from swell.wire.group_places import GroupFiles, numbers
 
 PREFIX = "swell-"
@@ -73,7 +73,7 @@ class ControlGroups(Limiter):
 
     def settings(self, share: float) -> dict[str, str]:
         """Return what to write to which files of a group for a share."""
-        if self.sharing.mode is ShareMode.QUOTA:
+        if self.sharing.mode is ShareKind.QUOTA:
             return self.quota_settings(quota_us(share, self.sharing.cores))
         return {self.weight_file: str(self.weight_of(share))}
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from swell.executors.local.limits.allocation import available_cores
 from swell.executors.local.limits.control_groups import CPU, CgroupV1, CgroupV2, is_root, top_of
-from swell.executors.local.limits.limiter import CoreSharing, Limiter, LimitError
+from swell.executors.local.limits.limiter import CoreSharing, Limiter, LimitsError
 from swell.executors.local.machine_offer import MachineOffer
-from swell.model.target import ShareMode
+from swell.model.target import ShareKind
 from swell.wire.group_places import UNIFIED, GroupFiles, GroupPlace, group_places
 
 #: systemd marks the groups that it leaves to others; the second one is for older versions.
@@ -34,24 +34,24 @@ def limiter_offers(files: GroupFiles | None = None, pid: int | None = None) -> t
 
 
 def check_sharing(sharing: CoreSharing, files: GroupFiles | None = None) -> None:
-    """Raises LimitError: cores cannot be shared like this here."""
+    """Raises LimitsError: cores cannot be shared like this here."""
     num_cores = available_cores()
     if sharing.cores is not None and sharing.cores not in range(1, num_cores + 1):
-        raise LimitError(
+        raise LimitsError(
             f"--cores {sharing.cores:g}: this process may use {num_cores} cores; "
             f"name a whole number up to {num_cores}, or 0 for all of them"
         )
-    groups = limiter_offers(files) if sharing.mode is ShareMode.QUOTA else ()
+    groups = limiter_offers(files) if sharing.mode is ShareKind.QUOTA else ()
     if groups and not any(offer.is_offered for offer in groups):
         why = "; ".join(f"{offer.name}: {offer.why_not}" for offer in groups)
-        raise LimitError(
+        raise LimitsError(
             f"--cpu-shares quota needs control groups, and this machine offers none ({why}); choose weight"
         )
 
 
 def new_limiter(sharing: CoreSharing, state_dir: Path, files: GroupFiles | None = None) -> Limiter:
     """The best one that works. Never raises: in the end usage is measured, and nothing is limited."""
-    if sharing.mode is ShareMode.OFF:
+    if sharing.mode is ShareKind.OFF:
         return Limiter()
     files = files or GroupFiles()
     places = group_places(files)

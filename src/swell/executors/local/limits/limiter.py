@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import psutil
 
-from swell.model.target import ShareMode
+from swell.model.target import ShareKind
 from swell.model.usage import GangUsage
 
 
@@ -20,7 +20,7 @@ class CoreSharing:
     """How the gangs of this machine share its cores."""
 
     cores: float | None = None  #: that all of them have together; None: all that the agent may use
-    mode: ShareMode = ShareMode.WEIGHT
+    mode: ShareKind = ShareKind.WEIGHT
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -35,7 +35,7 @@ NO_MEMORY_LIMIT = (
 )
 
 
-class LimitError(ValueError):
+class LimitsError(ValueError):
     """What was asked for cannot be had on this machine; the text names the rule and the remedy."""
 
 

@@ -240,7 +240,7 @@ class ZygoteClient:
         return f"what is to be preloaded cannot be imported:\n{read_tail(self._program.log_path)}"
 
 
-class Zygotes:
+class ZygoteSet:
     """The zygotes of a host: one for each interpreter that jobs name. Each stays as long as the host."""
 
     def __init__(

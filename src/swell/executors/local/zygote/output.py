@@ -106,7 +106,7 @@ class _Output:
     exited: Exited | None = None  #: to be told as soon as its log is complete, or in trouble
 
 
-class Outputs:
+class WorkerOutput:
     """Output pipes and logs of all workers.
 
     Descriptors are registered with `selector`, with the worker's key as their data.

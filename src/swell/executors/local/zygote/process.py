@@ -36,7 +36,7 @@ from swell.executors.local.processes.parent_death import adopt_orphans, die_with
 from swell.executors.local.processes.strays import ProcessMark, own_mark, read_mark
 from swell.executors.local.zygote.messages import Answer, Exited, Fork, Forked, Request, Warm
 from swell.executors.local.zygote.mirror import become_private, mirrored
-from swell.executors.local.zygote.output import Outputs
+from swell.executors.local.zygote.output import WorkerOutput
 from swell.wire.environ import EXIT_STOPPED, MARK
 from swell.wire.lines import LineBuffer
 
@@ -65,7 +65,7 @@ class Zygote:
         self._wake_read.setblocking(False)
         self._wake_write.setblocking(False)
         self._selector = selectors.DefaultSelector()
-        self._outputs = Outputs(self._selector, self.say, self._wake)
+        self._outputs = WorkerOutput(self._selector, self.say, self._wake)
         self._inherited: set[int] = set()  #: descriptors that workers have, too
 
     def serve(self) -> None:
@@ -165,7 +165,7 @@ KILL_WITHIN_S = 3.0
 
 
 @dataclass(slots=True)
-class Departure:
+class EndedWorker:
     """A worker that has ended, while processes of its own are left."""
 
     key: str
@@ -187,11 +187,11 @@ class Orphans:
         """`zygote_id`: in the mark of its processes."""
         self._own_pid = own_pid
         self._zygote_id = zygote_id
-        self._departures: list[Departure] = []
+        self._departures: list[EndedWorker] = []
 
     def leave(self, key: str, pid: int, number: int, status: int, now_s: float) -> None:
         """This worker has ended."""
-        self._departures.append(Departure(key, pid, number, status, now_s + KILL_WITHIN_S))
+        self._departures.append(EndedWorker(key, pid, number, status, now_s + KILL_WITHIN_S))
 
     def settle(self, workers: dict[int, int], now_s: float) -> list[Exited]:
         """The ends of workers of which nothing is left. `workers`: live ones, pid -> number.
@@ -218,7 +218,7 @@ class Orphans:
         dues_s = [departure.give_up_s for departure in self._departures]
         return max(0.0, min(dues_s) - now_s) if dues_s else None
 
-    def _departure_of(self, orphan: ProcessEntry, live: set[int]) -> Departure | None:
+    def _departure_of(self, orphan: ProcessEntry, live: set[int]) -> EndedWorker | None:
         """The worker whose end it is a part of; None while it may be one that lives."""
         mark = read_mark(orphan.pid)
         number = mark.worker if mark is not None and mark.zygote_id == self._zygote_id else 0

@@ -35,7 +35,7 @@ from swell.sim.traces.cells import (
 from swell.sim.traces.entry import TraceError, TraceJob
 from swell.sim.traces.record import LineRemarks
 from swell.sim.traces.source import Source
-from swell.sim.traces.table import Ignored, TableFormat, TraceColumn, column, needed_column
+from swell.sim.traces.table import SkippedColumn, TableFormat, TraceColumn, column, needed_column
 from swell.wire.whole_files import write_whole
 
 #: A name is taken for a slip of another one if this share of their letters is the same, in order.
@@ -87,7 +87,7 @@ COLUMNS: dict[str, TraceColumn] = {
 }
 
 
-def note_ignored(source: Source, ignored: Ignored, remarks: LineRemarks) -> None:
+def note_ignored(source: Source, ignored: SkippedColumn, remarks: LineRemarks) -> None:
     """A column left aside is said; one that was probably meant for a field the file lacks is an error."""
     names = {name: field for field in COLUMNS if field in ignored.absent for name in COLUMNS[field].names}
     for name in ignored.names:
