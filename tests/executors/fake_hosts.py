@@ -80,6 +80,7 @@ class FakeHost:
         self._is_once = False
         self.shares: dict[str, float] = {}
         self.cpu_s = 0.0
+        self.is_reached = True
         self.is_held = False  #: what it answers waits
         self._held: deque[h.FromHost] = deque()
         self.is_deaf = False  #: what it is told waits
@@ -135,9 +136,10 @@ class FakeHost:
 
     def cut_off(self) -> None:
         """It has no line: what it is told, and what it answers, waits."""
-        self.is_deaf = self.is_held = True
+        self.is_reached, self.is_deaf, self.is_held = False, True, True
 
     def reconnect(self) -> None:
+        self.is_reached = True
         self.listen()
         self.let_through()
 
@@ -146,6 +148,7 @@ class FakeHost:
         self._untold.clear()
         self._held.clear()
         self.is_deaf = self.is_held = False
+        self.is_reached = True
         for message in self._kept.kept():
             self._hear(CODEC[1].decode(msgspec.json.encode(message)))
         if self.is_cold:
@@ -372,8 +375,9 @@ class Fleet:
 
     def return_host(self, name: str) -> None:
         """It comes to a controller that is new to it."""
-        self.controller.join_host(name, self.hosts[name].tell)
-        self.hosts[name].meet_new_controller()
+        host = self.hosts[name]
+        self.controller.join_host(name, host.tell, lambda: host.is_reached)
+        host.meet_new_controller()
         self.meet()
 
     def meet(self) -> None:
@@ -400,7 +404,7 @@ class Fleet:
     def join(self, name: str) -> FakeHost:
         host = FakeHost(name, self, lambda message: self.controller.hear(name, message))
         self.hosts[name] = host
-        self.controller.join_host(name, host.tell)
+        self.controller.join_host(name, host.tell, lambda: host.is_reached)
         host.offer()
         return host
 

@@ -52,7 +52,9 @@ class FakeController(Controller):
     def await_hosts(self, names: Collection[str]) -> None:
         self.awaited |= set(names)
 
-    def join_host(self, name: str, tell: Callable[[h.ToHost], None]) -> None:
+    def join_host(
+        self, name: str, tell: Callable[[h.ToHost], None], is_reached: Callable[[], bool] = lambda: True
+    ) -> None:
         assert name not in self.hosts, "it was lost before"
         self.hosts[name] = tell.__self__  # type: ignore[attr-defined]
 

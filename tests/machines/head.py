@@ -38,8 +38,10 @@ def say(*words: object) -> None:
 
 
 class PrintingController(Controller):
-    def join_host(self, name: str, tell: Callable[[ToHost], None]) -> None:
-        super().join_host(name, tell)
+    def join_host(
+        self, name: str, tell: Callable[[ToHost], None], is_reached: Callable[[], bool] = lambda: True
+    ) -> None:
+        super().join_host(name, tell, is_reached)
         say("joined", name)
 
     def hear(self, host: str, message: FromHost) -> None:

@@ -6,6 +6,7 @@ one, so what a host answers at once is handled as if it had come later.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Mapping
@@ -14,9 +15,9 @@ from pathlib import Path
 
 import msgspec
 
-from swell.executors.controller.directed_runs import DirectedRuns
+from swell.executors.controller.directed_runs import DirectedRun, DirectedRuns
 from swell.executors.controller.gang_commands import CommandQueue
-from swell.executors.controller.known_hosts import KnownHosts, OpeningSet
+from swell.executors.controller.known_hosts import NOTHING_OFFERED, KnownHosts, OpeningSet
 from swell.executors.controller.protocol import (
     PROTOCOL,
     DaemonLine,
@@ -48,6 +49,10 @@ from swell.wire.lease_end import ProcessClock
 
 #: A daemon that waits is told so again, lest it take the agent for dead.
 GATHERING_EVERY_S = 1.0
+#: A gang that has broken waits so long for a host without a line: it is dead, or comes back at once.
+UNREACHED_S = 1.0
+
+log = logging.getLogger("swell.hosts")
 
 
 class Controller:
@@ -188,9 +193,11 @@ class Controller:
         """
         self._takeover.awaited.update(names)
 
-    def join_host(self, name: str, tell: Callable[[ToHost], None]) -> None:
+    def join_host(
+        self, name: str, tell: Callable[[ToHost], None], is_reached: Callable[[], bool] = lambda: True
+    ) -> None:
         """Add a host, which is sent orders from now on. Its first message names its devices."""
-        self._handle(lambda: self._hosts.join(name, tell))
+        self._handle(lambda: self._hosts.join(name, tell, is_reached))
 
     def lose_host(self, name: str, why: str) -> None:
         """Its processes are gone, or will be before anything is done with its devices."""
@@ -199,10 +206,33 @@ class Controller:
     # ------------------------------------------------------------ what becomes of them
     def _pass_time(self) -> None:
         self._runs.pass_time()
+        self._leave_unreached()
         self._trials.advance()
         if self.now_s() - self._told_waiting_s >= GATHERING_EVERY_S:
             self._greet()
         self._outbox.send()
+
+    def _leave_unreached(self) -> None:
+        """Gangs that have broken go on without workers on hosts that have no line, and may be dead.
+
+        Those may live: no gang gets their devices until they have been killed, or their host is lost; see
+        `Takeover`.
+        """
+        unreached = self._hosts.unreached(self.now_s(), UNREACHED_S)
+        if not unreached or not self._takeover.is_over:
+            return
+        for run in list(self._runs.by_key.values()):
+            hosts = set(run.workers.values())
+            if run.gang is not None and run.gang.gang.is_broken and hosts - unreached:
+                for host in sorted(hosts & unreached):
+                    self._leave_workers(run, host)
+
+    def _leave_workers(self, run: DirectedRun, host: str) -> None:
+        why = f"host {host!r} is not reached, and job {run.job_id!r} goes on without it"
+        log.warning("%s; its devices are not used until its workers are known to be gone", why)
+        left = {worker for worker, of in run.workers.items() if of == host}
+        self._takeover.leave_workers(host, run.key, left, why)
+        self._runs.lose_workers(run, host, why)
 
     def _hear_member(self, host: str, message: FromHost) -> None:
         """A host may have been lost after it said this."""
@@ -274,6 +304,7 @@ class Takeover:
     awaited: set[str] = field(default_factory=set)  #: hosts that have yet to come, or to be given up
     _kept: dict[str, KeptRuns] = field(default_factory=dict)  #: by host, until its runs are taken over
     _abandoned: dict[tuple[str, str], set[int]] = field(default_factory=dict)  #: workers, by host and run
+    _offers: dict[str, DevicesOffered] = field(default_factory=dict)  #: of hosts that gangs went on without
     _ends: dict[str, GangEnded | GangSuspended] = field(default_factory=dict)  #: by job
     _is_over: bool = False
 
@@ -305,7 +336,10 @@ class Takeover:
 
     def hear_offer(self, host: str, offered: DevicesOffered) -> None:
         """It is the last word about what was: no run waits for this host any longer."""
-        self.runs.report_all(self.hosts.offer(host, offered))
+        if host in self._offers:
+            self._offers[host] = offered
+        else:
+            self.runs.report_all(self.hosts.offer(host, offered))
         self.awaited.discard(host)
         self.go_on()
 
@@ -318,9 +352,19 @@ class Takeover:
         self._abandoned[host, key].discard(worker)
         self.go_on()
 
+    def leave_workers(self, host: str, key: str, workers: set[int], why: str) -> None:
+        """A gang goes on without these. They are killed once their host can be told; what it offers is
+        not used before they are gone.
+        """
+        self._offers.setdefault(host, self.hosts.offered(host))  # what it has said since counts
+        self.runs.report_all(self.hosts.offer(host, NOTHING_OFFERED, why))
+        self._abandon(host, key, workers)
+        self.go_on()
+
     def lose_host(self, host: str) -> None:
         """No worker is left there; the owner hears of it afterwards."""
         self._kept.pop(host, None)
+        self._offers.pop(host, None)
         self.awaited.discard(host)
         self._abandoned = {place: left for place, left in self._abandoned.items() if place[0] != host}
         self.go_on()
@@ -336,6 +380,8 @@ class Takeover:
         for host, key in [place for place, left in self._abandoned.items() if not left]:
             del self._abandoned[host, key]
             self.hosts.tell(host, CloseRun(run=key))
+        for host in self._offers.keys() - {host for host, _ in self._abandoned}:
+            self.runs.report_all(self.hosts.offer(host, self._offers.pop(host)))
         if self.is_over:
             ends, self._ends = self._ends, {}
             for job_id, end in ends.items():

@@ -226,15 +226,19 @@ class DirectedRuns:
             run.usage[host] = read.usage
 
     def lose_host(self, host: str, why: str) -> None:
-        """It is gone, with what runs had there: all that one had at once."""
+        """It is gone, with what runs had there."""
         for run in [run for run in self.by_key.values() if run.is_on(host)]:
-            run.leave(host)
-            gone = [worker for worker, of in run.workers.items() if of == host]
-            for worker in gone:
-                del run.workers[worker]
-            if gone:
-                exits = [run.director.lost(worker, why) for worker in gone]
-                self.do(run, run.director.exited(exits, self.now_s()))
+            self.lose_workers(run, host, why)
+
+    def lose_workers(self, run: DirectedRun, host: str, why: str) -> None:
+        """All that a run had on a host, at once."""
+        run.leave(host)
+        gone = [worker for worker, of in run.workers.items() if of == host]
+        for worker in gone:
+            del run.workers[worker]
+        if gone:
+            exits = [run.director.lost(worker, why) for worker in gone]
+            self.do(run, run.director.exited(exits, self.now_s()))
 
     def busy(self, host: str) -> list[str]:
         """A device for each process that runs have on it, of runs on this host; some are on others."""

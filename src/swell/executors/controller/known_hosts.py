@@ -28,10 +28,12 @@ class _Host:
     """What is known of one host."""
 
     tell: Callable[[ToHost], None]
+    is_reached: Callable[[], bool]
     offered: DevicesOffered = NOTHING_OFFERED  #: that it said last
     devices: tuple[str, ...] = ()  #: of these, those that are to be had
     nodes: tuple[Node, ...] = ()
     away: set[str] = field(default_factory=set)  #: names of nodes that it had and may have again
+    unreached_s: float | None = None  #: since when it has no line
 
 
 class KnownHosts:
@@ -61,17 +63,28 @@ class KnownHosts:
         return tuple(sorted(name for host in self._hosts.values() for name in host.away))
 
     # ------------------------------------------------------------ come and go
-    def join(self, name: str, tell: Callable[[ToHost], None]) -> None:
+    def join(self, name: str, tell: Callable[[ToHost], None], is_reached: Callable[[], bool]) -> None:
         """Add a host, which is sent orders from now on.
 
         Args:
             tell: acts on a message, or sends it. It never waits and never raises; answers come later, or
                 before it returns.
+            is_reached: whether it has a line now. What it is told without one waits.
         """
-        self._hosts.setdefault(name, _Host(tell)).tell = tell
+        host = self._hosts.setdefault(name, _Host(tell, is_reached))
+        host.tell, host.is_reached = tell, is_reached
 
-    def offer(self, name: str, offered: DevicesOffered) -> list[NodeJoined | NodeLost]:
+    def offered(self, name: str) -> DevicesOffered:
+        """What this host has offered last."""
+        return self._hosts[name].offered
+
+    def offer(
+        self, name: str, offered: DevicesOffered, why: str = "its host offers it no longer"
+    ) -> list[NodeJoined | NodeLost]:
         """What this host has, all of it. What is another host's already is not taken.
+
+        Args:
+            why: a node is gone that it has no more, though workers may be there.
 
         Returns:
             What the scheduler is to hear of the nodes that the host names.
@@ -86,13 +99,25 @@ class KnownHosts:
         host.offered, host.devices = offered, tuple(own)
         others = {node.name for other in self._hosts.values() if other is not host for node in other.nodes}
         nodes = [n for n in offered.nodes if n.name not in others and own.keys() >= set(n.devices)]
-        return self._change_nodes(host, tuple(nodes))
+        return self._change_nodes(host, tuple(nodes), why)
 
     def warn(self, name: str, leaving: HostLeaving, now_s: float) -> list[NodeWarned]:
         """What the scheduler is to hear of the nodes of a host that is about to go."""
         until_s, why = now_s + leaving.within_s, leaving.why
         nodes = self._hosts[name].nodes
         return [NodeWarned(at_s=0.0, name=node.name, until_s=until_s, why=why) for node in nodes]
+
+    def unreached(self, now_s: float, for_s: float) -> set[str]:
+        """Hosts that have had no line for so long. To be asked from time to time."""
+        found = set()
+        for name, host in self._hosts.items():
+            if host.is_reached():
+                host.unreached_s = None
+            elif host.unreached_s is None:
+                host.unreached_s = now_s
+            if host.unreached_s is not None and now_s - host.unreached_s >= for_s:
+                found.add(name)
+        return found
 
     def lose(self, name: str, why: str) -> list[NodeLost] | None:
         """What the scheduler is to hear of its nodes; None if there is no such host.
@@ -106,9 +131,8 @@ class KnownHosts:
         gone = host.away.union(node.name for node in host.nodes) - here
         return [NodeLost(at_s=0.0, name=node, cause=why) for node in sorted(gone)]
 
-    def _change_nodes(self, host: _Host, nodes: tuple[Node, ...]) -> list[NodeJoined | NodeLost]:
-        """Nodes are gone that it has no more, though workers may be there."""
-        why = "its host offers it no longer"
+    def _change_nodes(self, host: _Host, nodes: tuple[Node, ...], why: str) -> list[NodeJoined | NodeLost]:
+        """`why`: those are gone that it has no longer."""
         before, host.nodes = {node.name: node for node in host.nodes}, nodes
         here = {node.name for node in self.nodes}
         gone = before.keys() - here

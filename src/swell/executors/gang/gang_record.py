@@ -242,6 +242,11 @@ class GangRecord(KnownGang, kw_only=True):
         return self.is_suspending and (self.formation.has_left or self.restarts is not None)
 
     @property
+    def is_broken(self) -> bool:
+        """Whether its group has broken, and the next one does not form yet."""
+        return self.setback.is_open and self.ending is None
+
+    @property
     def is_to_close(self) -> bool:
         """Whether no process is left, and none is to come."""
         is_begun = self.formation.round > 0 if self.restarts is None else self.is_suspending

@@ -231,7 +231,7 @@ class HostDoor:
         self._lose_ended("its lease had ended, and its workers with it")
         if isinstance(answer, LeaseGranted) and host.term != answer.term:
             host.begin_term(answer.term)
-            self._owner.join_host(host.name, host.tell)
+            self._owner.join_host(host.name, host.tell, lambda: host.stream.has_line)
             log.info("host %s has a lease in term %d", host.name, answer.term)
         host.stream.say_aside(answer)
 
