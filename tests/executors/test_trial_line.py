@@ -73,7 +73,7 @@ class Machines:
         binding = DeviceBinding(torch_device=device, kind=self.kind, pace_per_s=self.pace_per_s)
         self.bindings = {f"n/{n}": binding for n in range(NUM_DEVICES)}
         self.hosts = KnownHosts()
-        self.hosts.join("host", self.tell)
+        self.hosts.join("host", self.tell, lambda: True)
         self.offer(self.bindings)
         self.openings = OpeningSet(self.hosts, self.report)
         self.trials = TrialQueue(self.folder, self.hosts, self.openings, cast(DirectedRuns, self))
