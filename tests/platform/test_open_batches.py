@@ -96,7 +96,7 @@ def check_replay(swell: Program) -> None:
     assert found["first_difference"] is None and found["num_compared"] > 0
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 @pytest.mark.timeout(500)  # a dozen things are waited for, each of which may take a minute on a busy machine
 def test_a_batch_follows_the_size_through_kills_of_daemon_and_workers_under_pollux_and_saxena(
     ride: Ride,

@@ -56,7 +56,7 @@ def is_running(slurm: SlurmCluster, job: str) -> bool:
     return slurm.run("squeue", "-h", "-j", job, "-o", "%T").stdout.strip() == "RUNNING"
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_a_job_grows_with_its_slices_and_goes_on_through_preemption_and_a_restart_of_slurmctld(
     slurm: SlurmCluster, program: Program, tmp_path: Path
 ) -> None:
