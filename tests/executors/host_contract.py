@@ -9,12 +9,11 @@ import msgspec
 from tests.executors.puppets import make_spec
 
 from swell.executors.gang import host_messages as h
-from swell.executors.gang.host_messages import HostMessage
 from swell.model.event import Outcome
 from swell.model.job import Elasticity, JobSpec
 from swell.wire import messages as m
 
-Heard = TypeVar("Heard", bound=HostMessage)
+Heard = TypeVar("Heard", bound=msgspec.Struct)
 RUN = "job-1"
 
 

@@ -96,7 +96,7 @@ class Scene:
     def has_gang(self, job: str) -> bool:
         """Or will, when hosts are ready."""
         controller = self.fleet.controller
-        return job in controller._commands._preparing or job in controller._runs.by_key
+        return job in controller._openings.under_way or job in controller._runs.by_key
 
     def move_host(self, kind: str, name: str) -> None:
         host = self.fleet.hosts.get(name)
@@ -129,10 +129,11 @@ class Scene:
 
     def idle_hosts(self, run: DirectedRun) -> set[str]:
         """Hosts on which it is open for nothing."""
-        gang, preparation = run.director, self.fleet.controller._commands._preparing.get(run.key)
+        gang, opening = run.director, self.fleet.controller._openings.under_way.get(run.key)
         if not isinstance(gang, GangController):
             return set()
-        coming = () if preparation is None else preparation.command.target.devices
+        command = None if opening is None else opening.commands[0]
+        coming = command.target.devices if isinstance(command, LaunchGang | Reconfigure) else ()
         used = {device.partition("/")[0] for device in (*flatten(gang.gang.wanted_slots), *coming)}
         return run.hosts - used - set(run.workers.values())
 
@@ -160,7 +161,7 @@ def ends_well(scene: Scene) -> None:
     for host in scene.fleet.hosts.values():
         assert not host.workers and not host.runs, "something is left open"
     controller = scene.fleet.controller
-    assert not controller._runs.by_key and not controller._commands._preparing
+    assert not controller._runs.by_key and not controller._openings.under_way
     ends = [e for e in scene.fleet.events if isinstance(e, GangEnded | GangSuspended)]
     assert {end.job_id for end in ends} == {*TRIED, *JOBS}, "each stop is answered"
     assert max(end.generation for end in ends) == scene.generation

@@ -65,26 +65,24 @@ class LeaseTimes(msgspec.Struct, frozen=True, kw_only=True):
 class LeaseMessage(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """A message between a host and the controller."""
 
+    term: int
+
 
 class LeaseAsked(LeaseMessage, frozen=True, kw_only=True):
     """A host asks for its lease, or for a longer one. No worker of an earlier term is left there."""
 
-    term: int
     asked_s: float  #: by the host's clock; the answer says it again
 
 
 class LeaseGranted(LeaseMessage, frozen=True, kw_only=True):
     """The lease lasts this long *from when the host asked*."""
 
-    term: int
     asked_s: float  #: as in the question
     lease_s: float
 
 
 class TermEnded(LeaseMessage, frozen=True, kw_only=True):
     """There will be no lease in this term or an earlier one: what its workers held may be with others."""
-
-    term: int
 
 
 FromController = LeaseGranted | TermEnded

@@ -246,7 +246,8 @@ class Controller:
     def _is_given(self, host: str, job_id: str) -> bool:
         """Whether the host has a run of this job, or makes ready for one."""
         runs = (run for run in self._runs.by_key.values() if run.job_id == job_id)
-        return self._openings.is_asked(host, job_id) or any(run.is_on(host) for run in runs)
+        openings = (one for one in self._openings.under_way.values() if one.order.job_id == job_id)
+        return any(host in one.awaited for one in openings) or any(run.is_on(host) for run in runs)
 
     def _hear(self, host: str, message: FromHost) -> None:
         match message:

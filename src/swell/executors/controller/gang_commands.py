@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Collection
-from dataclasses import dataclass, field
 from functools import partial
 
 from swell.executors.controller.directed_runs import DirectedRuns
@@ -19,19 +17,6 @@ from swell.model.event import GangEnded, Outcome, ResizeFailed
 from swell.model.job import Elasticity, JobSpec
 
 
-@dataclass(slots=True)
-class Preparation:
-    """A command for which hosts make ready, and the later commands of its job."""
-
-    command: LaunchGang | Reconfigure
-    is_called_off: bool = False  #: nothing follows from it but that what was opened is closed
-    behind: deque[GangCommand] = field(default_factory=deque)
-
-    @property
-    def is_launch(self) -> bool:
-        return isinstance(self.command, LaunchGang)
-
-
 class CommandQueue:
     """Commands of a job whose hosts make ready wait in line; those of other jobs do not."""
 
@@ -39,7 +24,6 @@ class CommandQueue:
         self, hosts: KnownHosts, openings: OpeningSet, runs: DirectedRuns, trials: TrialQueue
     ) -> None:
         self._hosts, self._openings, self._runs, self._trials = hosts, openings, runs, trials
-        self._preparing: dict[str, Preparation] = {}  #: by job
 
     def perform(self, command: ExecutorCommand) -> None:
         """Answered by events, now or later."""
@@ -47,12 +31,12 @@ class CommandQueue:
             self._trials.make_way(command.target.devices)
         if isinstance(command, ProfileJob):
             self._trials.add(command)
-        elif (preparation := self._preparing.get(command.job_id)) is not None:
-            is_later = command.generation >= preparation.command.generation
+        elif (opening := self._openings.under_way.get(command.job_id)) is not None:
+            is_later = command.generation >= opening.commands[0].generation
             if isinstance(command, StopGang | SuspendGang) and is_later:
-                self._call_off(preparation, command)
+                self._call_off(opening, command)
             else:
-                preparation.behind.append(command)
+                opening.commands.append(command)
         elif isinstance(command, LaunchGang) and self._is_new(command):
             if obstacle := self._runs.obstacle(command):
                 self._runs.report(not_launched(command, Outcome.LOST, obstacle))
@@ -64,10 +48,10 @@ class CommandQueue:
 
     def forget_launches(self) -> None:
         """Another daemon has come. It takes a launch of which nothing is there yet for one that never was."""
-        for preparation in self._preparing.values():
-            if preparation.is_launch:
-                preparation.is_called_off = True
-                preparation.behind.clear()
+        for opening in self._openings.under_way.values():
+            if opening.commands and isinstance(opening.commands[0], LaunchGang):
+                opening.is_called_off = True
+                del opening.commands[1:]
 
     def _is_new(self, command: LaunchGang) -> bool:
         """Whether the job has no gang, so that this command begins one."""
@@ -98,13 +82,12 @@ class CommandQueue:
         else:  # over: all it has to say is how it ended
             self._runs.report_all(effect for effect in effects if not isinstance(effect, WorkerOrder))
 
-    def _call_off(self, preparation: Preparation, command: StopGang | SuspendGang) -> None:
+    def _call_off(self, opening: Opening, command: StopGang | SuspendGang) -> None:
         """The end of a gang waits for no host that makes ready for what it puts an end to."""
-        is_launch = preparation.is_launch and not preparation.is_called_off
-        preparation.is_called_off = True
-        preparation.behind = deque(
-            other for other in preparation.behind if other.generation > command.generation
-        )
+        first, *later = opening.commands
+        is_launch = isinstance(first, LaunchGang) and not opening.is_called_off
+        opening.is_called_off = True
+        opening.commands = [first, *(other for other in later if other.generation > command.generation)]
         if is_launch:
             self._runs.report(not_launched(command, Outcome.STOPPED))
         else:
@@ -119,17 +102,14 @@ class CommandQueue:
         hosts: Collection[str],
     ) -> None:
         job_id, share = command.job_id, command.target.configuration.share
-        preparation = self._preparing[job_id] = Preparation(command)
         order = OpenRun(run=job_id, job_id=job_id, spec=spec, total_steps=total_steps, share=share)
-        self._openings.ask(order, hosts, partial(self._go_on, preparation))
+        self._openings.ask(order, hosts, partial(self._go_on, command), command)
 
-    def _go_on(self, preparation: Preparation, opening: Opening) -> None:
+    def _go_on(self, command: LaunchGang | Reconfigure, opening: Opening) -> None:
         """All hosts have answered: begin, and take what waits behind."""
-        command = preparation.command
-        del self._preparing[command.job_id]
         if (run := self._runs.by_key.get(command.job_id)) is not None:
             run.coming = set()
-        is_begun = not preparation.is_called_off and (
+        is_begun = not opening.is_called_off and (
             self._launch(command, opening)
             if isinstance(command, LaunchGang)
             else self._change(command, opening)
@@ -138,7 +118,7 @@ class CommandQueue:
             self._hosts.tell_all(opening.opened, CloseRun(run=command.job_id))
             if run is not None:
                 self._runs.release_hosts(run)
-        for following in preparation.behind:
+        for following in opening.commands[1:]:
             self.perform(following)
 
     def _launch(self, command: LaunchGang, opening: Opening) -> bool:

@@ -16,6 +16,7 @@ from swell.executors.gang.host_messages import (
     ToHost,
 )
 from swell.executors.gang.job_context import DeviceBinding
+from swell.model.command import GangCommand
 from swell.model.event import AnyEvent, HostRuledOut, NodeJoined, NodeLost, NodeWarned, Outcome
 from swell.model.node import Node
 
@@ -33,7 +34,6 @@ class _Host:
     devices: tuple[str, ...] = ()  #: of these, those that are to be had
     nodes: tuple[Node, ...] = ()
     away: set[str] = field(default_factory=set)  #: names of nodes that it had and may have again
-    unreached_s: float | None = None  #: since when it has no line
 
 
 class KnownHosts:
@@ -41,6 +41,7 @@ class KnownHosts:
 
     def __init__(self) -> None:
         self._hosts: dict[str, _Host] = {}
+        self._unreached_s: dict[str, float] = {}  #: since when, of hosts without a line
         self.bindings: dict[str, DeviceBinding] = {}  #: what each device id stands for, or last stood for
         self.host_of: dict[str, str] = {}  #: the host of each device that is offered
 
@@ -109,15 +110,9 @@ class KnownHosts:
 
     def unreached(self, now_s: float, for_s: float) -> set[str]:
         """Hosts that have had no line for so long. To be asked from time to time."""
-        found = set()
-        for name, host in self._hosts.items():
-            if host.is_reached():
-                host.unreached_s = None
-            elif host.unreached_s is None:
-                host.unreached_s = now_s
-            if host.unreached_s is not None and now_s - host.unreached_s >= for_s:
-                found.add(name)
-        return found
+        names = [name for name, host in self._hosts.items() if not host.is_reached()]
+        self._unreached_s = {name: self._unreached_s.get(name, now_s) for name in names}
+        return {name for name, since_s in self._unreached_s.items() if now_s - since_s >= for_s}
 
     def lose(self, name: str, why: str) -> list[NodeLost] | None:
         """What the scheduler is to hear of its nodes; None if there is no such host.
@@ -234,6 +229,8 @@ class Opening:
     order: OpenRun
     then: Callable[[Opening], None]  #: is called once none is awaited
     awaited: set[str]  #: hosts that have yet to answer
+    commands: list[GangCommand]  #: of a gang: the one for which they make ready, and later ones, which wait
+    is_called_off: bool = False  #: nothing follows but that what was opened is closed
     opened: dict[str, RunOpened] = field(default_factory=dict)  #: by host
     refusal: tuple[Outcome, str] | None = None  #: the first one
 
@@ -248,25 +245,23 @@ class OpeningSet:
 
     def __init__(self, hosts: KnownHosts, report: Callable[[AnyEvent], None]) -> None:
         self._hosts, self._report = hosts, report
-        self._under_way: dict[str, Opening] = {}  #: by run
+        self.under_way: dict[str, Opening] = {}  #: by run
 
-    def __contains__(self, key: str) -> bool:
-        return key in self._under_way
-
-    def is_asked(self, host: str, job_id: str) -> bool:
-        """Whether the host makes ready for a run of this job."""
-        openings = self._under_way.values()
-        return any(host in opening.awaited and opening.order.job_id == job_id for opening in openings)
-
-    def ask(self, order: OpenRun, hosts: Collection[str], then: Callable[[Opening], None]) -> None:
+    def ask(
+        self,
+        order: OpenRun,
+        hosts: Collection[str],
+        then: Callable[[Opening], None],
+        *commands: GangCommand,
+    ) -> None:
         """Have these hosts make ready."""
-        opening = self._under_way[order.run] = Opening(order, then, set(hosts))
+        opening = self.under_way[order.run] = Opening(order, then, set(hosts), list(commands))
         self._hosts.tell_all(hosts, order)
         self._go_on(opening)
 
     def hear(self, host: str, answer: RunOpened | RunRefused) -> None:
         """No effect if the host was not asked, or has answered."""
-        opening = self._under_way.get(answer.run)
+        opening = self.under_way.get(answer.run)
         if opening is None or host not in opening.awaited:
             return
         opening.awaited.discard(host)
@@ -285,7 +280,7 @@ class OpeningSet:
 
     def lose_host(self, host: str, why: str) -> None:
         """It answers nothing more, and what it has opened is gone with it."""
-        for opening in list(self._under_way.values()):
+        for opening in list(self.under_way.values()):
             if host in opening.awaited or host in opening.opened:
                 opening.awaited.discard(host)
                 opening.opened.pop(host, None)
@@ -294,6 +289,6 @@ class OpeningSet:
 
     def _go_on(self, opening: Opening) -> None:
         key = opening.order.run
-        if not opening.awaited and self._under_way.get(key) is opening:
-            del self._under_way[key]
+        if not opening.awaited and self.under_way.get(key) is opening:
+            del self.under_way[key]
             opening.then(opening)

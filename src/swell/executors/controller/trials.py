@@ -192,8 +192,9 @@ class TrialQueue:
         """Have hosts make ready for trial runs that can begin; of one kind none overtakes another."""
         full: set[str] = set()
         for job_id, command in list(self._queue.items()):
-            kind, refusals = command.device_kind, self._refusals.get(job_id, {})
-            if kind in full or trial_run(job_id) in self._runs or trial_run(job_id) in self._openings:
+            kind, run = command.device_kind, trial_run(job_id)
+            refusals = self._refusals.get(job_id, {})
+            if kind in full or run in self._runs or run in self._openings.under_way:
                 continue
             hosts = [host for host in self._hosts.num_of(kind, command.avoid) if host not in refusals]
             allotted = next(((h, found) for h in hosts if (found := self._allot(command, h))), None)

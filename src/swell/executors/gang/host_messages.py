@@ -65,36 +65,38 @@ KILL = int(signal.SIGKILL)
 class HostMessage(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """A message between the controller and a host, about one run."""
 
+    run: str
+
+
+class WorkerMessage(HostMessage, frozen=True, kw_only=True):
+    """One about a worker of the run."""
+
+    worker: int
+
 
 def trial_run(job_id: str) -> str:
     """How the trial run of a job is called."""
     return f"trial:{job_id}"
 
 
-class StartWorker(HostMessage, frozen=True, kw_only=True):
+class StartWorker(WorkerMessage, frozen=True, kw_only=True):
     """Fork a worker that sees these devices of the host."""
 
-    run: str
-    worker: int
     devices: tuple[str, ...]
     environ: dict[str, str]
     entry: str | None = None  #: instead of the job's script, without its arguments
     is_first: bool = True  #: the run has no other worker on any host
 
 
-class TellWorker(HostMessage, frozen=True, kw_only=True):
+class TellWorker(WorkerMessage, frozen=True, kw_only=True):
     """Say this to a worker; lost without notice if the worker is going."""
 
-    run: str
-    worker: int
     message: FromAgent
 
 
-class SignalWorker(HostMessage, frozen=True, kw_only=True):
+class SignalWorker(WorkerMessage, frozen=True, kw_only=True):
     """SIGKILL goes to everything that the worker started, too. No effect on one that is gone."""
 
-    run: str
-    worker: int
     signal: int
 
 
@@ -103,27 +105,21 @@ WorkerOrder = StartWorker | TellWorker | SignalWorker
 Effect = WorkerOrder | AnyEvent
 
 
-class WorkerForked(HostMessage, frozen=True, kw_only=True):
+class WorkerForked(WorkerMessage, frozen=True, kw_only=True):
     """The process of the worker was started."""
 
-    run: str
-    worker: int
     pid: int  #: as the host's kernel numbers it
 
 
-class WorkerSaid(HostMessage, frozen=True, kw_only=True):
+class WorkerSaid(WorkerMessage, frozen=True, kw_only=True):
     """A message of a worker."""
 
-    run: str
-    worker: int
     message: FromWorker
 
 
-class WorkerExited(HostMessage, frozen=True, kw_only=True):
+class WorkerExited(WorkerMessage, frozen=True, kw_only=True):
     """The process is gone, with all that it had started: its devices are free."""
 
-    run: str
-    worker: int
     status: int  #: exit code, minus a signal, or one of `executors.exit_status`
     log_tail: str  #: the end of its output, or why there was no process; empty if it ended well
 
@@ -160,6 +156,16 @@ class WorkerState(msgspec.Struct, kw_only=True):
     standing: list[STANDING] = []  #: the latest of each kind
     exit: WorkerExited | None = None
 
+    def hear(self, message: OfWorker) -> None:
+        """What the host says of the worker."""
+        match message:
+            case WorkerForked(pid=pid):
+                self.pid = pid
+            case WorkerSaid(message=said):
+                self.note(said)
+            case WorkerExited():
+                self.exit = message
+
     def note(self, said: FromWorker) -> None:
         """The worker says this."""
         match said:
@@ -178,7 +184,6 @@ class WorkerState(msgspec.Struct, kw_only=True):
 class OpenRun(HostMessage, frozen=True, kw_only=True):
     """Make ready for workers of this run: folders, code, limits. Answered once."""
 
-    run: str
     job_id: str
     spec: JobSpec
     total_steps: int | None = None  #: of a gang's job, for the next controller
@@ -189,21 +194,18 @@ class OpenRun(HostMessage, frozen=True, kw_only=True):
 class SetShare(HostMessage, frozen=True, kw_only=True):
     """Set the share of the host's cores that the run's processes have."""
 
-    run: str
     share: float
 
 
 class KeepGang(HostMessage, frozen=True, kw_only=True):
     """Have this ready for the next controller, in place of the last one. It is said before what follows."""
 
-    run: str
     gang: KnownGang
 
 
 class CloseRun(HostMessage, frozen=True, kw_only=True):
     """No worker of the run is left on this host, and none will come."""
 
-    run: str
     end: GangEnded | GangSuspended | None = None  #: of its gang; None: that goes on elsewhere, or never was
 
 
@@ -214,7 +216,6 @@ ToHost = OpenRun | StartWorker | TellWorker | SignalWorker | SetShare | KeepGang
 class RunOpened(HostMessage, frozen=True, kw_only=True):
     """Workers of the run can be started."""
 
-    run: str
     first_worker: int  #: no worker of this kind had this number here, or a higher one
     #: Where processes of a script meet that knows nothing of Swell, with rank 0 on this host.
     meeting_point: MeetingPoint | None = None
@@ -233,26 +234,14 @@ class RunKept(msgspec.Struct, kw_only=True, tag=True):
         """Workers that have not ended."""
         return {number for number, worker in self.workers.items() if worker.exit is None}
 
-    def hear(self, message: OfWorker) -> None:
-        """What the host says of a worker."""
-        if (worker := self.workers.get(message.worker)) is None:
-            return
-        match message:
-            case WorkerForked(pid=pid):
-                worker.pid = pid
-            case WorkerSaid(message=said):
-                worker.note(said)
-            case WorkerExited():
-                worker.exit = message
 
-
-class EndKept(HostMessage, frozen=True, kw_only=True):
+class EndKept(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """How a gang ended that had workers here; it may not have been told to a daemon."""
 
     end: GangEnded | GangSuspended
 
 
-class DevicesOffered(HostMessage, frozen=True, kw_only=True):
+class DevicesOffered(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """What the host has, all of it; said after what it has kept, and again when it changes."""
 
     devices: dict[str, DeviceBinding]  #: by their ids, which no other host has; none: they come later
@@ -263,14 +252,13 @@ class DevicesOffered(HostMessage, frozen=True, kw_only=True):
 class RunRefused(HostMessage, frozen=True, kw_only=True):
     """Instead: why there can be no worker of the run here."""
 
-    run: str
     outcome: Outcome  #: FAILED: the job itself makes it impossible; LOST: the host does, for now
     why: str
     #: The host has not what the job needs: until that is mended it will refuse again.
     is_lacking: bool = False
 
 
-class WorkersAlive(HostMessage, frozen=True, kw_only=True):
+class WorkersAlive(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """The latest signs of life of workers that have said nothing else since; see `WorkerSaid`."""
 
     runs: dict[str, dict[int, Alive]]  #: by run and worker
@@ -279,11 +267,10 @@ class WorkersAlive(HostMessage, frozen=True, kw_only=True):
 class UsageRead(HostMessage, frozen=True, kw_only=True):
     """What a gang has used on this host, told every second where it can be read."""
 
-    run: str
     usage: GangUsage
 
 
-class OwnerWarned(HostMessage, frozen=True, kw_only=True):
+class OwnerWarned(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """What the owner of a job should know; see `JobWarned`."""
 
     job_id: str
@@ -291,7 +278,7 @@ class OwnerWarned(HostMessage, frozen=True, kw_only=True):
     about: str = ""
 
 
-class HostLeaving(HostMessage, frozen=True, kw_only=True):
+class HostLeaving(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """The machine is about to go, or to be taken by others: what runs here should move away in time.
 
     It is said again after each `DevicesOffered`.
@@ -397,5 +384,6 @@ class KeptRuns:
             case RunRefused(run=key):
                 self._orders.pop(key, None)
             case WorkerForked() | WorkerSaid() | WorkerExited():
-                if (run := self.runs.get(message.run)) is not None:
-                    run.hear(message)
+                run = self.runs.get(message.run)
+                if run is not None and message.worker in run.workers:
+                    run.workers[message.worker].hear(message)
