@@ -36,6 +36,7 @@ from swell.executors.gang.host_messages import (
     EndKept,
     FromHost,
     KeptRuns,
+    OfWorker,
     RunKept,
     SignalWorker,
     ToHost,
@@ -270,10 +271,6 @@ class Controller:
             case messages.HostLeaving():
                 warned = self._hosts.warn(host, message, time.clock_gettime(time.CLOCK_BOOTTIME))
                 self._runs.report_all(warned)
-            case _ if self._takeover.is_abandoned(host, message.run):
-                if isinstance(message, messages.WorkerExited):
-                    self._takeover.hear_exit(host, message.run, message.worker)
-                    self._greet()
             case _:
                 self._runs.hear(host, message)
 
@@ -326,12 +323,14 @@ class Takeover:
             self._ends[message.end.job_id] = message.end
 
     def keep(self, host: str, message: FromHost) -> bool:
-        """Whether it is about a run that is not taken over yet."""
-        kept = self._kept.get(host)
-        if kept is None or getattr(message, "run", None) not in kept.runs:
+        """Whether it is about a run that is not taken over yet, or a worker that is to be ended."""
+        kept, key = self._kept.get(host), getattr(message, "run", "")
+        if kept is not None and key in kept.runs:
+            kept.note_answered(message)
+        elif (host, key) not in self._abandoned or not isinstance(message, OfWorker):
             return False
-        kept.note_answered(message)
         if isinstance(message, WorkerExited):
+            self._abandoned.get((host, key), set()).discard(message.worker)
             self.go_on()
         return True
 
@@ -342,15 +341,6 @@ class Takeover:
         else:
             self.runs.report_all(self.hosts.offer(host, offered))
         self.awaited.discard(host)
-        self.go_on()
-
-    def is_abandoned(self, host: str, key: str) -> bool:
-        """Whether this run on this host is being ended."""
-        return (host, key) in self._abandoned
-
-    def hear_exit(self, host: str, key: str, worker: int) -> None:
-        """Record the exit of a worker of a run that `is_abandoned`."""
-        self._abandoned[host, key].discard(worker)
         self.go_on()
 
     def leave_workers(self, host: str, key: str, workers: set[int], why: str) -> None:
