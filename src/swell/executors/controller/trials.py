@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -31,27 +30,6 @@ from swell.script_facts import BetweenSteps
 log = logging.getLogger("swell.agent")
 
 
-@dataclass(slots=True)
-class TrialRun:
-    """A trial run on one host. It begins once that is ready."""
-
-    command: ProfileJob  #: what the head has asked for
-    host: str
-    devices: tuple[str, ...]  #: of its script
-    trial: Trial
-    run: DirectedRun
-    other_host: str = ""  #: where the second of two workers on two hosts would be; empty: nowhere
-
-    @property
-    def kind(self) -> str:
-        """Kind of the devices that it measures."""
-        return self.command.device_kind
-
-    def measures(self, host: str) -> bool:
-        """Whether it has, or is about to have, processes on this host."""
-        return host == self.host or (host == self.other_host and self.trial.part == CROSSING)
-
-
 class TrialQueue:
     """`ProfileJob`s: those that wait, those under way, and what earlier ones measured."""
 
@@ -61,7 +39,7 @@ class TrialQueue:
         self._queue: dict[str, ProfileJob] = {}  #: by job: those that have no host yet
         #: By job, hosts that were asked for it and did not make ready, and what each said.
         self._refusals: dict[str, dict[str, str]] = {}
-        self._runs: dict[str, TrialRun] = {}  #: by key, in the order in which they got devices
+        self._runs: dict[str, Trial] = {}  #: by key, in the order in which they got devices
         self._apart: set[str] = set()  #: kinds of which workers on two hosts did not find each other
 
     @property
@@ -73,7 +51,7 @@ class TrialQueue:
     def add(self, command: ProfileJob) -> None:
         """Answered by an event, at once if it was measured before. Twice the same is once."""
         one = self._runs.get(trial_run(command.job_id))
-        if (one is not None and not one.trial.is_called_off) or command.job_id in self._queue:
+        if (one is not None and not one.is_called_off) or command.job_id in self._queue:
             return
         if command.spec.elasticity is Elasticity.RESTART:
             why = "a job with elasticity 'restart' has no steps to measure; give an estimate_s"
@@ -94,8 +72,8 @@ class TrialQueue:
         """End groups that make steps on these devices (None: on any): others want them."""
         wanted = None if devices is None else set(devices)
         for one in list(self._runs.values()):
-            part = one.trial.part
-            is_wanted = wanted is None or wanted.intersection(one.trial.devices)
+            part = one.part
+            is_wanted = wanted is None or wanted.intersection(one.devices)
             if is_wanted and part is not None and part.kind is PartKind.GROUP:
                 self._leave_out(one, part, "its devices were wanted")
 
@@ -115,22 +93,22 @@ class TrialQueue:
 
     def _follow_trial(self, run: DirectedRun) -> None:
         one = self._runs.get(run.key)
-        if one is not None and one.trial.is_over:
+        if one is not None and one.is_over:
             del self._runs[run.key]
             self._refusals.pop(run.job_id, None)
-            if one.trial.why_not_crossed:
-                pair, why = (one.host, one.other_host), one.trial.why_not_crossed
+            if one.why_not_crossed:
+                pair, why = (one.host, one.other_host), one.why_not_crossed
                 log.warning("all-reduces over %s and %s were not measured: %s", *pair, why)
                 self._apart.add(one.kind)
             self._cache.keep_times(one.kind)
-            if one.trial.profile is not None:
-                self._cache.keep_profile(one.command, one.trial.profile)
+            if one.profile is not None:
+                self._cache.keep_profile(one.command, one.profile)
         self.advance()
 
     def lose_host(self, host: str, why: str) -> None:
         """A host is gone, with the trial runs that it has not finished. Called before its processes' ends."""
         for one in list(self._runs.values()):
-            if host == one.host and host in one.run.hosts:
+            if host == one.host and host in self._hosts_of(one):
                 self._give_up(one.command, Outcome.LOST, why)
                 self._stop(one)
         self._apart.clear()
@@ -140,19 +118,19 @@ class TrialQueue:
     def advance(self) -> None:
         """Begin what can begin. To be called from time to time."""
         for one in list(self._runs.values()):
-            if one.host in one.run.hosts and (part := one.trial.next_part) is not None:
+            if one.host in self._hosts_of(one) and (part := one.next_part) is not None:
                 self._begin(one, part)
         self._admit()
 
-    def _begin(self, one: TrialRun, part: Part) -> None:
+    def _begin(self, one: Trial, part: Part) -> None:
         """Begin a part; leave it out if its devices are not idle and the answer does not need it."""
         if part.is_needed:
             machine = self._machine(one.command, one.host, self._others(one))
-            devices = machine.idlest(one.kind, part.num_workers) if part.sums else one.devices
+            devices = machine.idlest(one.kind, part.num_workers) if part.sums else one.script_devices
         else:
             devices = self._idle(one, part)
         if devices:
-            self._runner.do(one.run, one.trial.begin(part, devices, self._runner.now_s()))
+            self._runner.do(self._runner.by_key[one.run], one.begin(part, devices, self._runner.now_s()))
         elif not part.is_needed:
             self._leave_out(one, part, "its devices are not idle")
         else:  # a part that is needed
@@ -160,7 +138,7 @@ class TrialQueue:
             self._give_up(one.command, Outcome.LOST, why, is_taken=True)
             self._stop(one)
 
-    def _idle(self, one: TrialRun, part: Part) -> tuple[str, ...]:
+    def _idle(self, one: Trial, part: Part) -> tuple[str, ...]:
         """Devices for a part for which no job waits; empty: they are not idle, or their host is not ready."""
         others = self._others(one)
         if part == CROSSING:
@@ -173,18 +151,18 @@ class TrialQueue:
         for host, num in needs.items():
             machine = self._machine(one.command, host, others)
             devices = machine.idlest(one.kind, num)
-            is_alone = host in one.run.hosts and not any(other.measures(host) for other in others)
+            is_alone = host in self._hosts_of(one) and not any(other.measures(host) for other in others)
             if not is_alone or not devices or not machine.is_idle(devices):
                 return ()
             idle += devices
         return tuple(idle)
 
-    def _others(self, one: TrialRun) -> list[TrialRun]:
+    def _others(self, one: Trial) -> list[Trial]:
         return [other for other in self._runs.values() if other is not one]
 
-    def _machine(self, command: ProfileJob, host: str, others: Iterable[TrialRun]) -> Machine:
+    def _machine(self, command: ProfileJob, host: str, others: Iterable[Trial]) -> Machine:
         """Return a host, on which devices that are kept for other trial runs count as in use."""
-        kept = [device for other in others if other.trial.part is None for device in other.devices]
+        kept = [device for other in others if other.part is None for device in other.script_devices]
         return self._hosts.machine(host, [*self._runner.busy(host), *kept], command.avoid)
 
     # ------------------------------------------------------------ hosts make ready
@@ -221,9 +199,7 @@ class TrialQueue:
         machine = self._machine(command, host, self._runs.values())
         devices = machine.idlest(command.device_kind, command.spec.devices_per_worker)
         times, num = self._cache.times(command.device_kind), len(machine.of(command.device_kind))
-        is_calibrating = times.unmeasured(command.sizes, num) or any(
-            one.trial.is_calibrating for one in others
-        )
+        is_calibrating = times.unmeasured(command.sizes, num) or any(one.is_calibrating for one in others)
         is_apart = machine.is_idle(devices) and machine.has_cores(devices) and not is_calibrating
         return devices if is_apart or not others else ()
 
@@ -233,61 +209,64 @@ class TrialQueue:
         total_steps = command.spec.end.total_steps(command.spec.global_batch, None)
         job = self._runner.job_context(command.job_id, command.spec, total_steps)
         nums, times = self._hosts.num_of(kind, command.avoid), self._cache.times(kind)
-        trial = Trial(job, command, nums[host], times)
-        run = DirectedRun(trial)
-        self._runs[run.key] = one = TrialRun(command, host, devices, trial, run)
+        one = Trial(job, command, nums[host], times)
+        one.host, one.script_devices = host, devices
+        self._runs[one.run] = one
         self._ask(one, host)
 
-    def _ask(self, one: TrialRun, host: str) -> None:
-        command = one.command
-        order = OpenRun(run=one.run.key, job_id=command.job_id, spec=command.spec, is_trial=True)
+    def _ask(self, one: Trial, host: str) -> None:
+        order = OpenRun(run=one.run, job_id=one.job.job_id, spec=one.job.spec, is_trial=True)
         self._openings.ask(order, {host}, partial(self._answered, one, host))
 
-    def _answered(self, one: TrialRun, host: str, opening: Opening) -> None:
+    def _answered(self, one: Trial, host: str, opening: Opening) -> None:
         """The host is ready, refuses, or is lost."""
-        if self._runs.get(one.run.key) is not one:  # it was called off, or is over
-            self._hosts.tell_all(opening.opened, CloseRun(run=one.run.key))
+        if self._runs.get(one.run) is not one:  # it was called off, or is over
+            self._hosts.tell_all(opening.opened, CloseRun(run=one.run))
         elif host in opening.opened:
-            one.run.note_opened(opening.opened)
-            one.trial.number_from(opening.first_worker)
+            self._runner.by_key.setdefault(one.run, DirectedRun(one)).note_opened(opening.opened)
+            one.number_from(opening.first_worker)
             if host == one.host:
-                self._runner.by_key[one.run.key] = one.run
                 self._ask_other(one)
         elif host != one.host:
-            one.trial.plan.leave_out(CROSSING)
+            one.plan.leave_out(CROSSING)
         elif opening.refusal is not None:
             self._look_elsewhere(one, *opening.refusal)
         self.advance()
 
-    def _ask_other(self, one: TrialRun) -> None:
+    def _ask_other(self, one: Trial) -> None:
         """Have one host more make ready, if all-reduces across hosts have yet to be measured."""
-        plan, nums = one.trial.plan, self._hosts.num_of(one.kind, one.command.avoid)
+        plan, nums = one.plan, self._hosts.num_of(one.kind, one.command.avoid)
         is_wanted = max(one.command.sizes) > 1 and not plan.times.crossing_s and one.kind not in self._apart
         if is_wanted and (other := next((host for host in nums if host != one.host), "")):
             one.other_host, plan.crosses = other, True
             self._ask(one, other)
 
-    def _look_elsewhere(self, one: TrialRun, outcome: Outcome, why: str) -> None:
+    def _look_elsewhere(self, one: Trial, outcome: Outcome, why: str) -> None:
         """Its host does not make ready. FAILED: the job makes it impossible; LOST: the host does for now, and
         another one is asked.
         """
-        del self._runs[one.run.key]
+        del self._runs[one.run]
         if outcome is Outcome.FAILED:
             self._give_up(one.command, outcome, why)
         else:
             self._refusals.setdefault(one.command.job_id, {})[one.host] = why
             self._queue = {one.command.job_id: one.command, **self._queue}
 
-    # ------------------------------------------------------------ answers
-    def _leave_out(self, one: TrialRun, part: Part, why: str) -> None:
-        self._runner.do(one.run, one.trial.leave_out(part, why, self._runner.now_s()))
+    def _hosts_of(self, one: Trial) -> set[str]:
+        """Hosts on which its run is open."""
+        run = self._runner.by_key.get(one.run)
+        return set() if run is None else run.hosts
 
-    def _stop(self, one: TrialRun) -> None:
+    # ------------------------------------------------------------ answers
+    def _leave_out(self, one: Trial, part: Part, why: str) -> None:
+        self._runner.do(self._runner.by_key[one.run], one.leave_out(part, why, self._runner.now_s()))
+
+    def _stop(self, one: Trial) -> None:
         """Its answer is not wanted any more."""
-        if one.run.hosts:  # the first may be lost, and workers on the other be left
-            self._runner.do(one.run, one.trial.stop(self._runner.now_s()))
+        if self._hosts_of(one):  # the first may be lost, and workers on the other be left
+            self._runner.do(self._runner.by_key[one.run], one.stop(self._runner.now_s()))
         else:
-            del self._runs[one.run.key]
+            del self._runs[one.run]
 
     def _is_known(self, command: ProfileJob) -> bool:
         """Whether it was measured before, and is answered with that."""

@@ -25,7 +25,7 @@ from swell.wire.messages import Alive, Finished, Stepped
 
 # ---------------------------------------------------------------- its workers
 Slot = tuple[str, ...]  #: the devices of one worker
-#: A joiner that reads a stream up to where the others are has so many times `ready_s`.
+#: A joiner that has called it, and reads a stream up to where the others are, has so many times `ready_s`.
 READING_SHARE = 10.0
 
 
@@ -367,7 +367,9 @@ def flatten(slots: Iterable[Slot]) -> tuple[str, ...]:
 def overdue(member: Member, script: str, now_s: float, settings: GangSettings) -> tuple[str, bool] | None:
     """Return why a worker's time is up, and whether its script is at fault; None: it is not up."""
     is_on_its_way = member.state is State.STARTING and member.pid is not None
-    if is_on_its_way and now_s - member.since_s > _ready_s(member, settings):
+    is_reading = member.heartbeat is not None and member.heartbeat.awaits == "data"
+    ready_s = settings.ready_s * (READING_SHARE if is_reading else 1.0)
+    if is_on_its_way and now_s - member.since_s > ready_s:
         return never_called(script, settings.ready_s), True
     if why := unresponsive(member, now_s, settings):
         return why, False
@@ -381,12 +383,6 @@ def unresponsive(member: Member, now_s: float, settings: GangSettings) -> str:
     if member.heard_s is not None and now_s - member.heard_s > settings.silence_s:
         return f"worker {member.number} gave no sign of life for {span(settings.silence_s)} and was killed"
     return ""
-
-
-def _ready_s(member: Member, settings: GangSettings) -> float:
-    """A worker that has called it, and reads a stream up to where the others are, is given more time."""
-    is_reading = member.heartbeat is not None and member.heartbeat.awaits == "data"
-    return settings.ready_s * (READING_SHARE if is_reading else 1.0)
 
 
 def never_called(script: str, limit_s: float) -> str:

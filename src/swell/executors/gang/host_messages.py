@@ -294,10 +294,8 @@ FromHost = (
     | DevicesOffered
     | RunOpened
     | RunRefused
-    | WorkerForked
-    | WorkerSaid
+    | OfWorker
     | WorkersAlive
-    | WorkerExited
     | UsageRead
     | OwnerWarned
     | HostLeaving

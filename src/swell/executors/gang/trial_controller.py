@@ -25,7 +25,7 @@ from swell.executors.gang.gang_record import (
 from swell.executors.gang.host_messages import Effect, WorkerExited, trial_run
 from swell.executors.gang.job_context import JobContext
 from swell.executors.gang.runtime import GangRuntime
-from swell.executors.gang.trial_plan import GroupTimes, Part, PartKind, TrialPlan
+from swell.executors.gang.trial_plan import CROSSING, GroupTimes, Part, PartKind, TrialPlan
 from swell.model.command import ProfileJob
 from swell.model.event import JobProfiled, Outcome, ProfilingFailed
 from swell.model.failure import LOG_ENDS
@@ -75,7 +75,10 @@ class Trial(GangRuntime):
         self.profile: Profile | None = None
         self.is_over = self.is_called_off = False
         self.why_not_crossed = ""  #: why a group on two hosts could not be measured
-        self._command = command
+        self.command, self.kind = command, command.device_kind
+        self.host = ""  #: where the script runs
+        self.script_devices: tuple[str, ...] = ()  #: that are kept for the script there
+        self.other_host = ""  #: where the second of two workers on two hosts would be; empty: nowhere
         self._running: RunningPart | None = None
 
     @property
@@ -92,6 +95,10 @@ class Trial(GangRuntime):
     def is_calibrating(self) -> bool:
         """Whether it times all-reduces, or has yet to time them on one host."""
         return bool(self.plan.sums) or (self.part is not None and self.part.sums)
+
+    def measures(self, host: str) -> bool:
+        """Whether it has, or is about to have, processes on this host."""
+        return host == self.host or (host == self.other_host and self.part == CROSSING)
 
     # ------------------------------------------------------------ what happens
     def begin(self, part: Part, devices: Sequence[str], now_s: float) -> list[Effect]:
@@ -182,27 +189,25 @@ class Trial(GangRuntime):
 
     def _welcome(self, part: Part, slot: tuple[str, ...]) -> messages.Welcome:
         plan, script, size = self.plan, self.plan.script, part.num_workers
-        match part.kind:
-            case PartKind.SUM | PartKind.CROSSING:
-                return self.job.welcome(slot, "calibrate")
-            case PartKind.ALONE:
-                return self.job.welcome(
-                    slot,
-                    "profile",
-                    local_batches=script.batches,
-                    max_local_batch=script.max_local_batch,
-                    compares=script.compares,
-                    resumes=script.resumes,
-                    least_workers=script.least_workers,
-                )
-            case PartKind.GROUP:
-                return self.job.welcome(
-                    slot,
-                    "group",
-                    local_batches=(plan.group_batch(size),),
-                    max_local_batch=script.max_local_batch,
-                    group_steps=plan.group_steps(size),
-                )
+        if part.sums:
+            return self.job.welcome(slot, "calibrate")
+        if part.kind is PartKind.GROUP:
+            return self.job.welcome(
+                slot,
+                "group",
+                local_batches=(plan.group_batch(size),),
+                max_local_batch=script.max_local_batch,
+                group_steps=plan.group_steps(size),
+            )
+        return self.job.welcome(
+            slot,
+            "profile",
+            local_batches=script.batches,
+            max_local_batch=script.max_local_batch,
+            compares=script.compares,
+            resumes=script.resumes,
+            least_workers=script.least_workers,
+        )
 
     def _note_ready(self, message: messages.Ready, member: Member, running: RunningPart) -> None:
         member.state = State.READY
@@ -300,7 +305,7 @@ class Trial(GangRuntime):
             self.is_over = True
         elif self._running is None and not self.is_over and self.next_part is None:
             self.profile, self.is_over = self.plan.profile(), True
-            self.report(profiled(self._command, self.profile))
+            self.report(profiled(self.command, self.profile))
 
     def _note_failure(self, running: RunningPart) -> None:
         """A part has measured nothing: without one that is needed the trial run has failed."""
@@ -313,7 +318,7 @@ class Trial(GangRuntime):
             message = f"the all-reduce of {part.num_workers} workers was not measured: {message}"
         self.is_over = True
         outcome = Outcome.FAILED if running.is_fault else Outcome.LOST
-        self.report(not_profiled(self._command, outcome, message))
+        self.report(not_profiled(self.command, outcome, message))
 
     def _give_up(self, running: RunningPart, why: str, is_fault: bool = False) -> None:
         running.fail(why, is_fault)
