@@ -346,11 +346,8 @@ class RestartController(GangController):
             self.warn(_stays_small(spec.min_workers), SIZE)
         elif message.is_so:
             self.restarts.is_distributed = True
-            self._tell_distributed()
+            self.report(ScriptDistributed(job_id=self.job.job_id, at_s=self.now_s))
             self.warn("", SIZE)
-
-    def _tell_distributed(self) -> None:
-        self.report(ScriptDistributed(job_id=self.job.job_id, at_s=self.now_s))
 
     def _note_steps(self, message: messages.Stepped) -> None:
         restarts = self.restarts
@@ -389,7 +386,7 @@ class RestartController(GangController):
     def _tell_again(self) -> None:
         super()._tell_again()
         if self.restarts.is_distributed:
-            self._tell_distributed()
+            self.report(ScriptDistributed(job_id=self.job.job_id, at_s=self.now_s))
 
 
 def _step_of(values: Mapping[str, Number], steps: int) -> int:
