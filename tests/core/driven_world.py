@@ -85,7 +85,7 @@ class DrivenWorld(SimulatedWorld):
         self.say_at(self.now_s + delay_s, event)
 
     def say_at(self, at_s: float, event: AnyEvent) -> None:
-        self._agenda.put(at_s, partial(self._tell, event))
+        self._queue.put(at_s, partial(self._tell, event))
 
     def submit(self, job_id: str, spec: JobSpec) -> None:
         self._add_job(job_id, spec)
@@ -174,4 +174,4 @@ class DrivenWorld(SimulatedWorld):
 
     def is_quiet_until(self, at_s: float) -> bool:
         """Nothing happens before then."""
-        return not self._told and min(self._agenda.next_s, self._wake_s) > at_s
+        return not self._told and min(self._queue.next_s, self._wake_s) > at_s

@@ -16,7 +16,7 @@ from tests.core.fakes import Fixed, Shuffler, core_of, profile
 from tests.executors.puppets import PuppetWorld, make_spec, make_stage
 
 from swell.core.core import Core
-from swell.executors.controller.gang_commands import unknown
+from swell.executors.controller.command_queue import unknown
 from swell.executors.gang.gang_controller import GangController
 from swell.executors.gang.gang_record import GangRecord
 from swell.executors.gang.job_context import GangSettings

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.executors.puppets import hear_exited, hear_said, make_spec, make_stage
-from tests.executors.test_profile_cache import snapshot
+from tests.executors.test_profile_store import snapshot
 
-from swell.executors.controller.profile_cache import ProfileStore
+from swell.executors.controller.profile_store import ProfileStore
 from swell.executors.exit_status import OUT_OF_MEMORY, OVER_MEMORY
 from swell.executors.gang.host_messages import Effect, TellWorker, WorkerOrder
 from swell.executors.gang.trial_controller import Trial

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.executors.puppets import hear, hear_exited, hear_said, make_spec
-from tests.executors.test_profile_cache import snapshot
+from tests.executors.test_profile_store import snapshot
 
 from swell.executors.controller.directed_runs import DirectedRun, DirectedRuns
 from swell.executors.controller.known_hosts import KnownHosts, OpeningSet

@@ -13,7 +13,7 @@ from tests.executors.agents import CALL, zygote_of
 from tests.executors.listening import Listener
 from tests.executors.puppets import hear_exited, hear_said, make_spec, make_stage, signals
 
-from swell.executors.controller.profile_cache import ProfileStore
+from swell.executors.controller.profile_store import ProfileStore
 from swell.executors.gang.host_messages import Effect, TellWorker
 from swell.executors.gang.trial_controller import Trial
 from swell.executors.gang.trial_plan import (

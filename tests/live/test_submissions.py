@@ -16,7 +16,7 @@ from tests.examples import fewer_if_quick
 from swell.live import submitter
 from swell.live.clock import HeadClock
 from swell.live.head_thread import HeadQueue
-from swell.live.submitter import JobFiles, SubmissionQueue
+from swell.live.submitter import JobFiles, Submitter
 from swell.model.errors import KeyInUse, Unavailable, WrongPhase
 from swell.model.event import CancelRequested, JobSubmitted, Outcome, Woke
 from swell.model.job import Elasticity, Origin, Phase
@@ -68,7 +68,7 @@ def test_no_id_is_given_twice_and_no_key_makes_two_jobs(
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(submitter, "ALPHABET", "xyzuvwst01234567")
             patch.setattr(submitter, "NUM_RANDOM", 1)
-            one = SubmissionQueue(inbox, HeadClock().now_s, known, folders)
+            one = Submitter(inbox, HeadClock().now_s, known, folders)
             with ThreadPoolExecutor(4) as pool:
                 found = list(
                     pool.map(

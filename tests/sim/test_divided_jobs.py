@@ -11,8 +11,8 @@ from tests.sim.worlds import job
 from swell.model.command import LaunchGang, Reconfigure
 from swell.model.event import AnyEvent
 from swell.model.target import Target
-from swell.sim.agenda import EventQueue
 from swell.sim.change_cost import MeasuredCost
+from swell.sim.event_queue import EventQueue
 from swell.sim.faults import FaultSource
 from swell.sim.gang import AskedChange
 from swell.sim.gangs import GangTimes, SimGangs

@@ -16,7 +16,7 @@ from tests.store.views import added_up, job_view, outcome_of
 from swell.model.job import JobClass, Phase
 from swell.model.job_query import JobQuery, newest, place
 from swell.model.view import JobView
-from swell.store.archive import HistoryTable
+from swell.store.archive import Archive
 from swell.store.journal import SqlJournal
 
 ENDS = [phase for phase in Phase if phase.is_end]
@@ -61,10 +61,10 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def archive_of(path: Path) -> Iterator[Callable[[list[JobView]], HistoryTable]]:
+def archive_of(path: Path) -> Iterator[Callable[[list[JobView]], Archive]]:
     journal = SqlJournal(path)
 
-    def put(jobs: list[JobView]) -> HistoryTable:
+    def put(jobs: list[JobView]) -> Archive:
         old = [view.id for view in journal.archived_jobs()]
         journal.prune(old, 0.0)
         journal.keep(jobs)
@@ -80,7 +80,7 @@ def distinct(jobs: list[JobView]) -> list[JobView]:
 
 @pytest.mark.slow
 def test_pages_are_together_the_jobs_that_match_each_once(
-    archive_of: Callable[[list[JobView]], HistoryTable],
+    archive_of: Callable[[list[JobView]], Archive],
 ) -> None:
     @settings(max_examples=fewer_if_quick(60), deadline=None)
     @given(st.lists(views, max_size=12).map(distinct), queries, st.integers(1, 5))
@@ -98,7 +98,7 @@ def test_pages_are_together_the_jobs_that_match_each_once(
 
 
 @pytest.mark.slow
-def test_sums_are_those_of_the_jobs_that_match(archive_of: Callable[[list[JobView]], HistoryTable]) -> None:
+def test_sums_are_those_of_the_jobs_that_match(archive_of: Callable[[list[JobView]], Archive]) -> None:
     @settings(max_examples=fewer_if_quick(60), deadline=None)
     @given(st.lists(views, max_size=12).map(distinct), queries, st.integers(1, 30))
     def hold(jobs: list[JobView], query: JobQuery, period_s: int) -> None:
@@ -115,7 +115,7 @@ def test_sums_are_those_of_the_jobs_that_match(archive_of: Callable[[list[JobVie
 
 @pytest.mark.slow
 def test_jobs_are_named_begun_and_counted_as_a_look_at_each_would(
-    archive_of: Callable[[list[JobView]], HistoryTable],
+    archive_of: Callable[[list[JobView]], Archive],
 ) -> None:
     @settings(max_examples=fewer_if_quick(40), deadline=None)
     @given(st.lists(views, max_size=12).map(distinct), st.sampled_from((*NAMES, "j-", "j-1", "z")))

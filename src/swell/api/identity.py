@@ -25,7 +25,7 @@ from swell.api.page.sessions import NO_SESSION, Session, SessionList, refusal_pa
 from swell.api.role import Role
 from swell.api.user_list import OWNER, AccessEntry, AccessLog, ApiUser, UserList, UserListError
 from swell.api.verbs import Verb
-from swell.executors.rate_limited_log import LimitedLog
+from swell.executors.limited_log import LimitedLog
 
 if TYPE_CHECKING:
     from swell.live.platform import Platform

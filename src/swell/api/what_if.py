@@ -25,7 +25,7 @@ from swell.core.progress import JobProgress
 from swell.core.record import JobRecord
 from swell.core.sizes import job_sizes
 from swell.core.state import Saved
-from swell.executors.controller.profile_cache import ProfileStore
+from swell.executors.controller.profile_store import ProfileStore
 from swell.live.clock import HeadClock
 from swell.live.job_checks import check_job, with_named_kinds
 from swell.model.cluster import Cluster

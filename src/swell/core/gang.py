@@ -25,7 +25,7 @@ from swell.model.target import NOTHING, Target
 Losses: TypeAlias = tuple[tuple[int, tuple[str, ...]], ...]
 State = Literal["none", "launching", "steady", "changing", "broken", "saving", "broken saving"]
 
-#: Of a job that has not ended, by the state of its gang; that of a gang that is ending is STOPPING.
+#: Phase of a job that has not ended, by the state of its gang; where the gang is ending it is STOPPING.
 PHASES: Mapping[State, Phase] = {
     "none": Phase.QUEUED,
     "launching": Phase.STARTING,
@@ -80,7 +80,7 @@ class Gang(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
     @property
     def phase(self) -> Phase:
-        """Of the gang's job, which has not ended."""
+        """Phase of the gang's job, which has not ended."""
         return Phase.STOPPING if self.is_ending else PHASES[self.state]
 
     @property

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from swell.executors.rate_limited_log import LimitedLog
+from swell.executors.limited_log import LimitedLog
 
 #: A clock that is neither set nor slewed gains or loses less than this share of the time: crystals, a tenth.
 CLOCK_ERROR_SHARE = 1e-3

@@ -26,7 +26,7 @@ from swell.live.job_checks import (
     with_predecessors,
 )
 from swell.live.pruning import PruneRequest, PruneThread
-from swell.live.submitter import JobFiles, SubmissionQueue
+from swell.live.submitter import JobFiles, Submitter
 from swell.live.watches import ABOUT_QUOTAS, Space, SpaceWatch
 from swell.live.webhooks import Webhooks
 from swell.model.calendar import Calendar
@@ -242,7 +242,7 @@ class Platform(JobSource):
         self.counters = head.counters
         self._site, self._core, self._executor, self._head = site, core, executor, head
         self._clock, self._inbox, self._journal = head.clock, head.inbox, head.journal
-        self._submitter = SubmissionQueue(self._inbox, self._clock.now_s, store, JobFiles(site.jobs_dir))
+        self._submitter = Submitter(self._inbox, self._clock.now_s, store, JobFiles(site.jobs_dir))
         self._disk = SpaceWatch(site.jobs_dir.resolve().parent)
         self._pruner = PruneThread(store, site.jobs_dir, self._clock.now_s, self._board.note_pruned)
 

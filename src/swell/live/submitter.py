@@ -100,7 +100,7 @@ class _PendingSubmission:
     answer: Future[SubmitResult] = field(default_factory=Future)
 
 
-class SubmissionQueue:
+class Submitter:
     """Thread-safe."""
 
     def __init__(

@@ -29,8 +29,8 @@ from swell.model.job import Elasticity
 from swell.model.node import Node
 from swell.model.quantities import told_workers
 from swell.model.target import ShareKind, Target
-from swell.sim.agenda import EventQueue
 from swell.sim.change_cost import ChangeCost, GangChange
+from swell.sim.event_queue import EventQueue
 from swell.sim.faults import MESSAGE, FaultSource
 from swell.sim.gang import WHOLE, AskedChange, LostTime, SimGang
 from swell.sim.job import SimJob
@@ -65,7 +65,7 @@ class SimGangs:
         self,
         cost: ChangeCost,
         timings: GangTimes,
-        agenda: EventQueue,
+        queue: EventQueue,
         tell: Callable[[AnyEvent], None],
         faults: FaultSource,
         log: SegmentLog | None = None,
@@ -77,7 +77,7 @@ class SimGangs:
         self.version = 0  #: changes whenever who trains on what does
         self._cost = cost
         self._timings = timings
-        self._agenda = agenda
+        self._queue = queue
         self._tell = tell
         self._faults = faults
         self._silent: dict[str, float] = {}  #: since when devices are gone, of which no event has told yet
@@ -138,7 +138,7 @@ class SimGangs:
             return
         delay_s = self._begin(training, 0, command.target, now_s)
         self._note(training, now_s)
-        self._agenda.put(now_s + delay_s, partial(self.started, job.id, command.generation))
+        self._queue.put(now_s + delay_s, partial(self.started, job.id, command.generation))
 
     def reconfigure(self, command: Reconfigure, gone: frozenset[str], now_s: float) -> None:
         training = self._gang_of(command, now_s)
@@ -152,7 +152,7 @@ class SimGangs:
         delay_s = self._begin(training, len(training.devices), command.target, now_s)
         self._note(training, now_s)
         self._may_lose_worker(training, now_s + delay_s / 2)
-        self._agenda.put(now_s + delay_s, partial(self.changed, training.job.id, command.generation))
+        self._queue.put(now_s + delay_s, partial(self.changed, training.job.id, command.generation))
 
     def suspend(self, command: SuspendGang, now_s: float) -> None:
         training = self._gang_of(command, now_s)
@@ -167,7 +167,7 @@ class SimGangs:
         training.halt(boundary_s)
         self._note(training, boundary_s)
         self._may_lose_worker(training, boundary_s + self._timings.save_s / 2)
-        self._agenda.put(
+        self._queue.put(
             boundary_s + self._timings.save_s, partial(self.left, training.job.id, command.generation)
         )
 
@@ -265,7 +265,7 @@ class SimGangs:
         if self._hangs(training):
             return
         if training is not None and (boundary_s := self._boundary_s(training, now_s)) > now_s:
-            self._agenda.put(boundary_s, partial(self.changed, job_id, generation))
+            self._queue.put(boundary_s, partial(self.changed, job_id, generation))
             return
         change = self._take_change(job_id, generation)
         if change is not None:
@@ -282,7 +282,7 @@ class SimGangs:
             if change.pause_s is not None:
                 training.paused_s = training.change_pause_s
             if change.pause_s is not None or training.resumes_s > now_s:  # its end is still to be told
-                self._agenda.put(training.resumes_s, partial(self.resumed, training.job.id, training.mark))
+                self._queue.put(training.resumes_s, partial(self.resumed, training.job.id, training.mark))
 
     def resumed(self, job_id: str, mark: int, now_s: float) -> None:
         training = self.training.get(job_id)
@@ -299,7 +299,7 @@ class SimGangs:
             if self._counts_steps(training):
                 boundary_s = max(boundary_s, training.whole_step_s(), training.first_step_s())
             if boundary_s > now_s:
-                self._agenda.put(boundary_s, partial(self.reported, job_id, generation))
+                self._queue.put(boundary_s, partial(self.reported, job_id, generation))
                 return
             self._report(training, now_s, step_s=1.0 / training.rate_per_s)
             self._expect_report(training, now_s)
@@ -380,7 +380,7 @@ class SimGangs:
         if self._cores is not None:
             self._cores.note(training)
             if training.rate_per_s > 0.0 and training.resumes_s > now_s:
-                self._agenda.put(training.resumes_s, partial(self.contends, training.job.id))
+                self._queue.put(training.resumes_s, partial(self.contends, training.job.id))
 
     def _note_end(self, training: SimGang, now_s: float, how: str) -> None:
         """The gang is no more."""
@@ -432,7 +432,7 @@ class SimGangs:
 
     def _may_lose_worker(self, training: SimGang, at_s: float) -> None:
         if self._is_struck("loss", training):
-            self._agenda.put(at_s, partial(self.lose_worker, training.job.id, training.generation))
+            self._queue.put(at_s, partial(self.lose_worker, training.job.id, training.generation))
 
     def _lose_devices(self, training: SimGang, gone: frozenset[str], now_s: float, cause: str) -> None:
         """The workers that are left wait for the head's word. A gang that was starting is lost whole."""
@@ -501,9 +501,9 @@ class SimGangs:
         """Schedule the job's end, or the change of its speed that comes before it."""
         turn_s = training.turn_s()
         if math.isfinite(turn_s):
-            self._agenda.put(max(turn_s, now_s), partial(self.turned, training.job.id, training.end_mark))
+            self._queue.put(max(turn_s, now_s), partial(self.turned, training.job.id, training.end_mark))
         else:
-            self._agenda.put(
+            self._queue.put(
                 max(training.end_s(), now_s) + self._timings.exit_s,
                 partial(self.ended, training.job.id, training.end_mark),
             )
@@ -512,7 +512,7 @@ class SimGangs:
         """Where cores are shared it is reported at once: later losses are compared with the one after it."""
         training.report_due_s = max(now_s, training.resumes_s)
         training.report_step = math.floor(training.steps + WHOLE) + 1.0
-        self._agenda.put(training.report_due_s, partial(self.reported, training.job.id, training.generation))
+        self._queue.put(training.report_due_s, partial(self.reported, training.job.id, training.generation))
 
     def _expect_report(self, training: SimGang, now_s: float, goes_on: bool = False) -> None:
         """A gang whose members go on as they are reports when it would have without the change."""
@@ -524,7 +524,7 @@ class SimGangs:
                 )
                 training.report_due_s = since_s + min(so_far_s, self._timings.report_s)
             at_s = max(now_s, training.report_due_s)
-            self._agenda.put(at_s, partial(self.reported, training.job.id, training.generation))
+            self._queue.put(at_s, partial(self.reported, training.job.id, training.generation))
 
     def _counts_steps(self, training: SimGang) -> bool:
         """Whether it reports at the end of a step, as live gangs do: that says how long steps take."""

@@ -29,8 +29,8 @@ from swell.model.event import (
 )
 from swell.model.node import Node
 from swell.model.target import ShareKind
-from swell.sim.agenda import EventQueue
 from swell.sim.change_cost import ChangeCost
+from swell.sim.event_queue import EventQueue
 from swell.sim.faults import MESSAGE, NOTHING_FAILS, FaultSource
 from swell.sim.gangs import GangTimes, SimGangs
 from swell.sim.job import SimJob
@@ -73,9 +73,9 @@ class SimulatedWorld:
         self.now_s = 0.0
         self._end_turn = end_turn
         self._timings = timings or GangTimes()
-        self._agenda = EventQueue()
+        self._queue = EventQueue()
         self._told: list[AnyEvent] = []
-        self.all_gangs = SimGangs(cost, self._timings, self._agenda, self._told.append, self._faults, log)
+        self.all_gangs = SimGangs(cost, self._timings, self._queue, self._told.append, self._faults, log)
         self._jobs: dict[str, SimJob] = {}
         self._trials: dict[str, ProfileJob] = {}  #: by job
         self._devices: frozenset[str] = frozenset(device for node in nodes for device in node.devices)
@@ -101,7 +101,7 @@ class SimulatedWorld:
             if job.cancel_s is not None:
                 told.append(CancelRequested(at_s=job.cancel_s, job_id=job.id))
         for event in told:
-            self._agenda.put(event.at_s, partial(self._tell, event))
+            self._queue.put(event.at_s, partial(self._tell, event))
         for event in others:
             self.expect(event)
 
@@ -117,7 +117,7 @@ class SimulatedWorld:
                 happening = partial(self._return_node, event.node)
             case _:
                 happening = partial(self._tell, event)
-        self._agenda.put(event.at_s, happening)
+        self._queue.put(event.at_s, happening)
 
     def forget(self, job_id: str) -> None:
         """The job has ended; nothing will ask for it."""
@@ -132,11 +132,11 @@ class SimulatedWorld:
         self._end_turn(self.now_s)
         while not self._told:
             self.all_gangs.settle(self.now_s)
-            due_s = min(self._agenda.next_s, self._wake_s)
+            due_s = min(self._queue.next_s, self._wake_s)
             if math.isinf(due_s) or self._is_over():
                 return ()
             self.now_s = max(self.now_s, due_s)
-            for happening in self._agenda.pop_due(self.now_s):
+            for happening in self._queue.pop_due(self.now_s):
                 happening(self.now_s)
             if self._wake_s <= self.now_s:
                 self._wake_s = math.inf
@@ -147,7 +147,7 @@ class SimulatedWorld:
 
     def _is_over(self) -> bool:
         """Nothing is to come but that the head wakes, and it has had its chances to do something then."""
-        if self._agenda or self.all_gangs.training:
+        if self._queue or self.all_gangs.training:
             self._num_idle_wakes = 0
         else:
             self._num_idle_wakes += 1
@@ -161,7 +161,7 @@ class SimulatedWorld:
                 self._wake_s = command.at_s  # only the latest request counts
             case ProfileJob():
                 self._trials[command.job_id] = command
-                self._agenda.put(now_s + self._timings.profiling_s, partial(self._end_trial, command.job_id))
+                self._queue.put(now_s + self._timings.profiling_s, partial(self._end_trial, command.job_id))
             case LaunchGang():
                 job, devices = self._jobs[command.job_id], command.target.devices
                 if job.truths:
@@ -216,7 +216,7 @@ class SimulatedWorld:
         else:
             self._failed_s[name] = now_s
             self.all_gangs.silence(frozenset(node.devices), now_s)
-            self._agenda.put(now_s + notice_s, partial(self._miss_node, name, now_s))
+            self._queue.put(now_s + notice_s, partial(self._miss_node, name, now_s))
 
     def _miss_node(self, name: str, failed_s: float, now_s: float) -> None:
         """The head hears that a node failed at `failed_s`, unless it has heard of it or the node is back."""

@@ -42,7 +42,7 @@ _decode_view: Callable[[str], JobView] = decoder(JobView).decode
 _decode_held: Callable[[str], HeldTime] = decoder(HeldTime).decode
 
 
-class HistoryTable(Database):
+class Archive(Database):
     """Ended jobs, from the end of the turn in which they did, and stories."""
 
     def keep(self, ended: Sequence[JobView], stories: Sequence[tuple[str, Story]] = ()) -> None:

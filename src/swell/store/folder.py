@@ -65,7 +65,7 @@ class ApiAddress(msgspec.Struct, frozen=True, kw_only=True):
         return None if self.metrics_port is None else f"http://{host}:{self.metrics_port}/metrics"
 
 
-class PageState(msgspec.Struct, frozen=True, kw_only=True):
+class PageKeys(msgspec.Struct, frozen=True, kw_only=True):
     """What outlives the daemon of the live page, so that one which is open goes on."""
 
     secret: str  #: signs the sessions
@@ -287,15 +287,15 @@ class StateFolder:
         """Empty if there is none."""
         return _read_secret(self.token)
 
-    def ensure_page_keys(self) -> PageState:
+    def ensure_page_keys(self) -> PageKeys:
         """Those of the page; made again if there are none, or if others could have read them."""
-        keys = _load_sound(self.page, PageState)
+        keys = _load_sound(self.page, PageKeys)
         if keys is None or _is_open_to_others(self.page):
-            keys = PageState(secret=secrets.token_urlsafe(32))
+            keys = PageKeys(secret=secrets.token_urlsafe(32))
             self.write_page_keys(keys)
         return keys
 
-    def write_page_keys(self, keys: PageState) -> None:
+    def write_page_keys(self, keys: PageKeys) -> None:
         """Raises StateUnwritable."""
         _write(self.page, msgspec.json.encode(keys))
 

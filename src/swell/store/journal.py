@@ -14,7 +14,7 @@ import msgspec
 from swell.model.coding import decoder, encode
 from swell.model.event import AnyEvent, JobSubmitted
 from swell.model.view import JobView, Story
-from swell.store.archive import HistoryTable, put_jobs, put_stories
+from swell.store.archive import Archive, put_jobs, put_stories
 from swell.store.curves import CurvePoint, CurveStore, taken_off
 from swell.store.database import as_text, bytes_on_disk
 from swell.store.errors import DamagedState, StateError, remedy
@@ -57,7 +57,7 @@ class JournalHistory:
     entries: Iterable[JournalEntry]  #: later batches, oldest first, each once
 
 
-class SqlJournal(HistoryTable):
+class SqlJournal(Archive):
     """A journal in a database. `append` and `fold` belong to the head's thread, reading to any.
 
     Raises:

@@ -442,8 +442,8 @@ class Learnt(msgspec.Struct, kw_only=True, omit_defaults=True, dict=True):
 
 
 class Unprofiled(Learnt, kw_only=True, omit_defaults=True, dict=True):
-    """Of a job without a profile, whose script Swell cannot see into (a restart job): its work is counted in
-    seconds on one worker, of which `w` workers do `w ** 0.8` a second.
+    """What is believed of a job without a profile, whose script Swell cannot see into (a restart job):
+    its work is counted in seconds on one worker, of which `w` workers do `w ** 0.8` a second.
     """
 
     def rates_per_s(self, workers: IntArray, hosts: IntArray | None = None) -> FloatArray:

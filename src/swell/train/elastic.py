@@ -31,7 +31,7 @@ from swell.train.sharding.divided_gradients import DividedGradients
 from swell.train.sharding.shard_choice import ShardChoice, check_choice, make_shard
 from swell.train.sharding.state_shard import StateShard
 from swell.train.state.gradient_noise import GradientNoise
-from swell.train.state.module_forms import check_model
+from swell.train.state.model_changes import check_model
 from swell.train.state.optimizer_set import OptimizerSet, SchedulerSet, join_modules
 from swell.train.state.train_state import TrainState
 from swell.wire import environ, messages

@@ -26,8 +26,8 @@ from swell.train.runtime.divided_run import DividedWorker
 from swell.train.sharding import block_exchange
 from swell.train.sharding.block_exchange import BlockExchange
 from swell.train.sharding.divided_block import DividedBlock
+from swell.train.sharding.shard_exchange import ShardExchange
 from swell.train.sharding.shard_group import ShardGroup
-from swell.train.sharding.shard_transfers import ShardExchange
 from swell.train.sharding.state_pieces import StatePiece
 from swell.train.state import state_transfer
 from swell.wire import environ

@@ -17,7 +17,7 @@ from swell.api import words
 from swell.api.answers import answer, failure
 from swell.api.identity import caller_of
 from swell.api.page.actions import allowed
-from swell.api.page.compare_page import hyperparameters
+from swell.api.page.comparison_page import hyperparameters
 from swell.api.page.rows import changes_only, job_row
 from swell.api.page.sessions import base_values
 from swell.api.user_list import ApiUser

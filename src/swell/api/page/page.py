@@ -13,7 +13,7 @@ from starlette.staticfiles import StaticFiles
 
 from swell.api.answers import answer, failure
 from swell.api.page.changes import PageChanges
-from swell.api.page.compare_page import ComparisonPage
+from swell.api.page.comparison_page import ComparisonPage
 from swell.api.page.history_page import HistoryPage
 from swell.api.page.job_page import JobPage
 from swell.api.page.rows import COLUMNS, NOW, JobRow, TenantRow

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import msgspec
 
+from swell.executors.controller.command_queue import CommandQueue
 from swell.executors.controller.directed_runs import DirectedRun, DirectedRuns
-from swell.executors.controller.gang_commands import CommandQueue
 from swell.executors.controller.known_hosts import NOTHING_OFFERED, KnownHosts, OpeningSet
 from swell.executors.controller.protocol import (
     PROTOCOL,

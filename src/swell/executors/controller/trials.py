@@ -18,7 +18,7 @@ from pathlib import Path
 
 from swell.executors.controller.directed_runs import DirectedRun, DirectedRuns
 from swell.executors.controller.known_hosts import KnownHosts, Machine, Opening, OpeningSet
-from swell.executors.controller.profile_cache import ProfileStore
+from swell.executors.controller.profile_store import ProfileStore
 from swell.executors.gang.host_messages import CloseRun, Effect, OpenRun, trial_run
 from swell.executors.gang.trial_controller import Trial, not_profiled, profiled
 from swell.executors.gang.trial_plan import CROSSING, Part, PartKind

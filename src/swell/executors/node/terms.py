@@ -23,13 +23,13 @@ from swell.executors.gang.host_messages import (
     WorkersAlive,
 )
 from swell.executors.leases import FromController, HeldLease, LeaseGranted
+from swell.executors.limited_log import LimitedLog
 from swell.executors.local.agent.host import LocalHost
 from swell.executors.local.agent.options import AgentOptions
 from swell.executors.local.devices import LocalNode
 from swell.executors.local.limits.allocation import available_cores
 from swell.executors.local.lines import LineLink
 from swell.executors.node.withdrawal import Withdrawal
-from swell.executors.rate_limited_log import LimitedLog
 from swell.executors.remote.stream import ResumableStream
 from swell.wire.messages import Alive
 

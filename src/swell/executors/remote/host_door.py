@@ -25,9 +25,9 @@ from swell.executors.gang.host_messages import (
     ToldInTerm,
 )
 from swell.executors.leases import GrantedLeases, LeaseAsked, LeaseGranted, TermEnded
+from swell.executors.limited_log import LimitedLog
 from swell.executors.local.agent.door import DoorError
 from swell.executors.local.lines import LineLink, LineRefused
-from swell.executors.rate_limited_log import LimitedLog
 from swell.executors.remote.join_tokens import revoked
 from swell.executors.remote.joining import Join, why_unlike
 from swell.executors.remote.stream import ResumableStream

@@ -52,7 +52,7 @@ def records(
     """(line, a checked job or why there is none) for each item.
 
     Args:
-        build: makes a job of an item; may raise InvalidLine or Outside.
+        build: makes a job of an item; may raise InvalidLine or NoJob.
     """
     for line, item in items:
         found = _build(line, item, build)
@@ -80,7 +80,7 @@ def _is_hopeless(job: TraceJob) -> bool:
 
 
 def check(job: TraceJob) -> None:
-    """Raises InvalidLine or Outside if this cannot be simulated whatever is filled in."""
+    """Raises InvalidLine or NoJob if this cannot be simulated whatever is filled in."""
     for name, value in (
         ("submission", job.submit_s),
         ("duration", job.duration_s),
@@ -155,7 +155,7 @@ class Format:
         notes: how files of this format are understood where they leave it open.
         looks_so: whether a file with this beginning is of this format.
         build: makes a job of an item, which is a line unless `items` says otherwise; may raise InvalidLine or
-            Outside.
+            NoJob.
         items: of a file, numbered; may raise TraceError. None: its lines.
         comment: a line that begins so is none of them; empty: there are no comments.
         epoch: finds in the beginning of a file the time since 1970 at which its clock is 0.

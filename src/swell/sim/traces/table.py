@@ -68,7 +68,7 @@ class TableFormat(Format):
 
     Args:
         columns: by field of a job; of a name that begins with `_` the column is known and not read.
-        job_of: makes a job of a row whose submission is known; may raise InvalidLine or Outside.
+        job_of: makes a job of a row whose submission is known; may raise InvalidLine or NoJob.
         unnamed: words in the column of a job's state by which a file without a line of names is known; empty:
             there always is one.
         delimiters: the first that splits the header into the columns needed counts.

@@ -115,7 +115,7 @@ class Samples(CoveringDataset):
         self._is_probed = False
         self._is_plain = type(loader.dataset) is TensorDataset  # draws nothing
         is_stacked = self._collates_plainly and default_collate_fn_map[torch.Tensor] is collate_tensor_fn
-        #: Of which a batch is taken at once.
+        #: A batch is taken of these at once; without any it is taken sample by sample.
         self._tensors = self.dataset.tensors if self._is_plain and is_stacked else ()
         if not all(map(_has_rows, self._tensors)):
             self._tensors = ()

@@ -39,7 +39,7 @@ from swell.train.sharding.layout import (
     union,
     without,
 )
-from swell.train.sharding.shard_transfers import ShardExchange
+from swell.train.sharding.shard_exchange import ShardExchange
 from swell.train.sharding.state_pieces import ParameterLayout, StatePieces
 from swell.train.sharding.state_shard import StateShard
 from swell.wire.whole_files import make_folder

@@ -16,7 +16,7 @@ from swell.train.sharding.state_shard import StateShard
 from swell.train.state import codec
 from swell.train.state.gradient_noise import GradientNoise
 from swell.train.state.loss import LossLog
-from swell.train.state.module_forms import ModelChanges
+from swell.train.state.model_changes import ModelChanges
 from swell.train.state.optimizer_set import OptimizerSet, SchedulerSet
 from swell.train.state.script_loads import LoadGuard
 from swell.train.state.script_state import ScriptState

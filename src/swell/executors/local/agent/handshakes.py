@@ -12,8 +12,8 @@ import socket
 import ssl
 from collections.abc import Callable
 
+from swell.executors.limited_log import LimitedLog
 from swell.executors.local.lines import MAX_LINE_BYTES, LineLink
-from swell.executors.rate_limited_log import LimitedLog
 from swell.model.quantities import span
 
 #: From the connection to the end of the first line, TLS and all; and how short that line has to be.

@@ -28,11 +28,11 @@ from swell.executors.local.agent.job_files import CODE_FOLDER, JobPlace, place_j
 from swell.executors.local.agent.options import LOOPBACK, AgentOptions
 from swell.executors.local.agent.run_logs import LAST_WORDS_S, RunLogSet
 from swell.executors.local.agent.scratch import Scratch
-from swell.executors.local.background import LoopThreads
 from swell.executors.local.limits.allocation import available_cores
 from swell.executors.local.limits.detection import new_limiter
 from swell.executors.local.lines import LineLink
 from swell.executors.local.logs.files import TRIAL, WORKER
+from swell.executors.local.loop_threads import LoopThreads
 from swell.executors.local.processes.listing import is_stopped
 from swell.executors.local.zygote.client import REAP_S, ZygoteSet
 from swell.executors.local.zygote.messages import Exited, Fork, Forked, ValuesPrinted, WorkerAnswer

@@ -34,6 +34,7 @@ from swell.executors.controller.protocol import (
     RemoveHost,
     ToAgent,
 )
+from swell.executors.limited_log import LimitedLog
 from swell.executors.local.agent.address import AgentAddress, AgentRunning, address_path, hold_lock
 from swell.executors.local.agent.door import Door, DoorError
 from swell.executors.local.agent.handshakes import Handshakes
@@ -41,7 +42,6 @@ from swell.executors.local.agent.host import LocalHost, is_same
 from swell.executors.local.agent.options import LOOPBACK, AgentOptions, decode_options
 from swell.executors.local.limits.allocation import confine
 from swell.executors.local.lines import LineLink
-from swell.executors.rate_limited_log import LimitedLog
 from swell.wire.lines import NO_MESSAGE
 from swell.wire.messages import Hello
 from swell.wire.whole_files import write_whole

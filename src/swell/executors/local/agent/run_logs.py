@@ -8,6 +8,7 @@ from pathlib import Path
 
 from swell.executors.gang.host_messages import StartWorker, TellWorker
 from swell.executors.gang.job_context import GangSettings
+from swell.executors.limited_log import LimitedLog
 from swell.executors.local.logs.files import (
     TRIAL,
     WORKER,
@@ -17,7 +18,6 @@ from swell.executors.local.logs.files import (
     note_leaders,
     read_tail,
 )
-from swell.executors.rate_limited_log import LimitedLog
 from swell.wire import environ
 from swell.wire.messages import Regroup
 

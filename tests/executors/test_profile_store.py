@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 from tests.executors.puppets import make_spec
 
-from swell.executors.controller.profile_cache import ProfileStore
+from swell.executors.controller.profile_store import ProfileStore
 from swell.model.code import CodeFile, CodeTree, tree_path
 from swell.model.command import ProfileJob
 from swell.model.job import EndCondition, Profile

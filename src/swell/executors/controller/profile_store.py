@@ -120,7 +120,8 @@ class ProfileStore:
 
 @lru_cache(maxsize=1000)
 def _sources(tree: Path) -> bytes:
-    """Of a snapshot. Read once, when a job has just been submitted: later the storage may not answer.
+    """Digest of a snapshot's sources. It is read once, when a job has just been submitted: later the
+    storage may not answer.
 
     Raises OSError: it is gone, perhaps.
     """
