@@ -27,6 +27,10 @@ def tell(entry: str, args: list[str]) -> None:
     print("to stderr", file=sys.stderr)
 
 
+def find_folder(entry: str, args: list[str]) -> None:
+    print(sys.modules["tests.executors.keeps_folder"].FOLDER.name)
+
+
 def is_socket(descriptor: int) -> bool:
     try:
         return os.readlink(f"/proc/self/fd/{descriptor}").startswith("socket:")

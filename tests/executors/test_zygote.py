@@ -68,6 +68,20 @@ def test_a_module_that_starts_a_thread_is_refused() -> None:
     zygote.channel.close()
 
 
+def test_what_a_preloaded_module_keeps_outlives_a_worker(tmp_path: Path) -> None:
+    """As torch's libraries, which each worker would take apart at its end."""
+    zygote = Zygote("tests.executors.keeps_folder")
+    try:
+        assert isinstance(zygote.answer(), Warm)
+        zygote.fork(tmp_path, "find_folder")
+        assert zygote.answer() == Exited(key="a", status=0)
+        folder = Path((tmp_path / "a.log").read_text().strip())
+        assert folder.is_dir()
+        folder.rmdir()
+    finally:
+        zygote.end()
+
+
 def test_a_worker_gets_its_own_environment_folder_log_and_group(zygote: Zygote, tmp_path: Path) -> None:
     pid = zygote.fork(tmp_path, "tell", "x y", "$(touch evil)", COLOUR="blue")
     assert zygote.answer() == Exited(key="a", status=0)

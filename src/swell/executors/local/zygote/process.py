@@ -22,6 +22,7 @@ import tempfile
 import threading
 import time
 import traceback
+import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from io import TextIOWrapper
@@ -346,6 +347,8 @@ def warm_up(modules: Sequence[str]) -> None:
             f"importing {', '.join(modules)} left {num_threads} threads, and a process that has "
             "more than one cannot be forked safely; take the module that starts them out of the preload"
         )
+    for finalizer in weakref.finalize._registry:  # type: ignore[attr-defined]
+        finalizer.atexit = False  # torch takes 174 libraries apart, 60 ms of each worker's end
     gc.freeze()  # collections in workers leave the shared pages alone
     gc.enable()
     random.seed()
