@@ -99,11 +99,18 @@ def faulty_read(self: ShardExchange, *arguments: Any) -> Any:
 
 
 def faulty_gather(self: BlockExchange, block: DividedBlock) -> torch.Tensor:
+    global FAULT
     is_now = self._is_within and self._num_steps == AT_STEP and block.number == 1
     is_between = not self._is_within and self._num_steps >= AT_STEP and block.number == 1
     if (is_now and FAULT == "before a gathering") or (is_between and FAULT == "in an evaluation"):
         die()
+    if FAULT == "after an evaluation" and self._num_steps == AT_STEP + 2:
+        die()
     full = gather(self, block)
+    if not self._is_within and self._num_steps >= AT_STEP and f"behind at block {block.number}" == FAULT:
+        FAULT = ""
+        self.num_gathered -= 1
+        raise GroupBroken("a fault")  # all others have the block
     if is_now and FAULT == "after a gathering":
         die()
     return full

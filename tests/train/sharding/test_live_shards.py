@@ -93,7 +93,7 @@ def test_parts_that_are_not_handed_on_are_asked_for_when_one_dies_instead_of_lea
     assert_same_learning(tmp_path / "result.json", plain)
 
 
-#: By worker, of three: what befalls it in step 7. One dies, and the others know of the vote or do not.
+#: By worker, of three or four: what befalls it in step 7. One dies, and others know of the vote or do not.
 KILLS = [
     {"1": "before the vote"},
     {"1": "after the vote"},
@@ -114,6 +114,11 @@ BLOCK_KILLS = [
     {"1": "with a sum"},
     {"1": "in an evaluation"},
     {"0": "in an evaluation"},
+    {"1": "in an evaluation", "2": "behind at block 0"},
+    {"1": "in an evaluation", "3": "behind at block 0"},
+    {"1": "in an evaluation", "0": "behind at block 0", "3": "behind at block 0"},
+    {"1": "after an evaluation", "2": "behind at block 1"},
+    {"1": "after an evaluation", "3": "behind at block 1"},
     {"1": "after the vote", "2": "unsure"},
     {"1": "before the parameters"},
 ]
@@ -132,11 +137,12 @@ def _named(value: object) -> str:
 def test_after_a_kill_at_any_moment_there_is_one_state(
     agent: FakeAgent, plain: Path, tmp_path: Path, word: str, faults: dict[str, str]
 ) -> None:
-    """Also where some workers have passed the vote of a step and others do not know."""
+    """Also where some workers have passed the vote of a step, or have a block, and others do not know."""
     agent.environ["SHARD_FAULTS"] = json.dumps({worker: [fault, 7] for worker, fault in faults.items()})
-    agent.start_ready([0, 1, 2], FAULTS, str(tmp_path / "result.json"), str(EPOCHS), word, "evaluate")
-    agent.join([0, 1, 2], source=None)
-    rest = [worker for worker in range(3) if str(worker) not in faults or faults[str(worker)] == "unsure"]
+    everybody = range(4 if "3" in faults else 3)
+    agent.start_ready(everybody, FAULTS, str(tmp_path / "result.json"), str(EPOCHS), word, "evaluate")
+    agent.join(everybody, source=None)
+    rest = [each for each in everybody if faults.get(str(each), "unsure").startswith(("unsure", "behind"))]
     broken = [agent.wait(worker, messages.Broken).steps for worker in rest]
     assert agent.join(rest, source=rest[0]) >= max(broken)
     finish(agent, rest)

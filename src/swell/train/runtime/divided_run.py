@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import NoReturn
 
 import msgspec
 import torch
@@ -43,7 +42,7 @@ class DividedWorker(AgentWorker):
     def enter(self, task: Task) -> None:
         assert task.state.shard is not None  # noqa: S101 - else there is another kind of host
         self._shard = task.state.shard
-        self._shards = ShardGroup(self._group, self._shard, task.is_mirrored, self._meet_again, self._lose)
+        self._shards = ShardGroup(self._group, self._shard, task.is_mirrored, self._meet_again)
         super().enter(task)
 
     # ---------------------------------------------------------------- a step
@@ -223,10 +222,6 @@ class DividedWorker(AgentWorker):
         self._shards.is_spread = False
         self._break_off(broken)
         self._follow_orders()
-
-    def _lose(self, reason: str) -> NoReturn:
-        sys.stderr.write(f"{reason}: the job goes on from its checkpoint\n")
-        exit_now(environ.EXIT_STOPPED)
 
     # ---------------------------------------------------------------- checkpoints
     def _save_if_due(self, is_end: bool = False) -> None:

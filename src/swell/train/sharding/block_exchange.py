@@ -1,7 +1,9 @@
 """Exchange of a divided block's parameters and gradients with those who keep parts of it.
 
 With each exchange goes what its sender is about. So workers that do not compute the same blocks in the same
-order, as where one evaluates alone, are told that, and do not add up what does not belong together.
+order, as where one evaluates alone, are told that, and do not add up what does not belong together. Where a
+worker died while the others evaluated, some of these are a block further than others: they give their parts
+again until all are at the same block.
 """
 
 from __future__ import annotations
@@ -18,6 +20,8 @@ from swell.train.sharding.layout import Interval, Intervals, Layout, common, siz
 from swell.train.sharding.state_pieces import StatePieces
 
 GATHER, REDUCE = 0, 1
+#: Steps begun and ended, blocks gathered since, and block with action: those who are behind have less.
+About = list[int]
 #: Before torch 2.13 it has another name.
 all_gather: Callable[..., dist.Work | None] = (
     getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
@@ -38,25 +42,27 @@ class BlockExchange:
         layout: Layout,
         pieces: StatePieces,
         units: Sequence[Interval],
+        blocks: Sequence[DividedBlock] = (),
         meet_again: Callable[[GroupBroken], object] = lambda broken: None,
-        lose: Callable[[str], object] = lambda reason: None,
         is_amid: bool = False,
+        num_gathered: int = 0,
     ) -> None:
         """
         Args:
             pieces: that this worker has.
             units: the blocks' stretches of the state.
             meet_again: called where the group breaks outside of a step; there is another when it returns.
-            lose: called where it cannot go on, with the reason; it does not return.
             is_amid: the group before broke, and its members may be at different places of their scripts.
+            num_gathered: blocks that this worker has gathered there since it last began or ended a step.
         """
-        self._group, self._pieces, self._units = group, pieces, units
-        self._meet_again, self._lose, self._is_amid = meet_again, lose, is_amid
+        self._group, self._pieces, self._units, self._blocks = group, pieces, units, blocks
+        self._meet_again, self._is_amid = meet_again, is_amid
         self._owned = [[_within(own, unit) for own in layout.owned] for unit in units]
         self._mirrored = [[_within(has, unit) for has in layout.mirrored] for unit in units]
         self.owned = layout.owned[group.rank]  #: what this worker counts in sums over workers
         self.is_lost = False  #: the step under way comes again; what is gathered until the next one is zero
         self.has_ended = False  #: training is over, and the group is about to end
+        self.num_gathered = num_gathered
         self._broken: GroupBroken | None = None
         self._num_steps = 0  # that were begun
         self._is_within = False  # a step
@@ -65,11 +71,11 @@ class BlockExchange:
     def begin_step(self) -> None:
         """All workers begin a step."""
         self._num_steps, self._is_within, self._is_first = self._num_steps + 1, True, True
-        self.is_lost = self._broken is not None
+        self.num_gathered, self.is_lost = 0, self._broken is not None
 
     def end_step(self) -> None:
         """This worker has computed its gradients of the step, or gives them up. Raises GroupBroken."""
-        self._is_within, self._is_first = False, True
+        self._is_within, self._is_first, self.num_gathered = False, True, 0
         if self._broken is not None:
             raise self._broken
 
@@ -106,12 +112,20 @@ class BlockExchange:
             self._broken, self.is_lost = broken, True
             if not self._is_within:
                 self._meet_again(broken)
-                if block.exchange is not None:  # else this worker has everything now, and is alone
+                if block.is_away and block.exchange is not None:  # else all who are left have everything
                     return block.exchange.gather(block)
         return block.empty().zero_()
 
     def gather_or_fail(self, block: DividedBlock) -> torch.Tensor:
         """Raises GroupBroken, or LoopError as `gather` does."""
+        while (behind := self._behind(block)) is not None:
+            self._give(self._blocks[behind[2] // 2], behind)
+        full = self._give(block, self._about(block, GATHER))
+        self.num_gathered += 1
+        return full
+
+    def _give(self, block: DividedBlock, about: About) -> torch.Tensor:
+        """Return the block's parameters once all have given their parts. Raises GroupBroken or LoopError."""
         full, parts, (begin, _) = block.empty(), self._owned[block.number], self._units[block.number]
         if len(parts) == 1:
             full.zero_()
@@ -123,7 +137,7 @@ class BlockExchange:
             for first, last in part
         ]
         self._exchange(
-            block, GATHER, lambda: [dist.broadcast(piece, rank, async_op=True) for rank, piece in pieces]
+            block, about, lambda: [dist.broadcast(piece, rank, async_op=True) for rank, piece in pieces]
         )
         return full
 
@@ -146,7 +160,8 @@ class BlockExchange:
             return torch.cat(going)
         sent, come = block.empty(), block.empty(len(parts) * own_size)
         torch.cat(going, out=sent)
-        self._exchange(block, REDUCE, lambda: [_all_to_all(come, [own_size] * len(parts), sent, sizes)])
+        about = self._about(block, REDUCE)
+        self._exchange(block, about, lambda: [_all_to_all(come, [own_size] * len(parts), sent, sizes)])
         rows = come.view(len(parts), own_size)
         summed = rows[0].clone()
         for row in rows[1:]:  # in the order of ranks
@@ -178,48 +193,62 @@ class BlockExchange:
         return union(self._owned[block.number][rank], self._mirrored[block.number][rank])
 
     def _exchange(
-        self, block: DividedBlock, action: int, begin: Callable[[], Sequence[dist.Work | None]]
+        self, block: DividedBlock, about: About, begin: Callable[[], Sequence[dist.Work | None]]
     ) -> None:
         """Carry out collectives, and see that all workers are about the same. Raises GroupBroken."""
         if self._group.num_workers == 1:
             return
-        said, room = self._say(block, action), self._room(block)
+        is_new = self._num_steps <= NUM_COMPARED or self._num_steps % COMPARE_EVERY == 0
+        if self._is_first or is_new:  # compared before, in messages of one size
+            self._is_first = False
+            _check_same(self._all_about(block, about))
+        said, room = self._message(block, about)
         self._group.run(lambda: await_all([all_gather(room.view(-1), said, async_op=True), *begin()]))
-        self._check_said(room)
+        _check_same(room.tolist())
 
     # ---------------------------------------------------------------- what they are about
-    def _room(self, block: DividedBlock) -> torch.Tensor:
-        """Room for what all workers say that they are about."""
-        return torch.empty(self._group.num_workers, 2, dtype=torch.int64, device=block.device)
+    def _about(self, block: DividedBlock, action: int) -> About:
+        return [self._num_steps * 2 - self._is_within, self.num_gathered, block.number * 2 + action]
 
-    def _say(self, block: DividedBlock, action: int) -> torch.Tensor:
-        """What this worker is about. Now and then all compare that first, in messages of one size."""
-        place = self._num_steps * 2 + self._is_within
-        said = torch.tensor([place, block.number * 2 + action], device=block.device)
-        is_new = self._num_steps <= NUM_COMPARED or self._num_steps % COMPARE_EVERY == 0
-        if self._is_first or is_new:
-            self._is_first = False
-            room = self._room(block)
-            self._group.run(lambda: all_gather(room.view(-1), said))
-            self._check_said(room)
-        return said
+    def _message(self, block: DividedBlock, about: About) -> tuple[torch.Tensor, torch.Tensor]:
+        """What this worker is about, and room for what all are about."""
+        said = torch.tensor(about, device=block.device)
+        return said, said.new_empty(self._group.num_workers, len(about))
 
-    def _check_said(self, told: torch.Tensor) -> None:
-        places = told.tolist()
-        if any(place != places[0] for place in places):
-            if self._is_amid:
-                self._lose("the workers were not at the same place when a peer left")
-            told_by = "; ".join(f"worker {rank} {_described(*place)}" for rank, place in enumerate(places))
-            raise LoopError(
-                "the workers compute different blocks of a model that is divided among them "
-                f"(shard=[...]): {told_by}. All have to call the model alike: take out what only one of them "
-                "does, such as an evaluation on rank 0, and blocks that are left out at random; where "
-                "experts get tokens on some workers only, name the layer that has all experts"
-            )
+    def _all_about(self, block: DividedBlock, about: About) -> list[About]:
+        """What each worker is about, by rank. Raises GroupBroken."""
+        said, room = self._message(block, about)
+        self._group.run(lambda: all_gather(room.view(-1), said))
+        return room.tolist()
+
+    def _behind(self, block: DividedBlock) -> About | None:
+        """What those are about who are behind this worker, of which they have not got this one's part.
+
+        Raises GroupBroken, or LoopError as `gather` does.
+        """
+        if not self._is_amid or self._group.num_workers == 1:
+            return None
+        about = self._about(block, GATHER)
+        told = self._all_about(block, about)
+        behind = min(told)
+        _check_same([each for each in told if each[:2] == behind[:2]])
+        self._is_amid = any(each != behind for each in told)
+        return behind if behind != about else None
 
 
-def _described(place: int, what: int) -> str:
-    step, is_within = divmod(place, 2)
+def _check_same(told: Sequence[About]) -> None:
+    if any(about != told[0] for about in told):
+        told_by = "; ".join(f"worker {rank} {_described(*about)}" for rank, about in enumerate(told))
+        raise LoopError(
+            "the workers compute different blocks of a model that is divided among them "
+            f"(shard=[...]): {told_by}. All have to call the model alike: take out what only one of them "
+            "does, such as an evaluation on rank 0, and blocks that are left out at random; where "
+            "experts get tokens on some workers only, name the layer that has all experts"
+        )
+
+
+def _described(place: int, num_gathered: int, what: int) -> str:
+    step, is_within = (place + 1) // 2, place % 2
     action = "adds up gradients of" if what % 2 else "gathers"
     when = f"in step {step}" if is_within else f"after step {step}" if step else "before a step"
     return f"{action} block {what // 2} {when} of this group"

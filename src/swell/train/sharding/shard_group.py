@@ -71,11 +71,10 @@ class ShardGroup:
         shard: StateShard,
         is_mirrored: bool,
         meet_again: Callable[[GroupBroken], object] = lambda broken: None,
-        lose: Callable[[str], object] = lambda reason: None,
     ) -> None:
-        """`meet_again`, `lose`: see `BlockExchange`."""
+        """`meet_again`: see `BlockExchange`."""
         self._group, self._shard, self._is_mirrored = group, shard, is_mirrored
-        self._meet_again, self._lose, self._is_amid = meet_again, lose, False
+        self._meet_again, self._is_amid = meet_again, False
         self._owned: Intervals = shard.places.everything
         shard.loads_to_host = True
         self._layout = Layout((self._owned,), ((),))  # of the present group
@@ -269,16 +268,17 @@ class ShardGroup:
         shard = self._shard
         if not shard.blocks:
             return
-        exchange = None
+        before, exchange = shard.exchange, None
         if self.is_divided:
             exchange = BlockExchange(
                 self._group,
                 self._layout,
                 shard.pieces,
                 shard.block_units,
+                shard.blocks,
                 self._meet_again,
-                self._lose,
                 self._is_amid,
+                before.num_gathered if before is not None and self._is_amid else 0,
             )
         shard.connect(exchange)
 
