@@ -50,7 +50,7 @@ class SizeError(msgspec.Struct, frozen=True, omit_defaults=True):
     num_hosts: int = 1
     basis: int = TRIAL
     kind: int = 0
-    #: log(measured / estimated) of the job's other sizes by then; `error` does not count it
+    #: log(measured / estimated) of the job's other sizes by then, which `error` does not count; of that basis
     others: float = 0.0
 
 
@@ -86,6 +86,7 @@ class EstimateMargins:
         self._errors = [dict[tuple[str, int, int], SizeError]() for _ in range(NUM_BASES)]
         for error in errors:
             self._errors[error.basis][_key(error)] = error
+        self._of_bases: dict[int, FloatArray] = {}  # margins by kind, as far as they are known
         self._margins: FloatArray | None = None
         self._carried_share: float | None = None
 
@@ -107,6 +108,7 @@ class EstimateMargins:
         if len(errors) > NUM_ERRORS:
             del errors[next(iter(errors))]
         self._margins = self._carried_share = None
+        self._of_bases.pop(error.basis, None)
 
     @property
     def carried_share(self) -> float:
@@ -122,7 +124,9 @@ class EstimateMargins:
     def margins(self) -> FloatArray:
         """(NUM_KINDS * NUM_BASES,) by class, shares within 0 and 1; the very same until an error is noted."""
         if self._margins is None:
-            columns = [self._margins_of(basis) for basis in range(NUM_BASES)]
+            for basis in set(range(NUM_BASES)) - self._of_bases.keys():
+                self._of_bases[basis] = self._margins_of(basis)
+            columns = [self._of_bases[basis] for basis in range(NUM_BASES)]
             self._margins = np.stack(columns, axis=1).ravel()
             self._margins.setflags(write=False)
         return self._margins
