@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -23,6 +24,11 @@ class Record:
     names: list[str]
 
 
+@dataclass(slots=True)
+class Slotted:
+    images: torch.Tensor
+
+
 def kept(samples: list[Any]) -> list[Any]:
     return [sample for sample in samples if sample is not None and sample[0][0] > 0]
 
@@ -38,6 +44,9 @@ DROPPING: dict[str, Callable[[list[Any]], Any]] = {
     "empty for nothing": lambda samples: torch.cat([torch.zeros(0, 2), *(x[None] for x, _ in kept(samples))]),
     "object": lambda samples: Record(torch.stack([x for x, _ in kept(samples)]), ["" for _ in kept(samples)]),
     "nested": lambda samples: [default_collate(kept(samples)), torch.ones(len(kept(samples)))],
+    "dicts in a dict": lambda samples: {"inputs": {"x": torch.stack([x for x, _ in kept(samples)])}, "n": 3},
+    "object with slots": lambda samples: Slotted(torch.stack([x for x, _ in kept(samples)])),
+    "array": lambda samples: {"x": np.stack([x for x, _ in kept(samples)])},
 }
 Draws = list[list[bool]]
 

@@ -94,9 +94,15 @@ class Stream(IterableDataset[int]):
         return iter(range(5))
 
 
+class Halved(DataLoader[Any]):
+    def __iter__(self) -> Any:
+        return ((x / 2 for x in batch) for batch in super().__iter__())
+
+
 @pytest.mark.parametrize(
     ("loader", "named"),
     [
+        (Halved(TensorDataset(torch.zeros(4)), 2), r"a Halved, has __iter__ of its own, .* in the collate_fn"),
         (DataLoader(Stream(), batch_size=None), "give the loader batch_size"),
         (DataLoader(TensorDataset(torch.zeros(4)), batch_size=None), "give the loader batch_size"),
         (DataLoader([1, 2], batch_sampler=[[0], []]), "batch 1 of no samples"),  # type: ignore[arg-type]

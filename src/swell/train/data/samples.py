@@ -19,6 +19,7 @@ from functools import cache
 from itertools import islice
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch.utils.data import DataLoader, Dataset, TensorDataset, default_collate, get_worker_info
 from torch.utils.data._utils.collate import collate_tensor_fn, default_collate_fn_map
@@ -37,8 +38,8 @@ _SET_PARENT_DEATH_SIGNAL = 1  #: PR_SET_PDEATHSIG of Linux's prctl(2)
 #: The number of a round of tickets, and a pass whose batch is wanted; None: there is nothing to do. A new
 #: round makes those before it void.
 Ticket = tuple[int, Pass | None]
-#: Parts of a batch that are looked at.
-MAX_PARTS = 16
+#: Parts of a batch that are looked at, and how deep they may lie in others.
+MAX_PARTS, MAX_NESTED = 16, 3
 #: Samples that are tried where a batch has none, and how many are wanted: a batch norm needs two.
 MAX_SPARES, NUM_SPARES = 64, 2
 
@@ -270,11 +271,17 @@ class CountingCollate:
 
 def sizes_of(batch: Any) -> dict[Any, int]:
     """Lengths of a batch and of its parts, by their names or places; of the batch itself by ()."""
-    sizes = {
-        (): _length(batch),
-        **{name: _length(part) for name, part in islice(_parts_of(batch), MAX_PARTS)},
-    }
+    sizes = {(): _length(batch), **dict(islice(_sizes_within(batch), MAX_PARTS))}
     return {name: size for name, size in sizes.items() if size >= 0}
+
+
+def _sizes_within(batch: Any, around: tuple[Any, ...] = ()) -> Iterator[tuple[Any, int]]:
+    """Yield the lengths of the parts of a batch, and where one has none those of its own parts."""
+    for name, part in _parts_of(batch):
+        size = _length(part)
+        yield (*around, name), size
+        if size < 0 and len(around) < MAX_NESTED:
+            yield from _sizes_within(part, (*around, name))
 
 
 def _parts_of(batch: Any) -> Iterable[tuple[Any, Any]]:
@@ -282,13 +289,16 @@ def _parts_of(batch: Any) -> Iterable[tuple[Any, Any]]:
         return ()
     if isinstance(batch, Mapping):
         return batch.items()
-    return enumerate(batch) if isinstance(batch, list | tuple) else getattr(batch, "__dict__", {}).items()
+    if isinstance(batch, list | tuple):
+        return enumerate(batch)
+    names = getattr(batch, "__dict__", None) or getattr(type(batch), "__slots__", ())
+    return ((name, getattr(batch, name, None)) for name in names)
 
 
 def _length(part: Any) -> int:
     """Return the length of a part of a batch; -1 if it has none."""
-    if isinstance(part, torch.Tensor):
-        return len(part) if part.dim() else -1
+    if isinstance(part, torch.Tensor | np.ndarray):
+        return len(part) if part.ndim else -1
     return len(part) if isinstance(part, list | tuple) else -1
 
 
