@@ -102,7 +102,10 @@ class Halved(DataLoader[Any]):
 @pytest.mark.parametrize(
     ("loader", "named"),
     [
-        (Halved(TensorDataset(torch.zeros(4)), 2), r"a Halved, has __iter__ of its own, .* in the collate_fn"),
+        (
+            Halved(TensorDataset(torch.zeros(4)), 2),
+            r"a Halved, has __iter__ of its own, .* in the collate_fn",
+        ),
         (DataLoader(Stream(), batch_size=None), "give the loader batch_size"),
         (DataLoader(TensorDataset(torch.zeros(4)), batch_size=None), "give the loader batch_size"),
         (DataLoader([1, 2], batch_sampler=[[0], []]), "batch 1 of no samples"),  # type: ignore[arg-type]
