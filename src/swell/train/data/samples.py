@@ -291,7 +291,7 @@ def _parts_of(batch: Any) -> Iterable[tuple[Any, Any]]:
         return batch.items()
     if isinstance(batch, list | tuple):
         return enumerate(batch)
-    names = getattr(batch, "__dict__", None) or getattr(type(batch), "__slots__", ())
+    names: Iterable[str] = getattr(batch, "__dict__", {}) or getattr(type(batch), "__slots__", ())
     return ((name, getattr(batch, name, None)) for name in names)
 
 

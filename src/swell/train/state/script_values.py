@@ -323,7 +323,7 @@ def put_object(own: Any, packed: Mapping[str, Any]) -> Any:
         is_there = is_there and isinstance(own, nn.Module) and _kinds(form_of(own)) == _kinds(form)
         own = own if is_there else _made(form, state)
         for path, part in form.items():
-            vars(own.get_submodule(path)).update(part["attributes"])
+            vars(own.get_submodule(path)).update(part["attributes"], training=part["is_training"])
     elif not is_there:
         raise TypeError(f"it was a {packed['kind'].replace(':', '.')}, and here it is a {type(own).__name__}")
     if state is not None:

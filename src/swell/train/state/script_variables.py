@@ -16,7 +16,7 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import FrozenInstanceError, dataclass, replace
 from itertools import takewhile
 from types import (
     CellType,
@@ -33,6 +33,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import nn
+from torch.utils.data import DataLoader, Dataset, Sampler
 
 from swell.script_facts import ScriptFinding
 from swell.train.data.stateful import GENERATORS
@@ -65,7 +66,7 @@ from swell.train.state.waiting_functions import (
 )
 from swell.wire.library_paths import is_library
 
-MAX_DEPTH = 5
+MAX_DEPTH = 8
 #: Numbers in a value that is copied before it is known to change.
 MAX_SMALL = 10_000
 #: Objects that are looked into, at most.
@@ -76,8 +77,10 @@ MAX_OBJECTS = 64
 #: How the names of a model's attributes begin where the script's own variables do not lead there.
 _OF_MODEL = "elastic().model."
 
-#: Objects that are no more than their attributes.
-_NAMESPACES = (SimpleNamespace, argparse.Namespace)
+#: Objects whose attributes a script may set, though their classes are not its own.
+_LOOKED_INTO = (SimpleNamespace, argparse.Namespace, Dataset, Sampler)
+#: Attributes that optimizers save by themselves.
+_OF_OPTIMIZERS = frozenset({"defaults", "state", "param_groups"})
 
 Things = Callable[[], Sequence[Any]]
 
@@ -88,9 +91,10 @@ class Variable:
 
     name: str  #: as `__main__.counter`, `fit().history`, `__main__.trainer.count`
     value: Any
-    #: A dict, as a namespace is, an object, a function that waits or a closure's cell; None: it is in a list.
+    #: A dict, as a namespace is, a list, an object, a function that waits or a closure's cell; None: a tuple.
     holder: Any = None
     key: Any = None
+    owner: Variable | None = None  #: where the script keeps the holder, which may be another one by now
 
     @property
     def can_be_put(self) -> bool:
@@ -105,22 +109,37 @@ class Variable:
 
     def now(self) -> Any:
         """Its value of now; of a local, of when its function was looked at last."""
-        if isinstance(self.holder, WaitingFunction):
-            return self.holder.values.get(self.key, UNBOUND)
-        if isinstance(self.holder, dict):
-            return self.holder.get(self.key, UNBOUND)
-        if isinstance(self.holder, CellType):
-            return UNBOUND if self.holder == CellType() else self.holder.cell_contents
-        return self.value if self.holder is None else getattr(self.holder, self.key, None)
+        holder = self._holder_of_now
+        if self.holder is None:
+            return self.value
+        if isinstance(holder, WaitingFunction):
+            return holder.values.get(self.key, UNBOUND)
+        if isinstance(holder, dict):
+            return holder.get(self.key, UNBOUND)
+        if isinstance(holder, list):
+            return holder[self.key] if self.key < len(holder) else UNBOUND
+        if isinstance(holder, CellType):
+            return UNBOUND if holder == CellType() else holder.cell_contents
+        return getattr(holder, self.key, UNBOUND)
 
     def set(self, value: Any) -> None:
         """Give it this value."""
-        if isinstance(self.holder, WaitingFunction):
-            self.holder.set(self.key, value)
-        elif isinstance(self.holder, dict):
-            self.holder[self.key] = value
+        holder = self._holder_of_now
+        if isinstance(holder, WaitingFunction):
+            holder.set(self.key, value)
+        elif isinstance(holder, dict):
+            holder[self.key] = value
+        elif isinstance(holder, list):
+            holder[self.key : self.key + 1] = [value]  # or a new item at its end
         elif self.holder is not None:
-            setattr(self.holder, self.key, value)
+            try:
+                setattr(holder, self.key, value)
+            except FrozenInstanceError:  # the script has a new one in each step, from which the next is made
+                object.__setattr__(holder, self.key, value)
+
+    @property
+    def _holder_of_now(self) -> Any:
+        return self.holder if self.owner is None or self.holder is None else self.owner.now()
 
     def put(self, packed: Packed) -> None:
         """Give it this value, in place where it can be.
@@ -393,6 +412,8 @@ class Search:
 
     def __init__(self, frame: FrameType | None, known: Sequence[Any]) -> None:
         self._models = [thing for thing in known if isinstance(thing, nn.Module)]
+        self._optimizers = [thing for thing in known if isinstance(thing, torch.optim.Optimizer)]
+        self._owners: dict[str, Variable] = {}  # objects and lists that were found, by their names
         self._known = {id(part) for thing in known for part in _parts_of(thing)} - {id(None)}
         self._memory = frozenset(
             part.data_ptr() for thing in known for part in _parts_of(thing) if isinstance(part, torch.Tensor)
@@ -411,7 +432,7 @@ class Search:
     def scopes(self, frame: FrameType | None) -> tuple[str, ...]:
         """How the names begin of what can be found from there."""
         functions = {user.f_code.co_name for user in user_frames(frame)} - {"<module>"}
-        return (_OF_MODEL, *(f"{name}." for name in self._modules), *(f"{name}()." for name in functions))
+        return ("elastic().", *(f"{name}." for name in self._modules), *(f"{name}()." for name in functions))
 
     def find(self, functions: Mapping[str, WaitingFunction]) -> dict[str, Variable]:
         """The variables by their names.
@@ -431,22 +452,37 @@ class Search:
         for label, function in functions.items():
             if not label.startswith(MODULE):
                 there = [*self._within(label, function.shown(), function, 0)]
-                function.values = {one.key: one.value for one in there if one.holder is function}
+                roots = map(_root_of, there)
+                function.values = {root.key: root.value for root in roots if root.holder is function}
                 found |= {one.name: one for one in there}
         for path, module in (each for model in self._models for each in model.named_modules()):
             if id(module) not in self._seen:  # too deep, or held by what is no part of the script
                 label = f"{_OF_MODEL}{path}" if path else _OF_MODEL[:-1]
+                self._owners[label] = Variable(label, module)
                 found |= {
                     one.name: one for one in self._within(label, own_attributes(module), module, MAX_DEPTH)
                 }
+        for number, optimizer in enumerate(self._optimizers):
+            label = f"elastic().optimizers[{number}]"
+            self._owners[label] = Variable(label, optimizer)
+            own = {key: item for key, item in vars(optimizer).items() if key not in _OF_OPTIMIZERS}
+            there = [*self._within(label, own, optimizer, MAX_DEPTH)]
+            found |= {one.name: one for one in there if is_plain(one.value) and not one.key.startswith("_")}
         return found
 
     def missing(self, name: str, functions: Mapping[str, WaitingFunction]) -> Variable | None:
-        """A global, or a local of a function that waits, that the script makes in its loop."""
+        """A global, a local of a function that waits, an attribute or a list's item, made in the loop."""
         owner, _, key = name.rpartition(".")
         if owner in functions and functions[owner].has(key):
             return Variable(name, UNBOUND, functions[owner], key)
-        return Variable(name, UNBOUND, vars(self._modules[owner]), key) if owner in self._modules else None
+        if owner in self._modules:
+            return Variable(name, UNBOUND, vars(self._modules[owner]), key)
+        around = self._owners.get(owner)
+        if around is None or isinstance(around.value, dict | tuple):
+            return None
+        return Variable(
+            name, UNBOUND, around.value, int(key) if isinstance(around.value, list) else key, around
+        )
 
     def make_twin(self, variable: Variable, state: Any) -> None:
         """Make the copy of the model (as of the best one so far) that a script has not made here yet."""
@@ -457,37 +493,52 @@ class Search:
                 variable.set(copy.deepcopy(model))
                 return
 
-    def _within(self, label: str, values: Mapping[Any, Any], holder: Any, depth: int) -> Iterator[Variable]:
+    def _within(
+        self, label: str, values: Mapping[Any, Any], holder: Any, depth: int, owner: Variable | None = None
+    ) -> Iterator[Variable]:
+        """Yield the variables among these values, and within them.
+
+        Args:
+            owner: where the holder is kept, if that is known.
+        """
         for key, value in values.items():
             if (isinstance(key, str) and key.startswith("__")) or self._is_ours(value):
                 continue
             name, plain = f"{label}.{key}", is_plain(value)
             if plain and any(self._is_ours(tensor) for tensor in tensors_in(value)):
                 continue  # as a list of the model's parameters
-            is_named = isinstance(value, NAMED)
+            one, is_named = Variable(name, value, holder, key, owner), isinstance(value, NAMED)
+            if not plain or isinstance(value, list):
+                self._owners[name] = one
             if plain or is_named or (is_object(value) and not self._is_of_model(value)):
-                yield Variable(name, value, holder, key)
+                yield one
                 if isinstance(value, FunctionType) and depth < MAX_DEPTH:
                     yield from self._of_function(name, value, depth + 1)
             elif depth < MAX_DEPTH and id(value) not in self._seen and len(self._seen) < MAX_SEEN:
                 self._seen.add(id(value))
-                yield from self._inside(name, value, depth + 1)
+                yield from self._inside(one, depth + 1)
 
-    def _inside(self, name: str, value: Any, depth: int) -> Iterator[Variable]:
-        if isinstance(value, list | tuple) and len(value) <= MAX_OBJECTS:
+    def _inside(self, one: Variable, depth: int) -> Iterator[Variable]:
+        name, value = one.name, one.value
+        if isinstance(value, list) and len(value) <= MAX_OBJECTS:
+            yield from self._within(name, dict(enumerate(value)), value, depth, one)
+        elif isinstance(value, tuple) and len(value) <= MAX_OBJECTS:
             yield from self._within(name, dict(enumerate(value)), None, depth)
         elif isinstance(value, dict) and len(value) <= MAX_OBJECTS:
-            yield from self._within(name, value, value, depth)
+            yield from self._within(name, value, value, depth, one)
         elif isinstance(value, nn.Module):
-            yield from self._within(name, own_attributes(value), value, depth)
+            yield from self._within(name, own_attributes(value), value, depth, one)
             yield from self._within(name, dict(value._modules), None, depth)
         elif isinstance(value, MethodType):
             yield from self._within(name, {"self": value.__self__}, None, depth)
         elif isinstance(value, functools.partial):
             yield from self._within(name, {"func": value.func, **dict(enumerate(value.args))}, None, depth)
             yield from self._within(name, value.keywords, value.keywords, depth)
-        elif isinstance(value, _NAMESPACES) or getattr(value, "__module__", None) in self._modules:
-            yield from self._within(name, _attributes_of(value), value, depth)
+        elif isinstance(value, DataLoader):
+            parts = {key: getattr(value, key) for key in ("dataset", "sampler", "batch_sampler")}
+            yield from self._within(name, parts, None, depth)
+        elif isinstance(value, _LOOKED_INTO) or getattr(value, "__module__", None) in self._modules:
+            yield from self._within(name, _attributes_of(value), value, depth, one)
 
     def _of_function(self, name: str, function: FunctionType, depth: int) -> Iterator[Variable]:
         """What a function keeps: attributes, defaults, and what it shares with the one that it was made in.
@@ -551,6 +602,11 @@ def _is_within(code: CodeType, around: CodeType) -> bool:
     return any(
         each is code or _is_within(code, each) for each in around.co_consts if isinstance(each, CodeType)
     )
+
+
+def _root_of(one: Variable) -> Variable:
+    """The variable that leads to this one."""
+    return one if one.owner is None else _root_of(one.owner)
 
 
 def _attributes_of(thing: Any) -> dict[str, Any]:

@@ -1,0 +1,33 @@
+"""Distils from its earlier selves, a list that grows; the optimizer, its own, counts in an attribute."""
+
+import copy
+
+from tests.scripts.common import F, torch, train
+from tests.scripts.regression import loader, model
+
+
+class Decaying(torch.optim.SGD):
+    def __init__(self, params, lr):
+        super().__init__(params, lr)
+        self.num_steps = 0
+
+    def step(self, closure=None):
+        self.num_steps += 1
+        self.param_groups[0]["lr"] = 0.05 / self.num_steps**0.5
+        super().step(closure)
+
+
+optimizer, selves = Decaying(model.parameters(), lr=0.05), []
+run = train.elastic(model, optimizer, loader, epochs=16)
+for epoch in run.epochs():
+    for inputs, targets in run.batches():
+        optimizer.zero_grad()
+        outputs = model(inputs)
+        loss = F.mse_loss(outputs, targets)
+        for earlier in selves:
+            loss = loss + 0.2 * F.mse_loss(outputs, earlier(inputs).detach())
+        loss.backward()
+        run.step(loss)
+    if epoch < 6:
+        selves.append(copy.deepcopy(model).eval())
+    run.report(selves=len(selves))
