@@ -261,6 +261,19 @@ for epoch in run.epochs():
         fit_batch(run, a, b)
 """,
     ),
+    "a gradient that is not cleared": (
+        "run.batches()",
+        """
+run = train.elastic(model, optimizer, loader, epochs=5)
+for epoch in run.epochs():
+    for a, b in run.batches():
+        if run.steps % 2 == 0:
+            optimizer.zero_grad()
+        loss = F.mse_loss(model(a), b)
+        loss.backward()
+        run.step(loss)
+""",
+    ),
     "a file that is read back": (
         "run.batches()",
         """

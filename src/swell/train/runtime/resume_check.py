@@ -114,6 +114,12 @@ class ResumeCheck(StepComparison):
             made.append(self._result)
         return made
 
+    def begin_step(self) -> None:
+        """The script asks for a batch. A new process has no gradients when it gets its first one."""
+        if self._is_again:
+            for parameter in self._parameters:
+                parameter.grad = None
+
     def note(self, share: Share, loss: torch.Tensor) -> None:
         """The gradients of a step are summed, and its update is to come."""
         groups = self._task.state.hyperparameters()
@@ -151,8 +157,9 @@ class ResumeCheck(StepComparison):
         text = (
             f"a job of this script that is saved and goes on in a new process {what}. Something that the "
             "script counts or keeps is neither in run.state nor in a variable that can be put back, as an "
-            "`enumerate`, a `range`, an iterator, a closure or a file that it reads back: make it before the "
-            "loop and keep it in run.state, or use run.steps, run.epoch or run.progress, which go on "
+            "`enumerate`, a `range`, an iterator, a closure, a gradient that it does not clear in each step "
+            "or a file that it reads back: make it before the loop and keep it in run.state, or use "
+            "run.steps, run.epoch or run.progress, which go on "
             f"({PAGE})"
         )
         return ScriptFinding(name=SCRIPT_STATE, text=text, place=self._place)

@@ -202,6 +202,8 @@ class Profiling(Host):
             self._go_on()
         if self._tried is None:
             self._meter.begin_step()
+        elif isinstance(self._tried, ResumeCheck):
+            self._tried.begin_step()
 
     def _go_on(self) -> None:
         """Find the next step to make."""
