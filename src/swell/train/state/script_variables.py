@@ -413,7 +413,7 @@ class Search:
     def __init__(self, frame: FrameType | None, known: Sequence[Any]) -> None:
         self._models = [thing for thing in known if isinstance(thing, nn.Module)]
         self._optimizers = [thing for thing in known if isinstance(thing, torch.optim.Optimizer)]
-        self._owners: dict[str, Variable] = {}  # objects and lists that were found, by their names
+        self._owners: dict[str, Variable] = {}  # by their names, of what is found
         self._known = {id(part) for thing in known for part in _parts_of(thing)} - {id(None)}
         self._memory = frozenset(
             part.data_ptr() for thing in known for part in _parts_of(thing) if isinstance(part, torch.Tensor)
@@ -440,6 +440,11 @@ class Search:
         Args:
             functions: that wait, by their names.
         """
+        found = self._walk(functions)
+        self._owners = {}  # nothing of the script is to live longer for it
+        return found
+
+    def _walk(self, functions: Mapping[str, WaitingFunction]) -> dict[str, Variable]:
         self._seen = set()
         frames = [function.frame for function in functions.values()]
         self._waiting = tuple(frame.f_code for frame in frames if frame is not None)
@@ -477,12 +482,14 @@ class Search:
             return Variable(name, UNBOUND, functions[owner], key)
         if owner in self._modules:
             return Variable(name, UNBOUND, vars(self._modules[owner]), key)
-        around = self._owners.get(owner)
-        if around is None or isinstance(around.value, dict | tuple):
+        self._walk(functions)
+        around, self._owners = self._owners.get(owner), {}
+        if around is None or isinstance(around.value, (dict, tuple, *SCALARS)):
             return None
-        return Variable(
-            name, UNBOUND, around.value, int(key) if isinstance(around.value, list) else key, around
-        )
+        is_list = isinstance(around.value, list)
+        if is_list != key.isdecimal():
+            return None
+        return Variable(name, UNBOUND, around.value, int(key) if is_list else key, around)
 
     def make_twin(self, variable: Variable, state: Any) -> None:
         """Make the copy of the model (as of the best one so far) that a script has not made here yet."""
@@ -508,8 +515,7 @@ class Search:
             if plain and any(self._is_ours(tensor) for tensor in tensors_in(value)):
                 continue  # as a list of the model's parameters
             one, is_named = Variable(name, value, holder, key, owner), isinstance(value, NAMED)
-            if not plain or isinstance(value, list):
-                self._owners[name] = one
+            self._owners[name] = one
             if plain or is_named or (is_object(value) and not self._is_of_model(value)):
                 yield one
                 if isinstance(value, FunctionType) and depth < MAX_DEPTH:
