@@ -251,6 +251,16 @@ def test_lost_nodes_are_remembered_with_the_cause_until_they_are_back() -> None:
     assert core.lost_nodes[-1].name == "n28" and core.lost_nodes[-1].cause == "its lease is over"
 
 
+def test_a_job_that_waits_beside_enough_devices_says_that_no_size_of_it_fits() -> None:
+    core = core_of()
+    core.handle([NodeJoined(at_s=1.0, node=node("n0", 4))])
+    core.handle([JobSubmitted(at_s=1.0, job_id="a", spec=spec(100, min_workers=3, max_workers=3))])
+    assert core.views()[0].reason == (
+        "waits for more nodes: it needs 3 devices, and there are 4: the policy gives powers of two, and none "
+        "that it may have fits"
+    )
+
+
 def test_a_job_waits_for_the_first_node_and_says_so() -> None:
     core = core_of()
     core.handle([JobSubmitted(at_s=1.0, job_id="a", spec=spec(100, min_workers=4))])

@@ -75,9 +75,9 @@ def test_a_job_without_any_node_waits_and_is_not_refused() -> None:
 
 
 def test_a_job_that_not_even_all_nodes_together_could_hold_is_refused() -> None:
-    pool = pool_of(("a", 0.0, 100.0, 4), ("b", 500.0, math.inf, 2))
-    fits, too_large = run(pool, [job("fits", rates={6: 1.0}), job("large", rates={8: 1.0})]).jobs
-    assert too_large.phase is Phase.REJECTED and "needs 8 devices" in too_large.why
+    pool = pool_of(("a", 0.0, 100.0, 4), ("b", 500.0, math.inf, 4))
+    fits, too_large = run(pool, [job("fits", rates={8: 1.0}), job("large", rates={16: 1.0})]).jobs
+    assert too_large.phase is Phase.REJECTED and "needs 16 devices" in too_large.why
     assert fits.phase is Phase.QUEUED  # the two are never idle together, and the head cannot know
 
 

@@ -45,6 +45,15 @@ def test_a_deadline_that_cannot_be_kept_is_refused_and_the_offer_would_have_been
     assert kept.is_promised and kept.is_kept
 
 
+def test_a_job_is_refused_that_may_have_no_size_that_the_policy_gives() -> None:
+    """As at submission to a platform: it would wait for ever, on devices that are free."""
+    three, five = job("three", rates={3: 3.0}), job("five", rates={5: 5.0, 7: 7.0})
+    for refused in run([three, five], "elasticflow").jobs:
+        assert refused.phase is Phase.REJECTED
+        assert refused.why.endswith("the policy gives powers of two, and none that the job may have fits")
+    assert all(kept.phase is Phase.SUCCEEDED for kept in run([three, five], "bftrainer").jobs)
+
+
 def test_what_was_done_since_the_last_checkpoint_is_lost_with_the_last_worker() -> None:
     nodes = cluster(1, 8, "gpu")
     others: list[AnyEvent] = [NodeLost(at_s=50.0, name="n0"), NodeJoined(at_s=60.0, node=nodes[0])]

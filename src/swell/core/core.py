@@ -305,6 +305,8 @@ class Core:
         else:
             code, text = "few_devices", f"waits for more nodes: it needs {num_needed} devices"
             text += f", and there are {state.num_devices}"
+            if num_needed <= state.num_devices:
+                text += f": the policy gives {state.domain.sizes.value}, and none that it may have fits"
         if record.status.reason_code != code or (not state.cluster.nodes and record.status.reason != text):
             state.explain(record, code, text)
             state.touch(record)

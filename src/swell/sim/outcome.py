@@ -13,6 +13,7 @@ import numpy as np
 from swell.arrays import FloatArray
 from swell.model.failure import why_failed
 from swell.model.job import JobClass, Phase
+from swell.model.options import Sizes
 from swell.model.view import JobView
 from swell.sim.gang import LostTime, SimGang
 from swell.sim.job import SimJob
@@ -128,14 +129,17 @@ def outcome_of(
     )
 
 
-def too_large(job: SimJob, num_devices: int) -> JobOutcome:
+def too_large(job: SimJob, num_devices: int, sizes: Sizes) -> JobOutcome:
     """Return the outcome of a job that is rejected because no size of it fits this cluster."""
+    why = f"needs {job.smallest_devices} devices or more, and the cluster has {num_devices}"
+    if job.smallest_devices <= num_devices:
+        why += f": the policy gives {sizes.value}, and none that the job may have fits"
     return _outcome(
         job,
         deadline_s=job.spec.deadline_s,
         phase=Phase.REJECTED,
         is_kept=None if job.spec.deadline_s is None else False,
-        why=f"needs {job.smallest_devices} devices or more, and the cluster has {num_devices}",
+        why=why,
     )
 
 

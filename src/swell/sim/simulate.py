@@ -14,8 +14,10 @@ import numpy as np
 from swell.core import loop
 from swell.core.kinds import named_kinds
 from swell.core.platform_core import PlatformCore
+from swell.core.sizes import job_sizes
 from swell.model.event import AnyEvent
 from swell.model.node import Islands, Node
+from swell.model.options import Sizes
 from swell.model.target import ShareKind
 from swell.model.view import JobView, Story
 from swell.sim.change_cost import ChangeCost
@@ -69,8 +71,8 @@ def simulate(
 ) -> SimOutcome:
     """Run to the end. The same head and scenario lead to the same outcome, its timings apart.
 
-    A job that could not even have its smallest gang if all devices of its kind were its own, with every node
-    that is ever lent, is refused at the door, as the platform refuses it at submission.
+    A job that could have no size that the policy gives if all devices of its kind were its own, with every
+    node that is ever lent, is refused at the door, as the platform refuses it at submission.
 
     Args:
         core: a fresh one, which is used up.
@@ -84,7 +86,7 @@ def simulate(
     """
     pool, kept, num_ended = scenario.pool, KeptDevices(), 0
     jobs = _by_id(scenario.jobs)
-    outcomes = _refused(scenario)
+    outcomes = _refused(scenario, core.domain.sizes)
     coming = sorted((job for job in scenario.jobs if job.id not in outcomes), key=lambda job: job.submit_s)
 
     def note(view: JobView) -> None:
@@ -143,11 +145,15 @@ def _by_id(jobs: Sequence[SimJob]) -> dict[str, SimJob]:
     return by_id
 
 
-def _refused(scenario: Scenario) -> dict[str, JobOutcome]:
+def _refused(scenario: Scenario, sizes: Sizes) -> dict[str, JobOutcome]:
     """Jobs by id that the cluster is too small for, however few devices they get."""
     most_devices = cache(scenario.most_devices)
     needs = [(job, most_devices(job.kinds)) for job in scenario.jobs]
-    return {job.id: too_large(job, most) for job, most in needs if job.smallest_devices > most}
+    return {
+        job.id: too_large(job, most, sizes)
+        for job, most in needs
+        if not job_sizes(job.spec, most, sizes).size
+    }
 
 
 def cluster(
