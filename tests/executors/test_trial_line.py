@@ -26,6 +26,7 @@ from swell.executors.gang.host_messages import (
     Effect,
     OpenRun,
     RunOpened,
+    RunRefused,
     SignalWorker,
     StartWorker,
     ToHost,
@@ -67,6 +68,7 @@ class Machines:
     gangs: Counter[str] = field(default_factory=Counter)
     events: list[AnyEvent] = field(default_factory=list)
     pids: Iterator[int] = field(default_factory=lambda: count(1000))
+    refusal: str = ""  #: of the host, to open a run
 
     def __post_init__(self) -> None:
         device = "cpu" if self.kind == "cpu" else "cuda:0"
@@ -96,8 +98,10 @@ class Machines:
 
     def tell(self, message: ToHost) -> None:
         assert isinstance(message, OpenRun), "one host alone opens runs"
-        opened = RunOpened(run=message.run, first_worker=0)
-        self.openings.hear("host", opened)
+        if self.refusal:
+            self.openings.hear("host", RunRefused(run=message.run, outcome=Outcome.LOST, why=self.refusal))
+        else:
+            self.openings.hear("host", RunOpened(run=message.run, first_worker=0))
 
     def do(self, run: DirectedRun, effects: Iterable[Effect]) -> None:
         for effect in effects:
@@ -272,6 +276,16 @@ def test_a_trial_that_waits_on_a_host_whose_devices_others_have_taken_holds_noth
     calibrated.measure("j0")
     calibrated.add("later")
     assert calibrated.scripts("later")
+
+
+def test_a_host_without_room_costs_no_job_a_setback(calibrated: Machines) -> None:
+    calibrated.refusal = "no room on its disk"
+    calibrated.add("a")
+    (event,) = (event for event in calibrated.events if isinstance(event, ProfilingFailed))
+    assert (event.outcome, event.is_taken) == (Outcome.LOST, True) and "no room" in event.message
+    calibrated.refusal = ""
+    calibrated.add("a")
+    assert calibrated.scripts("a")
 
 
 def test_a_silent_trial_is_lost_and_a_slow_one_is_the_scripts_fault(calibrated: Machines) -> None:

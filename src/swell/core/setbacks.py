@@ -91,7 +91,7 @@ class Backoff(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
 
     until_s: float = 0.0
     num_setbacks: int = 0  #: losses of the gang without a finished step, or of the trial run
-    num_races: int = 0  #: trial runs, in a row, for which no devices could be had
+    num_races: int = 0  #: trial runs, in a row, that no host could begin
     num_failed_changes: int = 0  #: resizes and suspends that the gang could not do
     num_over_memory: int = 0  #: losses by the memory limit since a later step than `saved_steps` was saved
     saved_steps: int = 0  #: as far as was known at such a loss
@@ -115,7 +115,7 @@ class Backoff(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
         return self.num_setbacks + self.num_races
 
     def note_race(self, now_s: float) -> None:
-        """The trial run could have no devices for now. That ends no job, however often."""
+        """The trial run could not begin on any host for now. That ends no job, however often."""
         self.until_s = now_s + _delay_s(self.num_races)
         self.num_races += 1
 
@@ -162,8 +162,9 @@ class Backoff(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
         return "for the same reason as before" if is_known else failure_sentence(message)
 
     def told_of_race(self, now_s: float) -> str:
-        """Text for a job whose trial run waits for devices: for how long, and why."""
-        return f"waits {span(max(self.until_s - now_s, 1.0))} for devices{self._told_cause}"
+        """Text for a job whose trial run could not begin: how long it waits, and why."""
+        wait = span(max(self.until_s - now_s, 1.0))
+        return f"waits {wait} before its trial run is tried again{self._told_cause}"
 
     def told(self, now_s: float) -> str:
         """Text for a job that waits without a gang after a failure: for how long, and why."""

@@ -72,7 +72,7 @@ class ProfilingFailed(JobEvent, frozen=True, kw_only=True):
     message: str
     outcome: Outcome = Outcome.FAILED
     attempt: int = 0  #: of the `ProfileJob` that this answers
-    is_taken: bool = False  #: no devices could be had for it: no setback of the job, which waits
+    is_taken: bool = False  #: no host had devices, or room, for it: no setback of the job, which waits
 
 
 class CancelRequested(JobEvent, frozen=True, kw_only=True):

@@ -185,7 +185,9 @@ class TrialQueue:
             if allotted is not None:
                 self._open(command, *allotted)
             elif refusals:
-                self._give_up(command, Outcome.LOST, [*self._refusals.pop(job_id).values()][-1])
+                self._give_up(
+                    command, Outcome.LOST, [*self._refusals.pop(job_id).values()][-1], is_taken=True
+                )
             else:
                 why = f"no device of kind {kind!r} is on any machine that is there; see `swell nodes`"
                 self._give_up(command, Outcome.LOST, why, is_taken=True)

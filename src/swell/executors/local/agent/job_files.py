@@ -79,7 +79,7 @@ def place_job(options: AgentOptions, order: OpenRun) -> JobPlace | RunRefused:
     except ValueError as error:
         return RunRefused(run=order.run, outcome=Outcome.FAILED, why=str(error))
     except OSError as error:
-        why = f"its folder cannot be used on {on}: {error}"
+        why = f"its folder cannot be used on {on}: {error}; mend that, and the job goes on by itself"
         return RunRefused(run=order.run, outcome=Outcome.LOST, why=why)
 
 
