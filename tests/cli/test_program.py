@@ -219,6 +219,7 @@ def test_a_strict_job_is_waited_for_unless_told_not_to(
         (("--script", "{script}", "--steps", 1), ("global_batch: missing",)),
         (("--script", "{script}", "--global-batch", 8), ("steps: no end condition",)),
         ((*JOB, "--deadline", "2001-01-01"), ("in the past",)),
+        ((*JOB, "--class", "gold"), ("--class: 'gold'", "best_effort")),
         ((*JOB, "--workers", "8:4"), ("MIN 8", "write 4:8")),
         ((*JOB, "--workers", "16:32"), ("raise global_batch",)),
         ((*JOB, "--class", "strict"), ("need a deadline",)),

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import swell
+from swell.api.submission import declared
 from swell.cli.job_options import JobFields, NoWait, option_name
 from swell.cli.options import HelpAll, Json, State, with_groups
 from swell.cli.output import note, print_json
@@ -130,7 +131,8 @@ def submit(
 def _about_option(error: InvalidJob, given: Mapping[str, Any]) -> InvalidJob:
     """The same, which names the option where it is about a field that an option gave."""
     field, _, rule = str(error).partition(": ")
-    return InvalidJob(f"{option_name(field)}: {rule}") if field in given else error
+    options = {declared()[name].word: option_name(name) for name in given}
+    return InvalidJob(f"{options[field]}: {rule}") if field in options else error
 
 
 def _job_file(words: list[str], given: dict[str, Any]) -> str | None:

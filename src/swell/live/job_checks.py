@@ -12,7 +12,7 @@ from swell.model.errors import InvalidJob, TooManyOpenJobs, WrongPhase
 from swell.model.job import Elasticity, JobClass, JobSpec, Phase
 from swell.model.names import ANY
 from swell.model.options import Sizes
-from swell.model.quantities import told_devices
+from swell.model.quantities import told_devices, told_jobs
 from swell.model.view import JobView
 
 
@@ -20,8 +20,8 @@ def check_room(tenant: str, open_jobs: Collection[str], max_open: int) -> None:
     """Raises TooManyOpenJobs if a tenant with these jobs cannot have another one."""
     if len(open_jobs) >= max_open:
         raise TooManyOpenJobs(
-            f"tenant {tenant!r} may have {max_open} jobs that have not ended, and has {len(open_jobs)}: wait "
-            "for one to end, cancel one (`swell cancel`), or ask the operator for a higher limit "
+            f"tenant {tenant!r} may have {told_jobs(max_open)} open, and has {len(open_jobs)}: wait for one "
+            "to end, cancel one (`swell cancel`), or ask the operator for a higher limit "
             f"(`swell admin tenants limit {tenant} --open-jobs N`)"
         )
 
