@@ -1,4 +1,4 @@
-"""Distils from its earlier selves, a list that grows; the optimizer, its own, counts in an attribute."""
+"""Distils from its earlier selves, in a list and a dict that grow; the optimizer, its own, counts in an attribute."""
 
 import copy
 
@@ -17,17 +17,19 @@ class Decaying(torch.optim.SGD):
         super().step(closure)
 
 
-optimizer, selves = Decaying(model.parameters(), lr=0.05), []
+optimizer = Decaying(model.parameters(), lr=0.05)
+selves, others = [], {}
 run = train.elastic(model, optimizer, loader, epochs=16)
 for epoch in run.epochs():
     for inputs, targets in run.batches():
         optimizer.zero_grad()
         outputs = model(inputs)
         loss = F.mse_loss(outputs, targets)
-        for earlier in selves:
+        for earlier in (*selves, *others.values()):
             loss = loss + 0.2 * F.mse_loss(outputs, earlier(inputs).detach())
         loss.backward()
         run.step(loss)
-    if epoch < 6:
+    if epoch < 3:
         selves.append(copy.deepcopy(model).eval())
-    run.report(selves=len(selves))
+        others[epoch] = copy.deepcopy(model)
+    run.report(selves=len(selves), others=len(others))

@@ -464,9 +464,7 @@ class Search:
             if id(module) not in self._seen:  # too deep, or held by what is no part of the script
                 label = f"{_OF_MODEL}{path}" if path else _OF_MODEL[:-1]
                 self._owners[label] = Variable(label, module)
-                found |= {
-                    one.name: one for one in self._within(label, own_attributes(module), module, MAX_DEPTH)
-                }
+                found |= {one.name: one for one in self._within(label, _own_of(module), module, MAX_DEPTH)}
         for number, optimizer in enumerate(self._optimizers):
             label = f"elastic().optimizers[{number}]"
             self._owners[label] = Variable(label, optimizer)
@@ -476,7 +474,7 @@ class Search:
         return found
 
     def missing(self, name: str, functions: Mapping[str, WaitingFunction]) -> Variable | None:
-        """A global, a local of a function that waits, an attribute or a list's item, made in the loop."""
+        """A global, a local of a function that waits, an attribute or an item, made in the loop."""
         owner, _, key = name.rpartition(".")
         if owner in functions and functions[owner].has(key):
             return Variable(name, UNBOUND, functions[owner], key)
@@ -484,12 +482,12 @@ class Search:
             return Variable(name, UNBOUND, vars(self._modules[owner]), key)
         self._walk(functions)
         around, self._owners = self._owners.get(owner), {}
-        if around is None or isinstance(around.value, (dict, tuple, *SCALARS)):
+        if around is None or isinstance(around.value, (tuple, *SCALARS)):
             return None
-        is_list = isinstance(around.value, list)
-        if is_list != key.isdecimal():
+        is_number = key.isdecimal() and not any(isinstance(each, str) for each in _keys_of(around.value))
+        if isinstance(around.value, list) and not is_number:
             return None
-        return Variable(name, UNBOUND, around.value, int(key) if is_list else key, around)
+        return Variable(name, UNBOUND, around.value, int(key) if is_number else key, around)
 
     def make_twin(self, variable: Variable, state: Any) -> None:
         """Make the copy of the model (as of the best one so far) that a script has not made here yet."""
@@ -533,7 +531,7 @@ class Search:
         elif isinstance(value, dict) and len(value) <= MAX_OBJECTS:
             yield from self._within(name, value, value, depth, one)
         elif isinstance(value, nn.Module):
-            yield from self._within(name, own_attributes(value), value, depth, one)
+            yield from self._within(name, _own_of(value), value, depth, one)
             yield from self._within(name, dict(value._modules), None, depth)
         elif isinstance(value, MethodType):
             yield from self._within(name, {"self": value.__self__}, None, depth)
@@ -610,9 +608,23 @@ def _is_within(code: CodeType, around: CodeType) -> bool:
     )
 
 
+def _keys_of(thing: Any) -> Iterable[Any]:
+    return thing if isinstance(thing, dict) else ()
+
+
 def _root_of(one: Variable) -> Variable:
     """The variable that leads to this one."""
     return one if one.owner is None else _root_of(one.owner)
+
+
+def _own_of(module: nn.Module) -> dict[str, Any]:
+    """Attributes of a module that its state_dict lacks: those that are not torch's, and some buffers."""
+    return {**own_attributes(module), **_unsaved_buffers(module)}
+
+
+def _unsaved_buffers(module: nn.Module) -> dict[str, Any]:
+    names = getattr(module, "_non_persistent_buffers_set", ())  # a scripted module has none
+    return {name: module._buffers[name] for name in names}
 
 
 def _attributes_of(thing: Any) -> dict[str, Any]:
@@ -629,4 +641,5 @@ def _parts_of(thing: Any) -> Iterator[Any]:
     if isinstance(thing, nn.Module):
         yield from thing.modules()
         yield from thing.parameters()
-        yield from thing.buffers()
+        unsaved = {id(tensor) for module in thing.modules() for tensor in _unsaved_buffers(module).values()}
+        yield from (tensor for tensor in thing.buffers() if id(tensor) not in unsaved)

@@ -1,0 +1,28 @@
+"""The model counts in a buffer that its state_dict leaves out."""
+
+from tests.scripts.common import F, nn, torch, train
+from tests.scripts.regression import loader
+from tests.scripts.regression import model as layers
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = layers
+        self.register_buffer("count", torch.zeros(()), persistent=False)
+
+    def forward(self, x):
+        if self.training:
+            self.count += 1
+        return self.layers(x) * (1 + 1 / (1 + self.count))
+
+
+model = Model()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+run = train.elastic(model, optimizer, loader, epochs=16)
+for _ in run.epochs():
+    for inputs, targets in run.batches():
+        optimizer.zero_grad()
+        loss = F.mse_loss(model(inputs), targets)
+        loss.backward()
+        run.step(loss)
