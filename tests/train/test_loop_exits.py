@@ -31,6 +31,21 @@ def patience(losses: list[float]) -> Loop:
                 break  # here
 
 
+def patience_by_a_sum(losses: list[float]) -> Loop:
+    least, wait = math.inf, 0
+    for _ in range(9):
+        total = 0.0
+        for loss in losses:
+            yield
+            total += loss
+        if total < least:
+            least = total
+        else:
+            wait += 1
+        if wait > 3:
+            break  # here
+
+
 def count_of_a_while(losses: list[float]) -> Loop:
     count = rounds = 0
     while count < 10 and rounds < 10:  # here
@@ -83,6 +98,11 @@ def test_what_decides_when_the_loop_ends_is_found(
 
 def own_of(loop: Callable[[list[float]], Loop], *names: str) -> set[str]:
     return {f"{loop.__name__}().{name}" for name in names}
+
+
+def test_what_follows_from_a_sum_of_a_round_is_found() -> None:
+    (found,) = loop_exits([next_frame(patience_by_a_sum)], own_of(patience_by_a_sum, "total"))
+    assert "`wait` in patience_by_a_sum()" in found.text
 
 
 @pytest.mark.parametrize("loop", [sum_of_each_epoch, best_that_is_only_kept])

@@ -1,4 +1,4 @@
-"""Distils from its earlier selves, in a list and a dict that grow; the optimizer, its own, counts in an attribute."""
+"""Distils from its earlier selves, in a list and a dict that grow; its optimizer counts in an attribute."""
 
 import copy
 

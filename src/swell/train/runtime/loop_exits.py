@@ -32,28 +32,30 @@ def loop_exits(frames: Iterable[FrameType], own: Collection[str]) -> list[Script
     Args:
         own: values of a worker's own part of the batch, by names as `fit().reward`.
     """
-    found = [_exit_of(frame, own) for frame in frames if frame.f_code.co_name != "<module>"]
+    found = [_exit_of(frame, own) for frame in frames]
     return [one for one in found if one is not None]
 
 
 def _exit_of(frame: FrameType, own: Collection[str]) -> ScriptFinding | None:
-    loops, function = _loops_around(frame), frame.f_code.co_name
+    loops, function = _loops_around(frame), f"{frame.f_code.co_name}()"
     if not loops:
         return None
-    carried = {name.removeprefix(f"{function}().") for name in own} - _set_anew(loops[0])
+    scope = frame.f_globals["__name__"] if frame.f_code.co_name == "<module>" else function
+    carried = _following(loops[0], {_short(name, scope) for name in own}) - _set_anew(loops[0])
     tests = [loop.test for loop in loops if isinstance(loop, ast.While)]
     tests += [
         node.test
         for node in _within(loops[0], loops)
         if isinstance(node, ast.If) and any(isinstance(part, _EXITS) for part in _within(node, loops))
     ]
-    guards = {test.lineno: names for test in tests if (names := _names_in(test) & carried)}
+    guards = {test.lineno: found for test in tests if (found := _names_in(test) & carried)}
     if not guards:
         return None
+    names = {name.removeprefix(".") for each in guards.values() for name in each}
     text = (
-        f"{listed(sorted(set().union(*guards.values())))} in {function}() changes with the samples of each "
-        "worker's own part of the batch, and decides when the loop ends: workers would leave it at different "
-        "steps. Decide by what is the same on all workers, as what `run.step` returns is"
+        f"{listed(sorted(names))} in {function if scope == function else 'the script'} changes with the "
+        "samples of each worker's own part of the batch, and decides when the loop ends: workers would leave "
+        "it at different steps. Decide by what is the same on all workers, as what `run.step` returns is"
     )
     place = f"{submitted(frame.f_code.co_filename)}:{max(guards)}"
     return ScriptFinding(name="hidden-state", text=text, place=place)
@@ -88,8 +90,45 @@ def _within(node: ast.AST, loops: Collection[_Loop]) -> Iterator[ast.AST]:
             yield from _within(each, loops)
 
 
+def _short(name: str, scope: str) -> str:
+    """How the code of a function has a variable: its own by its name, an object's as `.count`."""
+    own = name.removeprefix(f"{scope}.")
+    return own if own.isidentifier() else f".{name.rpartition('.')[2]}"
+
+
 def _names_in(expression: ast.AST) -> set[str]:
-    return {node.id for node in ast.walk(expression) if isinstance(node, ast.Name)}
+    """Variables as `_short` has them, but for those from which `run.step` makes the mean of all workers."""
+    if isinstance(expression, ast.Call) and isinstance(expression.func, ast.Attribute):
+        if expression.func.attr == "step":
+            return set()
+        parts: list[ast.AST] = [expression.func.value, *expression.args, *expression.keywords]
+        return set().union(*map(_names_in, parts))
+    own = {expression.id} if isinstance(expression, ast.Name) else set()
+    own |= {f".{expression.attr}"} if isinstance(expression, ast.Attribute) else set()
+    return own.union(*map(_names_in, ast.iter_child_nodes(expression)))
+
+
+def _following(loop: _Loop, names: set[str]) -> set[str]:
+    """Return these variables, and those that a loop sets from them or where they say so."""
+    found, before = names, set[str]()
+    while found != before:
+        before = found
+        for node in ast.walk(loop):
+            value = node.value if isinstance(node, ast.Assign | ast.AugAssign) else None
+            value = node.test if isinstance(node, ast.If) else value
+            if value is not None and _names_in(value) & found:
+                found = found | set().union(*map(_targets_of, ast.walk(node)))
+    return found
+
+
+def _targets_of(node: ast.AST) -> set[str]:
+    """Return what a statement sets: of `self.count` the attribute."""
+    if not isinstance(node, ast.Assign | ast.AugAssign):
+        return set()
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+    parts = [part for each in targets for part in (each.elts if isinstance(each, ast.Tuple) else [each])]
+    names = {part.id for part in parts if isinstance(part, ast.Name)}
+    return names | {f".{part.attr}" for part in parts if isinstance(part, ast.Attribute)}
 
 
 def _set_anew(loop: _Loop) -> set[str]:
@@ -97,7 +136,7 @@ def _set_anew(loop: _Loop) -> set[str]:
     names: set[str] = set()
     for node in _always(loop.body):
         if isinstance(node, ast.Assign):
-            names |= set().union(*map(_names_in, node.targets)) - _names_in(node.value)
+            names |= _targets_of(node) - _names_in(node.value)
     return names
 
 
