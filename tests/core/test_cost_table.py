@@ -38,7 +38,7 @@ def upper(table: CostTable, record: JobRecord) -> tuple[dict[int, float], dict[i
     """By size: of starts, and of resizes."""
     curves = CostCurves()
     kind = kind_of(record.spec, record.profile)
-    rows = curves.join(kind), curves.join(family_of(kind))
+    rows = curves.row(kind), curves.row(family_of(kind))
     assert curves.refresh(table) and not curves.refresh(table)
     sizes = np.arange(1, SIZES[-1] + 1)
     alone_s = record.profile.start_s if record.profile else 0.0

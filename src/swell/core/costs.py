@@ -210,7 +210,7 @@ class CostTable(msgspec.Struct, dict=True):
 
 
 class CostCurves:
-    """The lines of those kinds that jobs of a table of jobs have, and of their families.
+    """The lines of the kinds that jobs of a table of jobs have had, and of their families.
 
     `lines` is (rows, NUM_LINES, NUM_CELLS).
     """
@@ -218,30 +218,17 @@ class CostCurves:
     def __init__(self) -> None:
         self.lines: FloatArray = np.zeros((0, NUM_LINES, NUM_CELLS))
         self._row: dict[str, int] = {}
-        self._num_jobs: dict[str, int] = {}
-        self._free: list[int] = []
         self._table: CostTable | None = None
         self._new: set[str] = set()  #: not drawn yet
 
-    def join(self, name: str) -> int:
-        """The row of the kind or family, which one more job has."""
-        self._num_jobs[name] = self._num_jobs.get(name, 0) + 1
+    def row(self, name: str) -> int:
+        """Where the lines of the kind or family are, from the next `refresh` on."""
         if name not in self._row:
-            if not self._free:
-                num = len(self.lines)
+            self._row[name] = num = len(self._row)
+            if num == len(self.lines):
                 self.lines = np.pad(self.lines, ((0, max(8, num)), (0, 0), (0, 0)))
-                self._free = list(range(num, len(self.lines)))
-            self._row[name] = self._free.pop()
             self._new.add(name)
         return self._row[name]
-
-    def leave(self, name: str) -> None:
-        """One job fewer has it."""
-        self._num_jobs[name] -= 1
-        if not self._num_jobs[name]:
-            del self._num_jobs[name]
-            self._free.append(self._row.pop(name))
-            self._new.discard(name)
 
     def refresh(self, table: CostTable) -> list[int]:
         """Draw the lines of changed rows again.

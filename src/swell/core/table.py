@@ -248,7 +248,6 @@ class JobTable:
         self._arrivals: list[Arrival] = []  #: of all jobs, sorted
         self._arrival: dict[str, Arrival] = {}
         self._index: RowIndex | None = None  #: as long as neither ids nor their order change
-        self._kind: dict[str, str] = {}  #: of jobs whose changes cost alike
         self._curves = CostCurves()
         self._options = OptionTable()
         self._packed: OptionRows | None = None
@@ -277,9 +276,13 @@ class JobTable:
         self.codes[row], self._due[record.id] = record.status.reason_code, record
         if options is not None:
             self._options.write(row, options)
-            kind, family = self._join_kind(record)
+            kind = kind_of(record.spec, record.profile)
             self._fixed.write(
-                [row], [record], one_worker_per_s=options.one_worker_per_s, kind=kind, family=family
+                [row],
+                [record],
+                one_worker_per_s=options.one_worker_per_s,
+                kind=self._curves.row(kind),
+                family=self._curves.row(family_of(kind)),
             )
             self._arrive(record.id, (-record.spec.priority, record.submitted_s, record.id))
 
@@ -287,19 +290,6 @@ class JobTable:
         if self._due:
             self._rows.write([self._row[job_id] for job_id in self._due], self._due.values())
             self._due.clear()
-
-    def _join_kind(self, record: JobRecord) -> tuple[int, int]:
-        """Where the lines of the job's kind are, and of its family."""
-        known, kind = self._kind.get(record.id), kind_of(record.spec, record.profile)
-        joined = self._curves.join(kind), self._curves.join(family_of(kind))
-        self._kind[record.id] = kind
-        if known is not None:
-            self._leave_kind(known)
-        return joined
-
-    def _leave_kind(self, kind: str) -> None:
-        self._curves.leave(kind)
-        self._curves.leave(family_of(kind))
 
     def _arrive(self, job_id: str, arrival: Arrival) -> None:
         known = self._arrival.get(job_id)
@@ -316,7 +306,6 @@ class JobTable:
             return
         self._due.pop(job_id, None)
         del self._arrivals[bisect_left(self._arrivals, self._arrival.pop(job_id))]
-        self._leave_kind(self._kind.pop(job_id))
         last_id, last_code, last = self.ids.pop(), self.codes.pop(), len(self.ids)
         self._options.remove(row, last)
         self._index = None
