@@ -459,8 +459,3 @@ class Unprofiled(Learnt, kw_only=True, omit_defaults=True, dict=True):
 UNPROFILED = Unprofiled(
     curve=Curve(global_batch=1, min_workers=1, max_workers=None, compute_s={1: 1.0}, allreduce_s={})
 )
-
-
-def _mean_log(ratios: FloatArray) -> float:
-    """`np.mean` would take longer than all the rest, and there are few."""
-    return float(np.add.reduce(each(math.log, ratios)) / len(ratios))
