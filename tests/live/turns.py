@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from swell.core.explanations import TurnChanges
+from swell.core.explanations import ToldJob, TurnChanges
 from swell.live.board import TurnResult
 from swell.live.counters import Turn
 from swell.model.event import AnyEvent
@@ -21,7 +21,7 @@ def turn(
     **news: Any,
 ) -> Turn:
     """One of which all that is not said is empty."""
-    changes = TurnChanges(now_s=now_s, views=list(changed), outlook=None, explained=frozenset(), up_s={})
+    changes = TurnChanges(now_s, [ToldJob(view, None) for view in changed], None)
     made = Turn(batch=batch, begun_s=1.0, written_s=1.001, decided_s=1.003, ended_s=1.004)
     made.news = TurnResult(now_s=now_s, changes=[changes], ended=ended, stories=stories, **news)
     return made

@@ -13,7 +13,7 @@ from swell.core.apply import apply
 from swell.core.converge import Converger, pending, trial_run
 from swell.core.core_settings import CoreSettings
 from swell.core.deadlines import befall, cause, promise, settle
-from swell.core.explanations import PendingAccount, PlanEstimate, TurnChanges, guessed
+from swell.core.explanations import PendingAccount, PlanEstimate, TurnChanges
 from swell.core.feedback import expect_resize, is_repair
 from swell.core.fencing import is_stale
 from swell.core.kinds import KindLoad, smallest_gang
@@ -525,10 +525,8 @@ class Core:
 
     def views(self) -> list[JobView]:
         """Jobs that have not ended, oldest first."""
-        state, latest = self._state, self._state.latest
-        for record in state.records.values():
-            latest.write_reason(record)
-        return [guessed(latest.shown(record), state.now_s) for record in state.records.values()]
+        state = self._state
+        return [state.latest.told(record).complete(state.now_s) for record in state.records.values()]
 
     def throughput(self, job_id: str) -> JobThroughput | None:
         """The curve of a job that has not ended, up to the most workers that it may have.
@@ -557,17 +555,8 @@ class Core:
         state = self._state
         changed = [state.records[job_id] for job_id in sorted(state.unshown)]
         state.unshown.clear()
-        for record in changed:
-            state.latest.write_reason(record)
-        return TurnChanges(
-            now_s=state.now_s,
-            views=[record.view() for record in changed],
-            outlook=state.latest.outlook,
-            explained=frozenset(record.id for record in changed if state.latest.is_explained(record.id)),
-            up_s={
-                record.id: up_s for record in changed if (up_s := state.latest.up_s(record.id)) is not None
-            },
-        )
+        told = [state.latest.told(record) for record in changed]
+        return TurnChanges(state.now_s, told, state.latest.outlook)
 
     def show_all(self) -> None:
         """`changes` is to tell of all open jobs: something that all have in common is another one."""

@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import cast
+from typing import NamedTuple, cast
 
 import msgspec
 import numpy as np
@@ -83,15 +83,40 @@ class PlanEstimate:
         return account.text(row) + (f"{EXPECTED_START} {relative(in_s)}" if is_expected else "")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TurnChanges:
-    """What became of open jobs in a turn."""
+class ToldJob(NamedTuple):
+    """An open job, and what is said of it beside its view."""
+
+    view: JobView  #: without what the plan says of it
+    outlook: PlanEstimate | None
+    is_explained: bool = False  #: why it has what it has was said since the plan
+    up_s: float | None = None  #: when its gang has started since the plan
+
+    @property
+    def planned_s(self) -> float | None:
+        """When it ends by the plan. None: no plan tells an end."""
+        row = None if self.outlook is None else self.outlook.row(self.view.id)
+        if self.outlook is None or row is None:
+            return self.view.estimated_finish_s
+        return self.outlook.finish_s(row, self.up_s)
+
+    def complete(self, now_s: float) -> JobView:
+        """The view with what the plan says of it, or with a first guess of its finish."""
+        view, outlook = self.view, self.outlook
+        row = None if outlook is None else outlook.row(view.id)
+        if outlook is not None and row is not None:
+            reason = view.reason if self.is_explained else outlook.reason(row)
+            finish_s = outlook.finish_s(row, self.up_s)
+            view = msgspec.structs.replace(view, estimated_finish_s=finish_s, reason=reason)
+        return _guessed(view, now_s)
+
+
+class TurnChanges(NamedTuple):
+    """What became of open jobs of one kind of device in a turn."""
 
     now_s: float
-    views: list[JobView]  #: of those that changed, without what the plan says of them
+    jobs: list[ToldJob]  #: those that changed
     outlook: PlanEstimate | None
-    explained: frozenset[str]  #: of those that changed: why they have what they have was said since the plan
-    up_s: Mapping[str, float]  #: of those that changed and whose gangs have started since the plan: when
+    kind: str = ""
 
 
 class PendingAccount:
@@ -119,9 +144,6 @@ class PendingAccount:
         if words is not None:
             record.status.reason, self._explained[record.id] = words(), None
 
-    def is_explained(self, job_id: str) -> bool:
-        return job_id in self._explained
-
     def note_up(self, record: JobRecord, at_s: float) -> None:
         """Since the plan was made, this job's gang has started."""
         status = record.status
@@ -131,12 +153,11 @@ class PendingAccount:
             # The plan was made before a restart of the daemon.
             status.estimated_finish_s = moved_s(status.estimated_finish_s, status.begins_s, at_s)
 
-    def shown(self, record: JobRecord) -> JobView:
-        """Return the view of a job with what the plan says of it."""
-        return with_outlook(record.view(), self.outlook, self.is_explained(record.id), self.up_s(record.id))
-
-    def up_s(self, job_id: str) -> float | None:
-        return self._up_s.get(job_id)
+    def told(self, record: JobRecord) -> ToldJob:
+        """An open job as it is now."""
+        self.write_reason(record)
+        is_explained = record.id in self._explained
+        return ToldJob(record.view(), self.outlook, is_explained, self._up_s.get(record.id))
 
     def write(self, record: JobRecord) -> None:
         """Bring the record's reason and estimates up to date: the next plan may not know this job."""
@@ -145,7 +166,7 @@ class PendingAccount:
         row = None if outlook is None else outlook.row(record.id)
         if outlook is None or row is None:
             return
-        record.status.estimated_finish_s = outlook.finish_s(row, self.up_s(record.id))
+        record.status.estimated_finish_s = outlook.finish_s(row, self._up_s.get(record.id))
         record.status.begins_s = outlook.begins_s(row)
         if record.id not in self._explained:
             record.status.reason = outlook.reason(row)
@@ -156,24 +177,7 @@ def moved_s(finish_s: float, begins_s: float, up_s: float) -> float:
     return max(up_s, finish_s + up_s - begins_s)
 
 
-def with_outlook(
-    view: JobView, outlook: PlanEstimate | None, is_explained: bool, up_s: float | None
-) -> JobView:
-    """The view of an open job with what the plan says of it; see `TurnChanges`."""
-    row = None if outlook is None else outlook.row(view.id)
-    if outlook is None or row is None:
-        return view
-    reason = view.reason if is_explained else outlook.reason(row)
-    return msgspec.structs.replace(view, estimated_finish_s=outlook.finish_s(row, up_s), reason=reason)
-
-
-def planned_s(view: JobView, outlook: PlanEstimate | None, up_s: float | None) -> float | None:
-    """When an open job ends by the plan; see `TurnChanges`. None: no plan tells an end."""
-    row = None if outlook is None else outlook.row(view.id)
-    return view.estimated_finish_s if outlook is None or row is None else outlook.finish_s(row, up_s)
-
-
-def guessed(view: JobView, now_s: float) -> JobView:
+def _guessed(view: JobView, now_s: float) -> JobView:
     """Return the view with a first guess of its finish if the job is open and no plan has included it yet."""
     if view.estimated_finish_s is not None or view.phase.is_end or is_set_aside(view) or is_measured(view):
         return view

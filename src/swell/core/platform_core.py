@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from itertools import chain
 from typing import NamedTuple
 
@@ -473,8 +472,7 @@ class PlatformCore:
 
     def changes(self) -> list[TurnChanges]:
         """What became of open jobs since this was last asked, by core; the first time, of all."""
-        told = [(kind, core.changes()) for kind, core in self._by_kind()]
-        return [replace(changes, views=_of_kind(changes.views, kind)) for kind, changes in told]
+        return [_changes_of_kind(core.changes(), kind) for kind, core in self._by_kind()]
 
     def ended_views(self, with_offers: bool = True) -> list[JobView]:
         """See `Core.ended_views`."""
@@ -538,6 +536,11 @@ def place_without_kind(kinds: Sequence[str]) -> int:
     Such a job is submitted while one kind at most is known, so it is of that one: see `live/job_checks.py`.
     """
     return 1 if len(kinds) == 2 and not kinds[FIRST] else FIRST
+
+
+def _changes_of_kind(changes: TurnChanges, kind: str) -> TurnChanges:
+    jobs = [one._replace(view=msgspec.structs.replace(one.view, kind=kind)) for one in changes.jobs]
+    return changes._replace(jobs=jobs, kind=kind)
 
 
 def _of_kind(views: Iterable[JobView], kind: str) -> list[JobView]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import NamedTuple
 
-from swell.core.explanations import PlanEstimate, TurnChanges, guessed, planned_s, with_outlook
+from swell.core.explanations import PlanEstimate, ToldJob, TurnChanges
 from swell.core.loss_rates import NodeLossCounts
 from swell.core.platform_core import PlatformCore
 from swell.model.calendar import Calendar
@@ -26,6 +26,11 @@ from swell.model.view import JobView, LostNode, NodeLeaving, NodeView, Story
 TURNS_KEPT = 1024
 #: Stories of all jobs that are shown together.
 STORIES_SHOWN = 200
+#: Of a kind of device for which none was made.
+NO_PLAN = (None, 0)
+#: An open job, without the plan of its kind, and the turn that changed it: what was said since the plan of
+#: then is not so of a later one.
+Entry = tuple[ToldJob, int]
 
 
 class BoardChanges(NamedTuple):
@@ -82,29 +87,7 @@ class TurnResult:
     @property
     def changed(self) -> list[JobView]:
         """Open jobs of which something is new, without what the plan says of them."""
-        return [view for of_core in self.changes for view in of_core.views]
-
-
-class ToldJob(NamedTuple):
-    """An open job, and what is said of it beside its view: see `with_outlook`."""
-
-    view: JobView
-    outlook: PlanEstimate | None
-    is_explained: bool
-    up_s: float | None
-    now_s: float  #: of the latest turn
-
-    def complete(self) -> JobView:
-        return guessed(with_outlook(self.view, self.outlook, self.is_explained, self.up_s), self.now_s)
-
-
-@dataclass(slots=True)
-class ShownPlan:
-    """The latest plan of a core, and what came of its jobs since."""
-
-    outlook: PlanEstimate | None = None
-    explained: set[str] = field(default_factory=set)  #: open jobs of which its reason is not the latest
-    up_s: dict[str, float] = field(default_factory=dict)  #: when gangs that have started since had
+        return [job.view for of_core in self.changes for job in of_core.jobs]
 
 
 class ViewBoard:
@@ -117,10 +100,10 @@ class ViewBoard:
         self._lock = threading.Lock()
         self._news = threading.Condition(self._lock)  #: there is another turn
         self._posted = TurnResult()
-        self._open: dict[str, JobView] = {}
+        self._open: dict[str, Entry] = {}
         self._places: list[tuple[float, str]] = []  # of these in lists, in order
-        self._plans: list[ShownPlan] = []  # by core
-        self._plan_of: dict[str, ShownPlan] = {}  # by open job
+        #: The latest plans by kind of device, and since which turn.
+        self._plans: dict[str, tuple[PlanEstimate | None, int]] = {}
         self._turn = 0
         self._planned_turn = 0  #: of the latest plan
         self._touched: deque[tuple[int, tuple[str, ...]]] = deque(maxlen=TURNS_KEPT)  # jobs, by turn
@@ -134,29 +117,20 @@ class ViewBoard:
             for view in news.ended:
                 if self._open.pop(view.id, None) is not None:
                     del self._places[bisect_left(self._places, _place(view))]
-                self._plan_of.pop(view.id, None)
-            for place, of_core in enumerate(news.changes):
-                self._post_changes(place, of_core)
+            for of_core in news.changes:
+                self._post_changes(of_core)
             self._stories.extend((self._turn, job_id, story) for job_id, story in news.stories)
             self._posted = news
             self._news.notify_all()
 
-    def _post_changes(self, place: int, changes: TurnChanges) -> None:
-        if place == len(self._plans):
-            self._plans.append(ShownPlan())
-        plan = self._plans[place]
-        for view in changes.views:
-            if view.id not in self._open:
-                insort(self._places, _place(view))
-            self._open[view.id] = view
-        self._plan_of.update((view.id, plan) for view in changes.views)
-        if changes.outlook is not plan.outlook:
+    def _post_changes(self, changes: TurnChanges) -> None:
+        for job in changes.jobs:
+            if job.view.id not in self._open:
+                insort(self._places, _place(job.view))
+            self._open[job.view.id] = ToldJob(job.view, None, job.is_explained, job.up_s), self._turn
+        if changes.outlook is not self._plans.get(changes.kind, NO_PLAN)[0]:
             self._planned_turn = self._turn
-            plan.outlook = changes.outlook
-            plan.explained.clear()
-            plan.up_s.clear()
-        plan.explained |= changes.explained
-        plan.up_s |= changes.up_s
+            self._plans[changes.kind] = changes.outlook, self._turn
 
     def note_pruned(self, job_ids: Sequence[str]) -> None:
         """Record that ended jobs were pruned from the archive, so readers drop them. Called by any thread."""
@@ -170,20 +144,21 @@ class ViewBoard:
         with self._news:
             return self._news.wait_for(lambda: self._turn > since, most_s)
 
-    def _told(self, views: Iterable[JobView]) -> list[ToldJob]:
-        """The caller has the lock; it completes the views without it, which takes longer."""
-        now_s, told = self._posted.now_s, list[ToldJob]()
-        for view in views:
-            plan = self._plan_of[view.id]
-            is_explained, up_s = view.id in plan.explained, plan.up_s.get(view.id)
-            told.append(ToldJob(view, plan.outlook, is_explained, up_s, now_s))
+    def _told(self, entries: Iterable[Entry]) -> list[ToldJob]:
+        """What is said by now. The caller has the lock; it completes the views without it."""
+        told = []
+        for job, turn in entries:
+            outlook, since = self._plans.get(job.view.kind, NO_PLAN)
+            about = (job.is_explained, job.up_s) if turn >= since else ()
+            told.append(ToldJob(job.view, outlook, *about))
         return told
 
     def job(self, job_id: str) -> JobView | None:
         """An open job, with head times; None for any other job."""
         with self._lock:
-            told = self._told([view] if (view := self._open.get(job_id)) else [])
-        return told[0].complete() if told else None
+            now_s = self._posted.now_s
+            told = self._told([entry] if (entry := self._open.get(job_id)) else [])
+        return told[0].complete(now_s) if told else None
 
     def jobs(self, is_wanted: Callable[[JobView], bool] = lambda view: True, limit: int = 0) -> list[JobView]:
         """Jobs that run or wait, oldest first.
@@ -193,14 +168,13 @@ class ViewBoard:
             limit: the newest so many of them; 0: all.
         """
         with self._lock:
-            told = self._told(self._newest(is_wanted, limit))
-        return [one.complete() for one in told]
+            now_s, told = self._posted.now_s, self._told(self._newest(is_wanted, limit))
+        return [one.complete(now_s) for one in told]
 
-    def _newest(self, is_wanted: Callable[[JobView], bool], limit: int) -> list[JobView]:
+    def _newest(self, is_wanted: Callable[[JobView], bool], limit: int) -> list[Entry]:
         """Looks at no more jobs than it takes to find so many."""
-        places = reversed(self._places)
-        found = list(islice(filter(is_wanted, (self._open[job_id] for _, job_id in places)), limit or None))
-        return found[::-1]
+        entries = (self._open[job_id] for _, job_id in reversed(self._places))
+        return list(islice((one for one in entries if is_wanted(one[0].view)), limit or None))[::-1]
 
     def changes(self, since: int, also: Iterable[str] = ()) -> BoardChanges:
         """What became of jobs after turn `since`; 0: all.
@@ -209,13 +183,13 @@ class ViewBoard:
             also: jobs that are to be told of as well, if they are open.
         """
         with self._lock:
-            turn, touched = self._turn, self._touched_since(since)
+            turn, now_s, touched = self._turn, self._posted.now_s, self._touched_since(since)
             ids = set(self._open) if touched is None else touched
             archived = [job_id for job_id in ids if job_id not in self._open]
             told = self._told(self._open[job_id] for job_id in {*ids, *also} if job_id in self._open)
             stories = [(job_id, story) for at_turn, job_id, story in self._stories if at_turn > since]
             has_new_plan = self._planned_turn > since
-        views = [one.complete() for one in told]
+        views = [one.complete(now_s) for one in told]
         return BoardChanges(turn, views, archived, touched is None, has_new_plan, stories)
 
     def _touched_since(self, since: int) -> set[str] | None:
@@ -240,13 +214,13 @@ class ViewBoard:
             is_wanted: may look at anything but a reason or an estimate.
         """
         with self._lock:
-            told = self._told(filter(is_wanted, self._open.values()))
-        return [(one.view, planned_s(one.view, one.outlook, one.up_s)) for one in told]
+            told = self._told(one for one in self._open.values() if is_wanted(one[0].view))
+        return [(one.view, one.planned_s) for one in told]
 
     def views(self) -> list[JobView]:
         """Open jobs, without what the plan says of them."""
         with self._lock:
-            return list(self._open.values())
+            return [job.view for job, _ in self._open.values()]
 
     @property
     def num_open(self) -> int:
@@ -279,7 +253,7 @@ class ViewBoard:
         """The nodes after the last scheduling cycle, with the holder of each device."""
         with self._lock:
             posted = self._posted
-            held = {device: view.id for view in self._open.values() for device in view.devices}
+            held = {device: job.view.id for job, _ in self._open.values() for device in job.view.devices}
         owner, calendar = {**held, **posted.unknown_owner}, posted.calendar
         return tuple(
             NodeView(

@@ -16,7 +16,6 @@ from prometheus_client import Counter, Histogram, disable_created_metrics
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from swell.core.explanations import planned_s
 from swell.live.board import TurnResult
 from swell.live.webhooks import WebhookCounts
 from swell.model.calendar import Calendar
@@ -261,13 +260,14 @@ class PlatformCounts(Collector):
         self._count_stories(news.stories)
         self._count_device_time(news.now_s)
         for changes in news.changes:
-            for view in changes.views:
+            for told in changes.jobs:
+                view = told.view
                 job = self._jobs.setdefault(view.id, _KnownJob())
                 self._note(job, view, news.calendar)
                 self._note_devices(job, view)
                 if not job.is_half_done and _is_half_done(view):
                     job.is_half_done, job.half_s = True, changes.now_s
-                    job.expected_s = planned_s(view, changes.outlook, changes.up_s.get(view.id))
+                    job.expected_s = told.planned_s
         for view in news.ended:
             job = self._jobs.pop(view.id, _KnownJob())
             self._note(job, view, news.calendar)
