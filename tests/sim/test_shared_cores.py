@@ -12,12 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.examples import fewer_if_quick
 from tests.sim.neighbours import FixedShares, ends_s, lone, share_cores
+from tests.sim.worlds import head, job
 
 from swell.model.job import Phase
+from swell.sim.change_cost import change_cost
 from swell.sim.gangs import GangTimes
 from swell.sim.job import SimJob
 from swell.sim.loss_curves import ExponentialApproach, JobLoss
 from swell.sim.outcome import SegmentLog
+from swell.sim.simulate import Scenario, cluster, simulate
 
 CURVE = ExponentialApproach(2.0, 0.5, 25.0)
 
@@ -97,3 +100,15 @@ def test_two_runs_with_noise_are_equal_to_the_byte() -> None:
         msgspec.json.encode(tuple(share_cores(jobs, schedule, timings=timings).jobs)) for _ in range(2)
     )
     assert first == second
+
+
+def test_a_job_starts_when_the_promise_ends_that_left_its_devices_idle() -> None:
+    """While it stood, no job could make use of more of the devices that have a core each."""
+    scenario = Scenario(
+        nodes=cluster(1, 4, "gpu", cores=2.0),
+        jobs=[job("promised", deadline_s=500.0, rates={1: 1.0}), job("wide", 10.0, rates={4: 4.0})],
+        cost=change_cost("none", 4),
+    )
+    promised, wide = simulate(head("unified"), scenario).jobs
+    assert promised.is_kept
+    assert wide.phase is Phase.SUCCEEDED and wide.start_s == promised.end_s

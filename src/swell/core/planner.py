@@ -88,7 +88,7 @@ class Planner:
             wake_s=min(allocation.wake_s, steadied.wake_s, float(moves.until_s.min(initial=math.inf))),
             makes_promises=self.policy.makes_promises,
             is_short=bool((allocation.floor > snapshot.held_workers).any()),
-            is_sated=allocation.is_sated and is_as_wished,
+            is_sated=allocation.is_sated and is_as_wished and not snapshot.num_left_idle,
             has_options=len(snapshot.options.workers) > 0,
             forecast=partial(follow, self.policy, self._settled, snapshot, allocation, steadied),
             memory=moves.memory,
