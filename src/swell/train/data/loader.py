@@ -81,8 +81,7 @@ def schedule_of(
         sampler.check_batch(batch)
         num_samples = sampler.length(batch)
     else:
-        is_endless = is_stream(loader) and not isinstance(loader.dataset, Sized)
-        num_samples = 0 if is_endless else len(cast(Sized, loader.dataset))
+        num_samples = _told_length(loader.dataset) if is_stream(loader) else len(cast(Sized, loader.dataset))
     return SampleSchedule(
         num_samples,
         batch,
@@ -94,6 +93,14 @@ def schedule_of(
         sampler=sampler,
         is_stream=is_stream(loader),
     )
+
+
+def _told_length(stream: Any) -> int:
+    """Samples of an epoch of a stream; 0: it does not tell, such as a ChainDataset of some that do not."""
+    try:
+        return len(stream)
+    except TypeError:
+        return 0
 
 
 def _is_plain(sampler: Any) -> bool:
