@@ -143,6 +143,21 @@ ENDLESS = {
 }
 
 
+def test_a_program_that_takes_its_place_is_told_to_stop_by_sigterm_alone(
+    start_agent: Callable[..., FakeAgent], tmp_path: Path
+) -> None:
+    agent = start_agent()
+    wrapper = tmp_path / "wrapper.py"
+    program = "trap 'echo saved; exit 143' TERM; echo begun; while true; do read -t 0.1 <> <(:); done"
+    wrapper.write_text(f"import os\nos.execvp('bash', ['bash', '-c', {program!r}])\n")
+    start(agent, 1, script=wrapper)
+    until(lambda: agent.log(0).exists() and "begun" in agent.log(0).read_text())
+    ask_to_stop(agent)
+    os.kill(pid_of(agent, 0), signal.SIGTERM)
+    assert agent.exit_status(0) == 143, agent.logs()
+    assert last_lines(agent) == {"saved"}
+
+
 def test_its_loaders_processes_end_by_sigterm_as_ever(start_agent: Callable[..., FakeAgent]) -> None:
     agent = start_agent()
     start(agent, 1, "sgd", "0", FOR_EVER, "load")
