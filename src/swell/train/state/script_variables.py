@@ -212,6 +212,8 @@ class ScriptVariables:
             found = self._find(self._search, frame)
             news = {name: one for name, one in found.items() if not name.startswith(self._scopes)}
             self._begun |= {name: mark(one.value) for name, one in news.items()}
+            if not self._waiting:
+                self._changed |= self._search.copies_of_models(found)
             self._watch(_kept_of(found))
         self._num_boundaries += 1
         if self._num_boundaries > self._look_at:
@@ -489,6 +491,17 @@ class Search:
             return None
         return Variable(name, UNBOUND, around.value, int(key) if is_number else key, around)
 
+    def copies_of_models(self, found: Mapping[str, Variable]) -> dict[str, Variable]:
+        """Those with the weights that a model begins with: another process would copy those of then."""
+        models = [
+            [*parts] for model in self._models for parts in (model.parameters(), model.state_dict().values())
+        ]
+        return {
+            name: one
+            for name, one in found.items()
+            if one.can_be_put and any(_are_equal(_weights_in(one.value), weights) for weights in models)
+        }
+
     def make_twin(self, variable: Variable, state: Any) -> None:
         """Make the copy of the model (as of the best one so far) that a script has not made here yet."""
         if is_object(variable.now()) or variable.holder is None or not isinstance(state, dict):
@@ -583,6 +596,18 @@ class Search:
         return isinstance(value, nn.Module) and any(
             part.data_ptr() in self._memory for part in (*value.parameters(), *value.buffers())
         )
+
+
+def _weights_in(value: Any) -> list[torch.Tensor]:
+    return [*tensors_in(value.state_dict() if isinstance(value, nn.Module) else value)]
+
+
+def _are_equal(some: Sequence[torch.Tensor], others: Sequence[torch.Tensor]) -> bool:
+    pairs = [*zip(some, others, strict=False)]
+    return len(some) == len(others) and all(
+        one.shape == other.shape and one.dtype == other.dtype and torch.equal(one, other.to(one.device))
+        for one, other in pairs
+    )
 
 
 def _modules_in(folders: set[str]) -> Iterator[ModuleType]:
