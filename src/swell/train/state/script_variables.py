@@ -36,6 +36,7 @@ from torch import nn
 from torch.utils.data import DataLoader, Dataset, Sampler
 
 from swell.script_facts import ScriptFinding
+from swell.train.collective.gradients import LoopError
 from swell.train.data.stateful import GENERATORS
 from swell.train.link.code_paths import user_frames
 from swell.train.state.script_values import (
@@ -109,37 +110,36 @@ class Variable:
 
     def now(self) -> Any:
         """Its value of now; of a local, of when its function was looked at last."""
-        holder = self._holder_of_now
         if self.holder is None:
             return self.value
-        if isinstance(holder, WaitingFunction):
+        holder = self.holder if self.owner is None else self.owner.now()
+        kind = type(holder)
+        if kind is WaitingFunction:
             return holder.values.get(self.key, UNBOUND)
+        if kind is CellType:
+            return UNBOUND if holder == CellType() else holder.cell_contents
         if isinstance(holder, dict):
             return holder.get(self.key, UNBOUND)
         if isinstance(holder, list):
             return holder[self.key] if self.key < len(holder) else UNBOUND
-        if isinstance(holder, CellType):
-            return UNBOUND if holder == CellType() else holder.cell_contents
         return getattr(holder, self.key, UNBOUND)
 
     def set(self, value: Any) -> None:
         """Give it this value."""
-        holder = self._holder_of_now
+        if self.holder is None:
+            return
+        holder = self.holder if self.owner is None else self.owner.now()
         if isinstance(holder, WaitingFunction):
             holder.set(self.key, value)
         elif isinstance(holder, dict):
             holder[self.key] = value
         elif isinstance(holder, list):
             holder[self.key : self.key + 1] = [value]  # or a new item at its end
-        elif self.holder is not None:
+        else:
             try:
                 setattr(holder, self.key, value)
             except FrozenInstanceError:  # the script has a new one in each step, from which the next is made
                 object.__setattr__(holder, self.key, value)
-
-    @property
-    def _holder_of_now(self) -> Any:
-        return self.holder if self.owner is None or self.holder is None else self.owner.now()
 
     def put(self, packed: Packed) -> None:
         """Give it this value, in place where it can be.
@@ -174,7 +174,7 @@ class ScriptVariables:
         self._changed: dict[str, Variable] = {}  # since then
         self._watched: dict[str, Variable] = {}  # what `rewind` is for; in the first step, all but data
         self._small: set[str] = set()  # of these, those that are copied in each step
-        self._has_locals = False  # of functions, among what there is
+        self._has_locals = False  # of functions, among what is watched
         self._waiting: Mapping[str, Packed] = {}  # until a batch is given
         self._kept: dict[str, Packed] = {}  # as of the step's beginning
         self._num_boundaries, self._look_at = 0, 1
@@ -223,7 +223,8 @@ class ScriptVariables:
 
     def leave_boundary(self) -> None:
         """The script gets a batch, or the epoch is over."""
-        self.put_waiting()
+        if self._waiting:
+            self.put_waiting()
         self._frame = None
 
     def put_waiting(self) -> None:
@@ -309,6 +310,10 @@ class ScriptVariables:
     def _watch(self, variables: dict[str, Variable]) -> None:
         self._watched = variables
         self._small = {name for name, found in variables.items() if found.is_small}
+        roots = [_root_of(one) for one in variables.values()]
+        for function in self._functions.values():
+            function.watched = frozenset(root.key for root in roots if root.holder is function)
+        self._has_locals = any(function.watched for function in self._functions.values())
 
     def _refresh(self, frame: FrameType | None) -> None:
         """See what the locals are now."""
@@ -316,7 +321,7 @@ class ScriptVariables:
             if frame is not None:
                 self._see(frame)
             for function in self._functions.values():
-                if function.values:
+                if function.watched:
                     function.refresh()
 
     # ------------------------------------------------------------------ what there is
@@ -365,9 +370,7 @@ class ScriptVariables:
             self._see(frame)
             for function in self._functions.values():
                 function.note_place(is_of_epochs)
-        found = search.find(self._functions)
-        self._has_locals = any(function.values for function in self._functions.values())
-        return found
+        return search.find(self._functions)
 
     def _put(self, values: Mapping[str, Packed], search: Search | None, frame: FrameType | None) -> None:
         found = self._changed if search is None else {**self._changed, **self._find(search, frame)}
@@ -493,9 +496,11 @@ class Search:
 
     def copies_of_models(self, found: Mapping[str, Variable]) -> dict[str, Variable]:
         """Those with the weights that a model begins with: another process would copy those of then."""
-        models = [
-            [*parts] for model in self._models for parts in (model.parameters(), model.state_dict().values())
-        ]
+        try:
+            states = [model.state_dict() for model in self._models]
+        except LoopError:  # one is divided, and its weights are not here to be copied
+            return {}
+        models = [*([*model.parameters()] for model in self._models), *([*one.values()] for one in states)]
         return {
             name: one
             for name, one in found.items()

@@ -29,6 +29,7 @@ class WaitingFunction:
         self.frame: FrameType | None = None  #: of the call that is under way; None: none is known
         #: Of locals that are variables, as they were when they were looked at last.
         self.values: dict[str, Any] = {}
+        self.watched: frozenset[str] = frozenset()  #: those of them that are looked at in each step
         self._coming: frozenset[str] = frozenset()  # what its loop over batches sets next
         self._epochs: frozenset[str] = frozenset()  # what its loop over epochs sets next
         self._tensors: list[str] = []
@@ -59,10 +60,10 @@ class WaitingFunction:
         return {name: value for name, value in found.items() if name not in coming}
 
     def refresh(self) -> None:
-        """Look at those of its locals again that are variables."""
+        """Look at those of its locals again that are watched."""
         if self.frame is not None:
             shown = self.frame.f_locals
-            self.values = {name: shown.get(name, UNBOUND) for name in self.values}
+            self.values |= {name: shown.get(name, UNBOUND) for name in self.watched}
             self._let_go(shown)
 
     def has(self, name: str) -> bool:
