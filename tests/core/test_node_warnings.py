@@ -152,7 +152,7 @@ def test_a_trial_run_without_devices_waits_however_often_and_says_why() -> None:
         bench.say(taken)
         assert bench.say(taken) == [] and bench.phase() is Phase.QUEUED
         assert bench.job().reason.startswith("waits ")
-        assert bench.job().reason.endswith(f" s for devices: {cause}")
+        assert bench.job().reason.endswith(f" s before its trial run is tried again: {cause}")
         while not (commands := bench.say(Woke(at_s=bench.now_s))):
             pass
         assert cause in bench.job().reason, "also while it asks again"

@@ -184,12 +184,9 @@ class TrialQueue:
                 continue
             if allotted is not None:
                 self._open(command, *allotted)
-            elif refusals:
-                self._give_up(
-                    command, Outcome.LOST, [*self._refusals.pop(job_id).values()][-1], is_taken=True
-                )
             else:
-                why = f"no device of kind {kind!r} is on any machine that is there; see `swell nodes`"
+                none_there = f"no device of kind {kind!r} is on any machine that is there; see `swell nodes`"
+                why = [none_there, *self._refusals.pop(job_id, {}).values()][-1]
                 self._give_up(command, Outcome.LOST, why, is_taken=True)
 
     def _allot(self, command: ProfileJob, host: str) -> tuple[str, ...]:
