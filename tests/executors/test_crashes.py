@@ -194,6 +194,8 @@ def orphaned(executor: LocalExecutor, started: list[int], state_dir: Path) -> li
     address = read_address(state_dir)
     assert address is not None
     executor.close()
+    for zygote in psutil.Process(address.pid).children():
+        zygote.suspend()  # else it may end them, in the moment that it outlives the agent
     os.kill(address.pid, signal.SIGKILL)
     eventually(lambda: not is_alive(address.pid))
     assert all(map(is_alive, started))
