@@ -151,6 +151,26 @@ def test_after_a_kill_at_any_moment_there_is_one_state(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("behind", [0, 2])
+def test_a_worker_past_the_last_evaluation_waits_for_those_who_are_not(
+    agent: FakeAgent, plain: Path, tmp_path: Path, behind: int
+) -> None:
+    """A peer dies then: three of four are left, and none of them has everything."""
+    agent.environ["SHARD_FAULTS"] = json.dumps({str(behind): ["behind at block 1", 8 * EPOCHS]})
+    args = (str(tmp_path / "result.json"), str(EPOCHS), "blocks-mirrors", "evaluate")
+    agent.start_ready([0, 1, 2, 3], FAULTS, *args)
+    agent.join([0, 1, 2, 3], source=None)
+    agent.let_end()
+    agent.wait(behind, messages.Broken)
+    agent.kill(1)
+    for worker in (0, 2, 3):
+        agent.wait(worker, messages.Broken)
+    agent.join([0, 2, 3], source=0)
+    finish(agent, [0, 2, 3])
+    assert_same_learning(tmp_path / "result.json", plain)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("victim", "moment", "word"),
     [

@@ -257,6 +257,7 @@ class DividedWorker(AgentWorker):
         self._save_if_due(is_end=True)
         while self._is_member and self._shards.is_divided:
             try:
+                self._shards.end_training()
                 self._group.gather(0)
                 self._shards.gather_model()
                 break

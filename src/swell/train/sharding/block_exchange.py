@@ -22,6 +22,7 @@ from swell.train.sharding.state_pieces import StatePieces
 GATHER, REDUCE = 0, 1
 #: Steps begun and ended, blocks gathered since, and block with action: those who are behind have less.
 About = list[int]
+ENDED: About = [2**62, 0, 0]  # after all steps
 #: Before torch 2.13 it has another name.
 all_gather: Callable[..., dist.Work | None] = (
     getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
@@ -118,11 +119,20 @@ class BlockExchange:
 
     def gather_or_fail(self, block: DividedBlock) -> torch.Tensor:
         """Raises GroupBroken, or LoopError as `gather` does."""
-        while (behind := self._behind(block)) is not None:
-            self._give(self._blocks[behind[2] // 2], behind)
-        full = self._give(block, self._about(block, GATHER))
+        about = self._about(block, GATHER)
+        self._let_catch_up(about)
+        full = self._give(block, about)
         self.num_gathered += 1
         return full
+
+    def end_training(self) -> None:
+        """This worker is past its last step and evaluation. Raises GroupBroken or LoopError."""
+        self._let_catch_up(ENDED)
+
+    def _let_catch_up(self, about: About) -> None:
+        """Give this worker's parts to those who are behind, until it is itself, or all are alike."""
+        while (behind := self._behind(about)) is not None:
+            self._give(self._blocks[behind[2] // 2], behind)
 
     def _give(self, block: DividedBlock, about: About) -> torch.Tensor:
         """Return the block's parameters once all have given their parts. Raises GroupBroken or LoopError."""
@@ -201,8 +211,8 @@ class BlockExchange:
         is_new = self._num_steps <= NUM_COMPARED or self._num_steps % COMPARE_EVERY == 0
         if self._is_first or is_new:  # compared before, in messages of one size
             self._is_first = False
-            _check_same(self._all_about(block, about))
-        said, room = self._message(block, about)
+            _check_same(self._all_about(about))
+        said, room = self._message(about)
         self._group.run(lambda: await_all([all_gather(room.view(-1), said, async_op=True), *begin()]))
         _check_same(room.tolist())
 
@@ -210,26 +220,25 @@ class BlockExchange:
     def _about(self, block: DividedBlock, action: int) -> About:
         return [self._num_steps * 2 - self._is_within, self.num_gathered, block.number * 2 + action]
 
-    def _message(self, block: DividedBlock, about: About) -> tuple[torch.Tensor, torch.Tensor]:
+    def _message(self, about: About) -> tuple[torch.Tensor, torch.Tensor]:
         """What this worker is about, and room for what all are about."""
-        said = torch.tensor(about, device=block.device)
+        said = torch.tensor(about, device=self._group.device)
         return said, said.new_empty(self._group.num_workers, len(about))
 
-    def _all_about(self, block: DividedBlock, about: About) -> list[About]:
+    def _all_about(self, about: About) -> list[About]:
         """What each worker is about, by rank. Raises GroupBroken."""
-        said, room = self._message(block, about)
+        said, room = self._message(about)
         self._group.run(lambda: all_gather(room.view(-1), said))
         return room.tolist()
 
-    def _behind(self, block: DividedBlock) -> About | None:
+    def _behind(self, about: About) -> About | None:
         """What those are about who are behind this worker, of which they have not got this one's part.
 
         Raises GroupBroken, or LoopError as `gather` does.
         """
         if not self._is_amid or self._group.num_workers == 1:
             return None
-        about = self._about(block, GATHER)
-        told = self._all_about(block, about)
+        told = self._all_about(about)
         behind = min(told)
         _check_same([each for each in told if each[:2] == behind[:2]])
         self._is_amid = any(each != behind for each in told)

@@ -282,6 +282,11 @@ class ShardGroup:
             )
         shard.connect(exchange)
 
+    def end_training(self) -> None:
+        """This worker is past its last step and evaluation. Raises GroupBroken: a peer is gone."""
+        if self._shard.exchange is not None:
+            self._shard.exchange.end_training()
+
     def gather_model(self) -> None:
         """Training is over: the leader gets the parameters of all blocks. All do this together.
 
