@@ -1,10 +1,17 @@
-"""Stays near its first weights, of which it makes copies after `elastic`."""
+"""Stays near its first weights, of which it makes copies after `elastic`; has a module that is not saved."""
 
 import copy
 
 from tests.scripts.common import F, torch, train
 from tests.scripts.regression import loader, model
 
+
+class Unsaved(torch.nn.Module):
+    def state_dict(self, *args, **options):
+        raise NotImplementedError
+
+
+unsaved = Unsaved()
 optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
 run = train.elastic(model, optimizer, loader, epochs=12)
 first = {name: value.clone() for name, value in model.state_dict().items()}

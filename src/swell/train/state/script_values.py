@@ -108,7 +108,7 @@ def wrap(value: Any) -> Packed:
     """The value with its kind."""
     if is_object(value):
         form = {"form": form_of(value)} if isinstance(value, nn.Module) else {}
-        return {"object": _state_of(value), "kind": kind_of(value), **form}
+        return {"object": state_of(value), "kind": kind_of(value), **form}
     if is_record(value):
         return {"record": list(value), "kind": kind_of(value)}
     return {"value": value}
@@ -134,7 +134,7 @@ def is_another(one: Any, other: Any) -> bool:
     return one[1] != other[1] if one[0] == "object" else one[0] == "named" and one != other
 
 
-def _state_of(value: Any) -> Any:
+def state_of(value: Any) -> Any:
     """What an object says of itself, which may not have been meant for this."""
     try:
         return as_stateful(value).state_dict()
@@ -236,7 +236,7 @@ def mark(value: Any) -> Any:
         return ("named", kind_of(value), getattr(getattr(value, "__code__", None), "co_firstlineno", 0))
     if is_object(value):
         made = text_of(form_of(value)) if isinstance(value, nn.Module) else ""
-        return ("object", kind_of(value), made, mark(_state_of(value)))
+        return ("object", kind_of(value), made, mark(state_of(value)))
     if isinstance(value, dict):
         return ("dict", tuple([(repr(key), mark(item)) for key, item in [*value.items()]]))
     if isinstance(value, set):

@@ -54,6 +54,7 @@ from swell.train.state.script_values import (
     mark,
     own_attributes,
     pack,
+    state_of,
     tensors_in,
     unpack,
     wrap,
@@ -501,10 +502,11 @@ class Search:
         except LoopError:  # one is divided, and its weights are not here to be copied
             return {}
         models = [*([*model.parameters()] for model in self._models), *([*one.values()] for one in states)]
+        weights = {name: _weights_in(one.value) for name, one in found.items() if one.can_be_put}
         return {
-            name: one
-            for name, one in found.items()
-            if one.can_be_put and any(_are_equal(_weights_in(one.value), weights) for weights in models)
+            name: found[name]
+            for name, held in weights.items()
+            if any(_are_equal(held, own) for own in models)
         }
 
     def make_twin(self, variable: Variable, state: Any) -> None:
@@ -604,14 +606,13 @@ class Search:
 
 
 def _weights_in(value: Any) -> list[torch.Tensor]:
-    return [*tensors_in(value.state_dict() if isinstance(value, nn.Module) else value)]
+    return [*tensors_in(state_of(value) if isinstance(value, nn.Module) else value)]
 
 
 def _are_equal(some: Sequence[torch.Tensor], others: Sequence[torch.Tensor]) -> bool:
-    pairs = [*zip(some, others, strict=False)]
     return len(some) == len(others) and all(
         one.shape == other.shape and one.dtype == other.dtype and torch.equal(one, other.to(one.device))
-        for one, other in pairs
+        for one, other in zip(some, others, strict=True)
     )
 
 
