@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import msgspec
 import pytest
 from hypothesis import given, settings
@@ -11,7 +13,7 @@ from tests.core.fakes import core_of, node, spec, strict
 from tests.core.head import Head
 from tests.examples import fewer_if_quick
 
-from swell.core.usable_nodes import WholeCores
+from swell.core.usable_nodes import on_whole_cores, with_whole_cores
 from swell.model.cluster import Cluster
 from swell.model.command import Reconfigure, SuspendGang
 from swell.model.job import JobSpec, Phase
@@ -47,20 +49,42 @@ def used(head: Head) -> int:
         min_size=1,
         max_size=3,
     ),
-    held=st.sets(st.tuples(st.integers(0, 2), st.integers(0, 5))),
+    held=st.dictionaries(st.tuples(st.integers(0, 2), st.integers(0, 5)), st.booleans()),
 )
-def test_as_many_slots_as_cores_are_used_and_none_that_is_held_is_hidden(
-    nodes: list[tuple[int, float | None]], held: set[tuple[int, int]]
+def test_as_many_slots_as_cores_are_used_and_none_that_is_kept_is_hidden(
+    nodes: list[tuple[int, float | None]], held: dict[tuple[int, int], bool]
 ) -> None:
     cluster = Cluster(tuple(crowded(*one, f"n{number}") for number, one in enumerate(nodes)))
-    there = {f"n{number}.{slot}" for number, slot in held}.intersection(cluster.devices)
-    usable = WholeCores().of(cluster, there)
+    there = {f"n{number}.{slot}": is_kept for (number, slot), is_kept in held.items()}
+    there = {slot: is_kept for slot, is_kept in there.items() if slot in cluster.devices}
+    kept = {slot for slot, is_kept in there.items() if is_kept}
+    usable, shown = with_whole_cores(cluster), on_whole_cores(cluster, kept, there)
     assert usable.num_devices + usable.num_left_idle == cluster.num_devices
     assert (usable.num_left_idle > 0) == cluster.is_crowded
-    assert there <= set(usable.cluster.devices) <= set(cluster.devices)
-    for before, after in zip(cluster.nodes, usable.cluster.nodes, strict=True):
-        assert len(after.devices) == max(before.num_whole, len(there.intersection(before.devices)))
+    assert sum(usable.owned_widths) == usable.num_devices
+    assert kept <= set(shown.devices) <= set(cluster.devices)
+    for before, after in zip(cluster.nodes, shown.nodes, strict=True):
+        assert len(after.devices) == max(before.num_whole, len(kept.intersection(before.devices)))
+        hidden = there.keys() & set(before.devices) - set(after.devices)
+        assert not hidden or there.keys() >= set(after.devices)
         assert before.num_whole == (len(before.devices) if before.cores is None else before.num_whole) >= 1
+
+
+def test_a_gang_gets_no_more_slots_of_a_node_than_cores_where_another_had_more() -> None:
+    """So its promise, which counts a core for each worker, is kept."""
+    world = DrivenWorld()
+    head = Head(core_of, world)
+    for name in ("n0", "n1", "n2"):
+        world.join(crowded(4, 2, name))
+    head.submit("other", spec(5000, max_workers=4))
+    head.run_until(lambda: used(head) == 4)
+    wide = msgspec.structs.replace(strict(head.world.now_s + 100.0, 100), min_workers=4)
+    head.submit("promised", wide)
+    head.run_until(
+        lambda: any(view.is_promised and view.phase is Phase.RUNNING for view in head.core.views())
+    )
+    nodes = Counter(slot.partition(".")[0] for view in head.core.views() for slot in view.devices)
+    assert nodes == {"n0": 2, "n1": 2, "n2": 2}
 
 
 @pytest.mark.slow

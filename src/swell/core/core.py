@@ -24,7 +24,7 @@ from swell.core.sizes import num_samples_of, shown_sizes
 from swell.core.state import HeadState, Words
 from swell.core.table import learning_of
 from swell.core.tenants import decide_within_quotas
-from swell.core.usable_nodes import UsableDevices, WholeCores, is_promise_at_stake, known_ends
+from swell.core.usable_nodes import UsableDevices, is_promise_at_stake, known_ends, with_whole_cores
 from swell.model.cluster import Cluster, nodes_needed
 from swell.model.command import (
     AnyCommand,
@@ -68,7 +68,6 @@ class Core:
         self._planner = planner
         self._settings = settings
         self._state = HeadState(belief=belief, domain=planner.policy.offered)
-        self._whole_cores = WholeCores()
         self._lack = NO_NODE_YET
         self._kind = ""
         # Of this batch.
@@ -366,7 +365,7 @@ class Core:
         state = self._state
         may_be_short = planner.policy.makes_promises and state.usable.is_crowded
         if may_be_short and is_promise_at_stake(state.records.values()):
-            return self._whole_cores.of(state.usable, state.index.owner)
+            return with_whole_cores(state.usable)
         return UsableDevices(state.usable, state.num_devices, state.num_borrowed)
 
     def _snapshot(self, planner: Planner, usable: UsableDevices) -> Snapshot:
@@ -383,7 +382,7 @@ class Core:
             num_tenants=len(state.tenants),
             min_hold_s=settings.min_hold_s,
             quota_devices=state.tenants.quota_devices(state.quotas, usable.num_devices),
-            owned_widths=usable.cluster.owned_widths,
+            owned_widths=usable.owned_widths,
             ends=known_ends(state, usable),
             unheard_s=settings.unheard_s,
             reclaims_per_node_s=state.losses.borrowed.per_node_s(state.now_s),

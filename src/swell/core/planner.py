@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import chain
 from types import MappingProxyType
 
 import msgspec
@@ -16,6 +17,7 @@ from swell.core.explanations import PlanAccount
 from swell.core.forecast import follow
 from swell.core.hysteresis import KeptSizes, gain_s, steady
 from swell.core.tenants import is_beyond_quota
+from swell.core.usable_nodes import on_whole_cores
 from swell.model.cluster import Cluster
 from swell.model.plan import Allocation, JobPlan, Moves, Placement, Plan
 from swell.model.snapshot import Snapshot
@@ -67,6 +69,10 @@ class Planner:
         pinned = _named(snapshot, is_pinned)
         owned_only = _named(snapshot, needs_owned) if needs_owned is not None else frozenset[str]()
         wanted = _wanted_devices(snapshot, allocation, steadied.workers, held)
+        if snapshot.num_left_idle:
+            keeping = pinned | (held.keys() - wanted.keys())
+            kept, others = [_devices(held, jobs) for jobs in (keeping, held)]
+            cluster = on_whole_cores(cluster, kept, others)
         staying = frozenset(held) if self.policy.forbids_migration else frozenset[str]()
         place = partial(
             self._place, cluster, wanted, held, owned_only=owned_only, barred=barred, staying=staying
@@ -133,6 +139,11 @@ def _named(snapshot: Snapshot, is_one: BoolArray) -> frozenset[str]:
     if not is_one.any():
         return frozenset()
     return frozenset(snapshot.job_ids[row] for row in is_one.nonzero()[0].tolist())
+
+
+def _devices(held: Held, jobs: Iterable[str]) -> frozenset[str]:
+    """The devices that these jobs hold, of those that hold any."""
+    return frozenset(chain.from_iterable(held.get(job, ()) for job in jobs))
 
 
 def _place_what_may_move(

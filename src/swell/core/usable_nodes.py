@@ -33,27 +33,20 @@ class UsableDevices:
         """Devices of a node of this cluster."""
         return node.num_whole if self.num_left_idle else len(node.devices)
 
+    @property
+    def owned_widths(self) -> tuple[int, ...]:
+        """Devices of each owned node of this cluster, the widest first."""
+        if not self.num_left_idle:
+            return self.cluster.owned_widths
+        widths = (node.num_whole for node in self.cluster.nodes if not node.is_borrowed)
+        return tuple(sorted(widths, reverse=True))
 
-class WholeCores:
-    """Remembers its last answer: a cluster that is the same costs a placement less."""
 
-    def __init__(self) -> None:
-        self._last = Cluster()
-
-    def of(self, cluster: Cluster, held: Container[str]) -> UsableDevices:
-        """Return what plans may use: of each node as many devices as it has cores.
-
-        All devices that jobs hold are included, even if they are more: plans for fewer release them.
-
-        Args:
-            held: devices.
-        """
-        trimmed = Cluster(tuple(_trimmed(node, held) for node in cluster.nodes))
-        if trimmed != self._last:
-            self._last = trimmed
-        num_devices = sum(node.num_whole for node in cluster.nodes)
-        num_borrowed = sum(node.num_whole for node in cluster.nodes if node.is_borrowed)
-        return UsableDevices(self._last, num_devices, num_borrowed, cluster.num_devices - num_devices)
+def with_whole_cores(cluster: Cluster) -> UsableDevices:
+    """What plans may use where promises count cores: of each node as many devices as it has cores."""
+    num_devices = sum(node.num_whole for node in cluster.nodes)
+    num_borrowed = sum(node.num_whole for node in cluster.nodes if node.is_borrowed)
+    return UsableDevices(cluster, num_devices, num_borrowed, cluster.num_devices - num_devices)
 
 
 def is_promise_at_stake(records: Iterable[JobRecord]) -> bool:
@@ -63,13 +56,24 @@ def is_promise_at_stake(records: Iterable[JobRecord]) -> bool:
     )
 
 
-def _trimmed(node: Node, held: Container[str]) -> Node:
+def on_whole_cores(cluster: Cluster, kept: Container[str], held: Container[str]) -> Cluster:
+    """The devices of which a placement may choose: of each node as many as it has cores.
+
+    All that jobs are to keep are included, even if they are more. Those that jobs hold and need not keep come
+    before free ones.
+
+    Args:
+        kept, held: devices.
+    """
+    return Cluster(tuple(_trimmed(node, kept, held) for node in cluster.nodes))
+
+
+def _trimmed(node: Node, kept: Container[str], held: Container[str]) -> Node:
     if node.num_whole == len(node.devices):
         return node
-    wanted = [device for device in node.devices if device in held]
-    free = [device for device in node.devices if device not in held]
-    kept = {*wanted, *free[: max(0, node.num_whole - len(wanted))]}
-    return node.only(kept)
+    in_order = sorted(node.devices, key=lambda device: (device not in kept, device not in held))
+    num_kept = sum(device in kept for device in in_order)
+    return node.only(set(in_order[: max(node.num_whole, num_kept)]))
 
 
 def known_ends(state: HeadState, usable: UsableDevices) -> NodeEndTimes:

@@ -64,7 +64,7 @@ class BestFitPlacer:
             barred: names of nodes of which each job gets none but what it holds.
             staying: jobs that have what they hold and more, or a part of it.
         """
-        if cluster is not self._reality.cluster:
+        if cluster != self._reality.cluster:
             self._reality = Occupancy(cluster)
         self._reality.learn(held)
         damaged = sorted(self._reality.damaged)
