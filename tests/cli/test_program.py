@@ -106,6 +106,16 @@ def test_a_promise_is_printed(swell: Run, script: Path) -> None:
     )
 
 
+def test_a_full_disk_leaves_nobody_in_doubt_whether_there_is_a_job(
+    here: Run, control: FakeControl, script: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("swell.api.client.RETRY_WITHIN_S", 0.0)
+    monkeypatch.setattr(control, "is_full", True)
+    full = submit(here, script, "--key", "mine")
+    assert full.returncode == 5 and "unknown" not in full.stderr
+    assert "no folder can be made for the job; submit it again with the key mine (--key)" in full.stderr
+
+
 def test_a_refusal_is_printed_with_an_option_that_works(swell: Run, script: Path) -> None:
     done = submit(swell, script, "--or-nothing", "--deadline", "now+5s")
     assert done.returncode == 3
@@ -547,7 +557,8 @@ def test_without_a_platform_the_last_words_of_the_one_before_are_told(tmp_path: 
 # ---------------------------------------------------------------- logs
 @pytest.fixture
 def logged(control: FakeControl) -> Path:
-    control.put(job_view(id="logged", name="logged"))
+    for name in ("logged", "silent"):
+        control.put(job_view(id=name, name=name))
     path = control.log_dir("logged")
     path.mkdir(parents=True, exist_ok=True)
     for old in path.iterdir():
@@ -561,6 +572,7 @@ def logged(control: FakeControl) -> Path:
 def test_logs_of_all_workers_name_them(here: Run) -> None:
     assert here("logs", "logged", "--all").stdout == "[0] epoch 1\n[1] hello\n[0] epoch 2\n"
     assert here("logs", "logged", "--worker", 0).stdout == "epoch 1\nepoch 2\n"
+    assert here("logs", "silent", "--all").stderr == "swell: job silent has printed nothing\n"
     nothing = here("logs", "logged", "--worker", 7)
     assert (nothing.returncode, nothing.stdout) == (0, "")
     assert "worker 7 of job logged" in nothing.stderr and "its workers are 0, 1" in nothing.stderr

@@ -397,6 +397,8 @@ def test_a_shared_folder_is_remembered_and_serves_a_user_with_a_token(
     assert main.run(["admin", "prune", "--older-than", "1d", "--state", str(shared)]) == 1
     assert "needs role operate" in capsys.readouterr().err
     monkeypatch.delenv("SWELL_TOKEN")
+    assert main.run(["admin", "users", "--state", str(shared)]) == 1
+    assert "shares with its users, who are kept in its state folder" in capsys.readouterr().err
     end(state)
     assert "--share" not in up("--share", "").stdout
     end(state)

@@ -242,6 +242,7 @@ class Clock(FakeControl):
     ("changes", "standing"),
     [
         ({}, "on-track"),
+        ({"is_promised": False, "job_class": JobClass.SOFT}, "unpromised"),
         ({"estimated_finish_s": 1_800_000_190.0}, "at-risk"),
         ({"estimated_finish_s": 1_800_000_190.0, "is_promised": False}, "late"),
         ({"reason_code": "at_risk"}, "at-risk"),

@@ -311,3 +311,10 @@ def test_reasons_say_what_keeps_the_promise_and_what_is_more() -> None:
         account.text(0)
         == "has 4 workers: 2 needed now for the promise to end within 40 s, plus 2 to finish 10 s sooner"
     )
+
+
+def test_a_size_that_is_kept_since_a_change_costs_is_not_called_what_the_promise_needs() -> None:
+    """Two would do, but for the resize."""
+    job = promised("j", {1: 1.0, 2: 2.0, 4: 4.0}, 100, 60, held=4, resize_cost=20.0, start_cost=60.0)
+    account = ElasticFlow().decide(snapshot([job], 4)).account
+    assert account.text(0) == "has 4 workers, as planned for the promise to end within 60 s"

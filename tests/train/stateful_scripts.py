@@ -51,6 +51,32 @@ if run.is_leader:
 
 #: State that is given, or is taken over.
 KEPT = {
+    "labels that are set anew after epochs": """
+labels = y.clone()
+loader = DataLoader(TensorDataset(x, labels), batch_size=6, shuffle=True)
+run = train.elastic(model, optimizer, loader, epochs=5)
+for epoch in run.epochs():
+    for a, b in run.batches():
+        fit_batch(run, a, b)
+    with torch.no_grad():
+        labels[::3] = model(x[::3])
+""",
+    "a generator that is drawn from before each epoch": """
+run = train.elastic(model, optimizer, loader, epochs=5)
+numbers = run.state.setdefault("numbers", torch.Generator().manual_seed(9))
+for epoch in run.epochs():
+    factor = 1.0 + float(torch.rand((), generator=numbers))
+    for a, b in run.batches():
+        fit_batch(run, a, b, factor)
+""",
+    "a generator of the script's own that is drawn from before each epoch": """
+numbers = torch.Generator().manual_seed(9)
+run = train.elastic(model, optimizer, loader, epochs=5)
+for epoch in run.epochs():
+    factor = 1.0 + float(torch.rand((), generator=numbers))
+    for a, b in run.batches():
+        fit_batch(run, a, b, factor)
+""",
     "rate by an attribute of the model": """
 model.temperature = 1.0
 run = train.elastic(model, optimizer, loader, epochs=5)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -83,7 +84,7 @@ def test_what_cannot_be_saved_is_refused_at_once(value: Any, error: str) -> None
 
 
 def test_a_step_that_is_repeated_counts_once() -> None:
-    state = ScriptState({"count": 0, "history": [1.0], "mean": torch.zeros(2)})
+    state = ScriptState({"count": 0, "history": [1.0], "mean": torch.zeros(2), "seen": Counter(a=2)})
     history, mean = state["history"], state["mean"]
     state["numbers"] = np.random.default_rng(1)
     state.begin_step()
@@ -92,11 +93,13 @@ def test_a_step_that_is_repeated_counts_once() -> None:
         state["count"] += 1
         history.append(2.0)
         mean += 1.0
+        state["seen"]["b"] += 1
         state["new"] = "text"
         state.rewind()
         assert dict(state)["count"] == 0 and "new" not in state
         assert state["history"] is history and history == [1.0]
         assert state["mean"] is mean and mean.tolist() == [0.0, 0.0]
+        assert state["seen"] == Counter(a=2)
         assert state["numbers"].random() == drawn
 
 

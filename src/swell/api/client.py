@@ -156,8 +156,10 @@ class Client(Verbs):
                 )
             except (NoPlatform, NoAnswer, Unavailable) as error:
                 if time.monotonic() >= give_up_s:
+                    is_told = isinstance(error, Unavailable)  # what is known is in its words
+                    doubt = "" if is_told else "it is unknown whether the job was submitted: "
                     raise type(error)(
-                        f"{error}; it is unknown whether the job was submitted: submit it again with the key "
+                        f"{error}; {doubt}submit it again with the key "
                         f"{key} (--key), which creates it only once"
                     ) from error
                 time.sleep(LOOK_EVERY_S)

@@ -44,6 +44,7 @@ SIGNS = {
     "no-slack": "no slack",
     "at-risk": "at risk",
     "late": "expected late",
+    "unpromised": "not promised",
     OVERDUE: "late",
     "measuring": "measuring",
     "free": "no deadline",
@@ -88,6 +89,8 @@ def standing(view: JobView, now_s: float) -> str:
         return "free"
     if state is DeadlineState.AT_RISK:
         return "at-risk" if view.is_promised else "late"
+    if not view.is_promised:
+        return "unpromised"
     return "no-slack" if NO_SLACK in view.reason else "on-track"
 
 

@@ -76,7 +76,7 @@ def logs(
         if whose is None and last_words and last_words.split("\n")[-1] not in lines.last:
             print(last_words)  # another's than its leader's
         elif whose is not None and not lines.last:
-            warn(_nothing(client, job_id, worker))
+            warn(_nothing(client, job_id, worker, trial))
 
 
 def _print_all(
@@ -98,12 +98,12 @@ def _print_all(
     raw(sys.stdout).writelines(lines.unfinished())
 
 
-def _nothing(client: Client, job_id: str, worker: int | None) -> str:
+def _nothing(client: Client, job_id: str, worker: int | None, is_trial: bool) -> str:
     """Why nothing was printed, where something was asked for by its kind or number."""
     from swell.api.logs import LogOwner
 
     if worker is None:
-        return f"job {job_id} has printed nothing in its trial run"
+        return f"job {job_id} has printed nothing" + " in its trial run" * is_trial
     numbers = sorted({chunk.worker for chunk in client.logs(job_id, whose=LogOwner.WORKERS)})
     known = f"its workers are {', '.join(map(str, numbers))}" if numbers else "it has had no worker yet"
     return f"worker {worker} of job {job_id} has printed nothing; {known}"

@@ -94,10 +94,16 @@ def remove(name: UserName, state: State = None) -> None:
 
 def own_folder(state: Path | None) -> StateFolder:
     """That of a platform, up or not, which is the caller's."""
+    from swell.store.errors import StateError
     from swell.store.folder import StateFolder
 
     folder = StateFolder(state)
     folder.check_owner()
+    if folder.endpoint.exists() and not folder.token.exists():
+        raise StateError(
+            f"{folder.path} is the folder that a platform shares with its users, who are kept in its state "
+            "folder; name that with --state"
+        )
     return folder
 
 

@@ -29,12 +29,13 @@ def keeps_promise(
     Args:
         saved_s: what its workers above the floor save.
         later: the first step of its plan to more workers than the floor, such as `4 in 46 s`.
-        num_others: promised jobs; among them a plan may have to use devices now that are theirs later.
+        num_others: promised jobs; among them a plan may have to use devices now that are theirs later. It may
+            also keep more than the promise needs, where a change costs.
     """
     promise, has = _promise(until_s), f"has {told_workers(workers)}"
     if workers == floor:
         given = f", given the promises to {told_other_jobs(num_others)}" if num_others else ""
-        text = f"{has}, exactly what {promise} needs now"
+        text = f"{has}, as planned for {promise}"
         return f"{text}, and {later}{given}" if later else text + given
     if floor == 0:
         needs = f", {later} needed for it" if later else ""

@@ -181,8 +181,9 @@ def put_back(own: Any, value: Any) -> Any:
         own.clear()
         own.extend(value)
         return own
-    if is_record(own) and isinstance(value, tuple):
-        return type(own)._make(map(put_back, own, value))
+    if isinstance(own, tuple) and isinstance(value, tuple) and len(own) == len(value):
+        # In place: the script may hold its tensors elsewhere, too.
+        return getattr(own, "_make", tuple)(map(put_back, own, value))
     if isinstance(own, np.ndarray) and isinstance(value, np.ndarray):
         if own.shape != value.shape or not own.flags.writeable:
             return value
@@ -210,7 +211,8 @@ def copied(value: Any) -> Any:
         return deque(map(copied, [*value]), value.maxlen)
     if isinstance(value, dict):
         twin = value.copy()  # an OrderedDict stays one
-        twin.update([(key, copied(item)) for key, item in twin.items()])
+        for key, item in twin.items():  # a Counter's `update` would count
+            twin[key] = copied(item)
         return twin
     return value
 

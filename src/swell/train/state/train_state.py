@@ -89,6 +89,7 @@ class TrainState:
         self.entered_epoch: int | None = None  #: the last one of which the script has asked for batches
         self._restored: Settings | None = None  # before the script's first batch
         self._guard: LoadGuard | None = None  # of what was restored, before the script begins with it
+        self._head_begins = False  # an epoch's, which is not to change again what was restored
         self._restored_at = ""  # in which part of an epoch what was restored had been saved, see `_point`
         self.undo = StepUndo(self)
         self.is_torn = False  #: part of another worker's state has come, or may have
@@ -243,6 +244,10 @@ class TrainState:
             self._restored_at = ""
             self.objects.see_all()
             self._put_restored()
+        elif self._restored_at:
+            self._head_begins = True
+            self.objects.begin_step()
+            self.objects.keep_objects()
 
     def forget_loads(self) -> None:
         """The script begins with what was restored, whatever it has loaded since."""
@@ -255,6 +260,9 @@ class TrainState:
         if self._guard is not None:
             self.forget_loads()
         self.variables.leave_boundary()
+        if self._head_begins:
+            self._head_begins = False
+            self.objects.rewind()
         if self._restored is not None:
             self._put_restored()
 
@@ -374,6 +382,7 @@ class TrainState:
             if part is not None and tree[name] is not None:
                 part.load_state_dict(tree[name])
         self.objects.restore(tree["objects"], tree["values"])
+        self._head_begins = False
         self.variables.restore(tree["variables"])
         # Another number, if the own batch is another one now.
         self.steps = tree["steps"] if self.course is None else self.course.own_steps
