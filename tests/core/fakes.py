@@ -54,6 +54,9 @@ class PowerSpeed(Unprofiled, kw_only=True):
     def rates_per_s(self, workers: IntArray, hosts: IntArray | None = None) -> FloatArray:
         return STEPS_PER_S * self.factor * workers.astype(float) ** SCALING_EXPONENT
 
+    def rate_per_s(self, num_workers: int, num_hosts: int = 1) -> float:
+        return float(self.rates_per_s(np.array([num_workers]))[0])
+
 
 class PowerBelief(FittedBelief):
     """w workers make 10 w**0.8 steps a second, times what the job's latest report says about that."""

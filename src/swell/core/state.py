@@ -165,7 +165,7 @@ class HeadState(KeptState, kw_only=True):
         num_hosts = self.num_hosts(record, num_workers) if believed.depends_on_hosts else 1
         if record.global_batch != record.spec.global_batch:
             return believed.rate_at_batch(num_workers, record.global_batch, num_hosts)
-        return float(believed.rates_per_s(np.array([num_workers]), np.array([num_hosts]))[0])
+        return believed.rate_per_s(num_workers, num_hosts)
 
     def mean_time_to_loss_s(self, record: JobRecord, devices: tuple[str, ...]) -> float:
         """Expected time until the job's gang on these devices loses training that is not saved."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
 
@@ -18,7 +18,7 @@ from swell.script_facts import BetweenSteps
 SHORTEST_STEP_S = 1e-6
 
 #: Answers of a curve that are remembered; jobs ask for the same few sizes again and again.
-NUM_ANSWERS = 512
+NUM_ANSWERS = 4096
 #: Hosts -> workers -> seconds more than on one host.
 Crossing = Mapping[int, Mapping[int, float]]
 NO_CROSSING: Crossing = MappingProxyType({})
@@ -103,6 +103,11 @@ class Curve(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, dict=
         batch = self.standing_batches(workers) if global_batch is None else global_batch
         return (workers >= self.min_workers) & (workers <= most) & (workers <= self._parts(batch))
 
+    def allows_one(self, num_workers: int) -> bool:
+        """The same of one size at its standing batch."""
+        is_within = self.min_workers <= num_workers <= (self.max_workers or num_workers)
+        return is_within and bool(num_workers <= self._parts(self.standing_batch(num_workers)))
+
     def _parts(self, batch: IntArray | int) -> IntArray | int:
         """Samples of a batch, or its shards, none of which is larger than those of the own batch."""
         if self.num_shards is None:
@@ -117,35 +122,33 @@ class Curve(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, dict=
         return {}
 
     @cached_property
-    def _answers(self) -> dict[tuple[bytes | None, ...], FloatArray]:
+    def _answers(self) -> dict[tuple[int, int, int], float]:
+        """Seconds of a step by workers, batch and hosts."""
         return {}
+
+    def one_step_s(self, num_workers: int, num_hosts: int, global_batch: int | None = None) -> float:
+        """Seconds a step of one size at this batch; None: the standing one."""
+        key = num_workers, global_batch or self.standing_batch(num_workers), num_hosts
+        if key not in self._answers:
+            self.remember([key])
+        return self._answers[key]
+
+    def remember(self, asked: Sequence[tuple[int, int, int]]) -> None:
+        """Work out `one_step_s` of these at once: workers, batch and hosts of each."""
+        if any(key not in self._answers for key in asked):
+            if len(self._answers) >= NUM_ANSWERS:
+                self._answers.clear()
+            self._answers.update(zip(asked, self.step_s(*np.array(asked).T).tolist(), strict=True))
 
     def step_s(
         self, workers: IntArray, global_batch: IntArray | None = None, hosts: IntArray | None = None
     ) -> FloatArray:
-        """Seconds a step for each number of workers (any shape, > 0). Read-only.
+        """Seconds a step for each number of workers (any shape, > 0).
 
         Args:
             global_batch: of each; None: the standing one.
             hosts: that each number of workers is on; None: one.
         """
-        if workers.ndim != 1 or (global_batch is not None and global_batch.ndim != 1):
-            return self._step_s(workers, global_batch, hosts)
-        batches = None if global_batch is None else global_batch.tobytes()
-        key = (workers.tobytes(), batches, None if hosts is None else hosts.tobytes())
-        answer = self._answers.get(key)
-        if answer is None:
-            if len(self._answers) >= NUM_ANSWERS:
-                self._answers.clear()
-            answer = self._answers[key] = self._step_s(workers, global_batch, hosts)
-            answer.setflags(write=False)
-        return answer
-
-    def one_step_s(self, num_workers: int, num_hosts: int) -> float:
-        """Seconds a step of one size at its standing batch."""
-        return float(self.step_s(np.array([num_workers]), None, np.array([num_hosts]))[0])
-
-    def _step_s(self, workers: IntArray, global_batch: IntArray | None, hosts: IntArray | None) -> FloatArray:
         batch = self.standing_batches(workers) if global_batch is None else global_batch
         local_batch = -(-batch // workers)
         compute_s = _in_passes_s(local_batch.astype(np.float64), self.compute_s, self.max_local_batch)

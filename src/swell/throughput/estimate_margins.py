@@ -37,6 +37,7 @@ KEPT_SHARE = 0.97
 CARRIED_WEIGHT = 0.02
 
 _NORMAL = np.array([NormalDist().inv_cdf((place + 0.5) / 100) for place in range(100)])
+_NO_KINDS = np.full(len(_NORMAL), -1.0)
 
 Basis = TypeVar("Basis", int, IntArray)
 
@@ -84,11 +85,13 @@ class EstimateMargins:
     def restore(self, errors: Iterable[SizeError]) -> None:
         """Remember these alone, oldest first."""
         self._errors = [dict[tuple[str, int, int], SizeError]() for _ in range(NUM_BASES)]
-        for error in errors:
-            self._errors[error.basis][_key(error)] = error
+        #: By basis, (3, n) of the same in the same order: the error, that of other sizes, and the kind.
+        self._columns: list[FloatArray] = [np.zeros((3, 0)) for _ in range(NUM_BASES)]
         self._of_bases: dict[int, FloatArray] = {}  # margins by kind, as far as they are known
         self._margins: FloatArray | None = None
         self._carried_share: float | None = None
+        for error in errors:
+            self.note(error)
 
     @property
     def errors(self) -> list[SizeError]:
@@ -102,21 +105,27 @@ class EstimateMargins:
 
     def note(self, error: SizeError) -> None:
         """It takes the place of an earlier one of the same job, size and basis."""
-        errors = self._errors[error.basis]
-        errors.pop(_key(error), None)
-        errors[_key(error)] = error
+        errors, columns, key = self._errors[error.basis], self._columns[error.basis], _key(error)
+        place = list(errors).index(key) if key in errors else len(errors)
+        told = [[error.error], [error.others], [error.kind]]
+        columns = np.concatenate([columns[:, :place], columns[:, place + 1 :], told], axis=1)
+        errors.pop(key, None)
+        errors[key] = error
         if len(errors) > NUM_ERRORS:
             del errors[next(iter(errors))]
-        self._margins = self._carried_share = None
+        self._columns[error.basis] = columns[:, -NUM_ERRORS:]
+        self._margins = None
+        if error.basis == OTHER_SIZES:
+            self._carried_share = None
         self._of_bases.pop(error.basis, None)
 
     @property
     def carried_share(self) -> float:
         """Share of the error of a job's other sizes that an estimate is corrected by, within 0 and 1."""
         if self._carried_share is None:
-            pairs = [(error.others, error.error) for error in self._errors[OTHER_SIZES].values()]
-            both = CARRIED_WEIGHT + sum([others * error for others, error in pairs])
-            alone = CARRIED_WEIGHT + sum([others * others for others, _ in pairs])
+            told, others, _ = self._columns[OTHER_SIZES]
+            products = np.concatenate([np.zeros((2, 1)), [others * told, others * others]], axis=1)
+            both, alone = (CARRIED_WEIGHT + products.cumsum(axis=1)[:, -1]).tolist()
             self._carried_share = min(max(both / alone, 0.0), 1.0)
         return self._carried_share
 
@@ -133,8 +142,8 @@ class EstimateMargins:
 
     def _margins_of(self, basis: int) -> FloatArray:
         """(NUM_KINDS,) of estimates that were made from this."""
-        found, carried = list(self._errors[basis].values()), self.carried_share
-        errors = np.array([error.error - carried * error.others for error in found])
+        told, others, kinds_of_errors = self._columns[basis]
+        errors = told - self.carried_share * others
         slow = np.maximum(errors, 0.0)  # an estimate that was too slow breaks no promise
         squares = PRIOR_WEIGHT * PRIOR_SCALES[basis] ** 2 + 2.0 * float(slow @ slow)
         scale = math.sqrt(squares / (PRIOR_WEIGHT + len(errors)))
@@ -142,8 +151,8 @@ class EstimateMargins:
         weights = np.ones(len(values))
         weights[: len(_NORMAL)] = SMOOTH_WEIGHT / len(_NORMAL)
         order = values.argsort(kind="stable")
-        kind = np.array([-1] * len(_NORMAL) + [error.kind for error in found])[order]
-        kinds = np.array(sorted({error.kind for error in found}), dtype=np.int64)
+        kind = np.concatenate([_NO_KINDS, kinds_of_errors])[order]
+        kinds = np.array(sorted(set(kinds_of_errors.tolist())), dtype=np.int64)
         platform = weights[order] * min(1.0, PLATFORM_WEIGHT / weights.sum())
         of_kinds = np.vstack([weights[order], platform + (kind == kinds[:, None])])
         of_all, *own = self._margins_by(values[order], of_kinds).tolist()

@@ -7,7 +7,7 @@ import math
 import msgspec
 import numpy as np
 
-from swell.arrays import FloatArray, IntArray, each
+from swell.arrays import FloatArray, IntArray, read_only
 from swell.model.job import BatchProfile
 from swell.script_facts import BetweenSteps
 from swell.throughput.batches import (
@@ -224,15 +224,14 @@ class Learnt(msgspec.Struct, kw_only=True, omit_defaults=True, dict=True):
         standing = self.curve.standing_batch(num_workers)
         if global_batch != standing and self.batches is not None:
             return None
-        sizes, batches, hosts = np.array([num_workers]), np.array([global_batch]), np.array([num_hosts])
-        share = 1.0
+        share, batch = 1.0, global_batch
         if num_hosts > 1:
             self.depends_on_hosts = True
-            at_batch_s = float(self.curve.step_s(sizes, batches, hosts)[0])
-            share, batches = at_batch_s / self.curve.one_step_s(num_workers, num_hosts), np.array([standing])
+            at_batch_s = self.curve.one_step_s(num_workers, num_hosts, global_batch)
+            share, batch = at_batch_s / self.curve.one_step_s(num_workers, num_hosts), standing
         known = self.at(num_workers, global_batch, num_hosts)
         if known is None:
-            estimate_s = float(self.step_s(sizes, batches, hosts)[0])
+            estimate_s = self._one_step_s(num_workers, batch, num_hosts)
             known = Measured(
                 workers=num_workers,
                 batch=self._batch(num_workers, global_batch, num_hosts),
@@ -291,6 +290,18 @@ class Learnt(msgspec.Struct, kw_only=True, omit_defaults=True, dict=True):
                 believed_s[(batches == batch) & (workers == one.workers)] = one.step_s
         return self._crossed(believed_s, workers, batches, hosts)
 
+    def _one_step_s(self, num_workers: int, global_batch: int, num_hosts: int) -> float:
+        """One of `step_s`, without an array."""
+        curve, is_crossing = self.curve, num_hosts > 1 and self.depends_on_hosts
+        time_s = curve.one_step_s(num_workers, num_hosts if is_crossing else 1, global_batch)
+        for one in reversed(self.measured):
+            if one.workers == num_workers and one.hosts == (num_hosts if is_crossing else 1):
+                if is_crossing:
+                    return time_s * (one.step_s / curve.one_step_s(num_workers, num_hosts))
+                if global_batch == (one.batch or curve.standing_batch(num_workers)):
+                    return one.step_s
+        return time_s * self._ratio(is_crossing)
+
     def _crossed(
         self, within_s: FloatArray, workers: IntArray, batches: IntArray, hosts: IntArray | None
     ) -> FloatArray:
@@ -318,35 +329,40 @@ class Learnt(msgspec.Struct, kw_only=True, omit_defaults=True, dict=True):
 
         Read-only.
         """
-        spread = b"" if hosts is None or not self.depends_on_hosts else hosts.tobytes()
-        key = (workers.tobytes(), spread)
+        on = np.ones_like(workers) if hosts is None or not self.depends_on_hosts else hosts
+        key = workers.tobytes(), on.tobytes()
         rates = self._rates.get(key)
         if rates is None:
-            rates = self._rates[key] = self._rates_per_s(workers, hosts)
-            rates.setflags(write=False)
+            asked = list(zip(workers.tolist(), on.tolist(), strict=True))
+            self.curve.remember([(num, self.curve.standing_batch(num), spread) for num, spread in asked])
+            rates = self._rates[key] = read_only(np.array([self.rate_per_s(*one) for one in asked]))
         return rates
 
-    def _rates_per_s(self, workers: IntArray, hosts: IntArray | None) -> FloatArray:
-        curve, batches = self.curve, self.curve.standing_batches(workers) * np.ones_like(workers)
-        rates = np.where(curve.allows(workers), 1.0 / self._time_s(workers, batches, hosts), 0.0)
-        return (
-            rates if curve.batch_per_worker is None else rates * self.worth(curve.batch_per_worker * workers)
-        )
+    def rate_per_s(self, num_workers: int, num_hosts: int = 1) -> float:
+        """One of `rates_per_s`, without an array."""
+        if not self.curve.allows_one(num_workers):
+            return 0.0
+        batch = self.curve.standing_batch(num_workers)
+        rate_per_s = 1.0 / self._one_time_s(num_workers, batch, num_hosts)
+        return rate_per_s if self.curve.batch_per_worker is None else rate_per_s * self._worth(batch)
 
     def _rate_per_s(self, num_workers: int, global_batch: int, num_hosts: int) -> float:
         """Steps/s of the own batch, as measured and as the curve has it."""
-        workers, batches, hosts = np.array([num_workers]), np.array([global_batch]), np.array([num_hosts])
-        return float((self.worth(batches) / self._time_s(workers, batches, hosts))[0])
+        return self._worth(global_batch) / self._one_time_s(num_workers, global_batch, num_hosts)
+
+    def _one_time_s(self, num_workers: int, global_batch: int, num_hosts: int) -> float:
+        """One of `_time_s`, without an array."""
+        step_s = self._one_step_s(num_workers, global_batch, num_hosts)
+        return step_s + self._apart_s / self.curve.global_batch * float(global_batch)
 
     def rate_at_batch(self, num_workers: int, global_batch: int, num_hosts: int = 1) -> float:
         """Steps/s at one size and batch, in steps of the own batch. Only of jobs whose batch may change."""
-        sizes, hosts = np.array([num_workers]), np.array([num_hosts])
         if self.table is not None:
             rate_per_s = self.table.rate_per_s(num_workers, global_batch, self.noise_scale)
-            return rate_per_s / float(self.slowdown(sizes, hosts)[0])
+            return rate_per_s / float(self.slowdown(np.array([num_workers]), np.array([num_hosts]))[0])
         if self.curve.may_change_batch:
             return self._rate_per_s(num_workers, global_batch, num_hosts)
-        return float(self.rates_per_s(sizes, hosts)[0])
+        return self.rate_per_s(num_workers, num_hosts)
 
     def rates_at_batch(
         self, sizes: IntArray, global_batch: int, hosts: IntArray | None = None
@@ -404,6 +420,10 @@ class Learnt(msgspec.Struct, kw_only=True, omit_defaults=True, dict=True):
         noise_scale = math.inf if self.batches is None else self.noise_scale
         return worth(batches.astype(np.float64), self.curve.global_batch, noise_scale)
 
+    def _worth(self, global_batch: int) -> float:
+        """The same of one."""
+        return float(self.worth(np.array([global_batch]))[0])
+
     def efficiency(self, batches: IntArray) -> FloatArray:
         """What steps do not count of how far a sample gets training at each batch, 0 being the own one; see
         `Options`.
@@ -433,12 +453,11 @@ class Learnt(msgspec.Struct, kw_only=True, omit_defaults=True, dict=True):
         if not points:
             return self._mean_error(False) if is_crossing else None
         points.sort(key=lambda one: (one.hosts, one.batch, one.workers))
-        places = [
-            (one.workers, one.batch or self.curve.standing_batch(one.workers), one.hosts) for one in points
+        errors = [
+            math.log(one.step_s / self.curve.one_step_s(one.workers, one.hosts, one.batch)) for one in points
         ]
-        ratios = np.array([one.step_s for one in points]) / self.curve.step_s(*np.array(places).T)
         # `np.mean` would take longer than all the rest, and there are few.
-        return float(np.add.reduce(each(math.log, ratios)) / len(ratios))
+        return float(np.add.reduce(errors) / len(errors))
 
 
 class Unprofiled(Learnt, kw_only=True, omit_defaults=True, dict=True):
@@ -446,8 +465,8 @@ class Unprofiled(Learnt, kw_only=True, omit_defaults=True, dict=True):
     its work is counted in seconds on one worker, of which `w` workers do `w ** 0.8` a second.
     """
 
-    def rates_per_s(self, workers: IntArray, hosts: IntArray | None = None) -> FloatArray:
-        return each(lambda size: size**SCALING_EXPONENT, workers)
+    def rate_per_s(self, num_workers: int, num_hosts: int = 1) -> float:
+        return float(num_workers**SCALING_EXPONENT)
 
     def learn_between(self, seen: BetweenSteps) -> None:
         """There is nothing to correct."""
