@@ -370,6 +370,7 @@ class Core:
 
     def _snapshot(self, planner: Planner, usable: UsableDevices) -> Snapshot:
         state, settings, num_borrowed = self._state, self._settings, usable.num_borrowed
+        state.write_options()
         is_crowded = state.usable.is_crowded and not usable.num_left_idle
         is_told = planner.policy.offered.is_told_learning(is_crowded)
         records = [state.records[job_id] for job_id in state.table.ids] if is_told else []

@@ -313,7 +313,6 @@ class HeadState(KeptState, kw_only=True):
                 self.unshown.discard(record.id)
                 self.tenants.leave(record.spec.tenant, self.now_s)
                 self.belief.forget(record.id)
-                self._relearnt.discard(record.id)
         self._dirty.clear()
 
     def _remove_row(self, record: JobRecord) -> None:
@@ -362,11 +361,18 @@ class HeadState(KeptState, kw_only=True):
         self._relearnt.update(jobs)
 
     def _write_row(self, record: JobRecord) -> None:
-        if record.id in self.table and record.id not in self._relearnt:
-            self.table.write(record)
-            return
-        self.table.write(record, self._options_of(record))
-        self._relearnt.discard(record.id)
+        is_known = record.id in self.table
+        self.table.write(record, None if is_known else self._options_of(record))
+
+    def write_options(self) -> None:
+        """Bring options of all rows up to date; several events of a job come between two looks at them."""
+        for record in [self.records[job_id] for job_id in sorted(self._relearnt) if job_id in self.table]:
+            try:
+                self.table.write(record, self._options_of(record))
+            except Exception:
+                self.culprit = record.id
+                raise
+        self._relearnt.clear()
 
     def _options_of(self, record: JobRecord) -> JobOptions:
         spec, believed, best = record.spec, self.belief.of(record.id), None

@@ -108,12 +108,12 @@ class Column(NamedTuple):
 
     name: str
     type: type[float] | type[int] | type[bool]
-    of: Callable[[JobRecord], float | None]  #: see also `given`
+    of: Callable[[JobRecord], float | None]  #: see also `elsewhere`
     absent: float = math.nan  #: in place of None
 
 
-def given(record: JobRecord) -> None:
-    """Stands for what no record tells: it is given where the others are read."""
+def elsewhere(record: JobRecord) -> None:
+    """Stands for what no record tells: `Rows` is told where it is read."""
 
 
 def _least_steps(record: JobRecord) -> float:
@@ -146,7 +146,6 @@ def _earlier_pauses(record: JobRecord) -> int:
     return packed
 
 
-#: What may change with each event about a job ...
 COLUMNS = (
     Column("deadline_s", float, at("planned_deadline_s"), absent=math.inf),
     Column("done_steps", float, at("progress.counted_steps")),
@@ -168,9 +167,6 @@ COLUMNS = (
     Column("is_undecided", bool, at("is_undecided")),
     Column("is_pinned", bool, at("gang.is_pinned")),
     Column("is_launching", bool, at("gang.is_launching")),
-)
-#: ... and what changes only where its options do.
-FIXED_COLUMNS = (
     Column("submitted_s", float, at("submitted_s")),
     Column("weight", float, at("spec.weight")),
     Column("total_steps", float, at("progress.total_steps")),
@@ -179,9 +175,9 @@ FIXED_COLUMNS = (
     Column("copied_bytes", float, lambda one: one.profile.most_copied_bytes if one.profile else 0),
     Column("stated_growth_s", float, lambda one: stated_pause_s("growth", one.spec, one.profile)),
     Column("stated_shrink_s", float, lambda one: stated_pause_s("shrink", one.spec, one.profile)),
-    Column("one_worker_per_s", float, given),
-    Column("kind", int, given),  # row of `CostCurves`, as is the next
-    Column("family", int, given),
+    Column("one_worker_per_s", float, elsewhere),
+    Column("kind", int, elsewhere),  # row of `CostCurves`, as is the next
+    Column("family", int, elsewhere),
     Column("priority", int, at("spec.priority")),
     Column("job_class", int, lambda one: CLASS_CODES[one.planned_class]),
     Column("devices_per_worker", int, at("spec.devices_per_worker")),
@@ -194,31 +190,28 @@ FIXED_COLUMNS = (
 
 
 class Rows:
-    """Values of jobs by column and row, of which those in use are the first ones."""
+    """Values of jobs by column and row, of which those in use are the first ones.
 
-    def __init__(self, columns: Sequence[Column]) -> None:
+    Args:
+        others: how to read the columns that are `elsewhere`.
+    """
+
+    def __init__(self, columns: Sequence[Column], **others: Callable[[JobRecord], float]) -> None:
         inner = [one for one in columns if one.type is float and one.name not in SEEN]
         by_type = {kind: [one for one in columns if one.type is kind and one not in inner] for kind in TYPES}
         ordered = [*inner, *(one for group in by_type.values() for one in group)]
         self._inner = [one.name for one in inner]  #: columns that are not in a snapshot, and need no copy
         self._names = {kind: [one.name for one in group] for kind, group in by_type.items()}
-        self._place = {one.name: place for place, one in enumerate(ordered)}
-        self._getters = [one.of for one in ordered]
+        self._getters = [others.get(one.name, one.of) for one in ordered]
         self._absent = np.array([one.absent for one in ordered])[:, None]
         self._values: FloatArray = np.zeros((len(ordered), 0))
 
-    def write(self, rows: Sequence[int], records: Iterable[JobRecord], **given: float) -> None:
-        """Read the values of these rows.
-
-        Args:
-            given: values of the columns that are not read.
-        """
+    def write(self, rows: Sequence[int], records: Iterable[JobRecord]) -> None:
+        """Read the values of these rows."""
         if (last := max(rows)) >= (num := self._values.shape[1]):
             self._values = np.pad(self._values, ((0, 0), (0, max(16, 2 * last) - num)))
         told = np.array([[of(record) for of in self._getters] for record in records], dtype=np.float64).T
         self._values[:, rows] = np.where(np.isnan(told), self._absent, told)
-        for name, value in given.items():
-            self._values[self._place[name], rows] = value
 
     def move(self, last: int, row: int) -> None:
         """The values of the last row, if it was written, are in this one from now on."""
@@ -244,7 +237,14 @@ class JobTable:
         self.codes: list[str] = []  #: of the jobs' reasons
         self._row: dict[str, int] = {}
         self._due: dict[str, JobRecord] = {}  #: whose rows are to be written before they are read
-        self._rows, self._fixed = Rows(COLUMNS), Rows(FIXED_COLUMNS)
+        self._rows = Rows(
+            COLUMNS,
+            one_worker_per_s=lambda record: self._beside[record.id][0],
+            kind=lambda record: self._beside[record.id][1],
+            family=lambda record: self._beside[record.id][2],
+        )
+        #: Of each job, what no record tells: see COLUMNS.
+        self._beside: dict[str, tuple[float, int, int]] = {}
         self._arrivals: list[Arrival] = []  #: of all jobs, sorted
         self._arrival: dict[str, Arrival] = {}
         self._index: RowIndex | None = None  #: as long as neither ids nor their order change
@@ -266,7 +266,7 @@ class JobTable:
         What happens to a job changes its row only when rows are read: several events come between two plans.
 
         Args:
-            options: in which it may run; None: they are as before, and so are the FIXED_COLUMNS.
+            options: in which it may run; None: they are as before.
         """
         row = self._row.get(record.id)
         if row is None:
@@ -277,13 +277,8 @@ class JobTable:
         if options is not None:
             self._options.write(row, options)
             kind = kind_of(record.spec, record.profile)
-            self._fixed.write(
-                [row],
-                [record],
-                one_worker_per_s=options.one_worker_per_s,
-                kind=self._curves.row(kind),
-                family=self._curves.row(family_of(kind)),
-            )
+            places = self._curves.row(kind), self._curves.row(family_of(kind))
+            self._beside[record.id] = options.one_worker_per_s, *places
             self._arrive(record.id, (-record.spec.priority, record.submitted_s, record.id))
 
     def _write_due(self) -> None:
@@ -305,6 +300,7 @@ class JobTable:
         if row is None:
             return
         self._due.pop(job_id, None)
+        del self._beside[job_id]
         del self._arrivals[bisect_left(self._arrivals, self._arrival.pop(job_id))]
         last_id, last_code, last = self.ids.pop(), self.codes.pop(), len(self.ids)
         self._options.remove(row, last)
@@ -312,7 +308,6 @@ class JobTable:
         if last_id != job_id:
             self.ids[row], self.codes[row], self._row[last_id] = last_id, last_code, row
             self._rows.move(last, row)
-            self._fixed.move(last, row)
 
     def seen(
         self,
@@ -335,7 +330,7 @@ class JobTable:
             Fields of a `Snapshot`.
         """
         self._write_due()
-        columns = self._rows.copied(len(self.ids)) | self._fixed.copied(len(self.ids))
+        columns = self._rows.copied(len(self.ids))
         packed = self._pack(columns, num_devices, num_unpromised)
         option_start_s, option_resize_s = self._charge(costs, packed, columns)
         expected = expected_costs(costs, self._curves, columns, packed.largest)
