@@ -26,6 +26,8 @@ from swell.model.resize import CostKind
 CHANGES: tuple[CostKind, ...] = get_args(CostKind)
 #: Lines of a row: the median of each change; the most of starts and of resizes, and where these are known.
 START, GROWTH, SHRINK, MOST_START, MOST_RESIZE, KNOWS_START, KNOWS_RESIZE, NUM_LINES = range(8)
+#: Those of starts, and those of resizes; promises are made with the last two of each.
+OF_STARTS, OF_RESIZES = [START, MOST_START, KNOWS_START], [GROWTH, SHRINK, MOST_RESIZE, KNOWS_RESIZE]
 #: From 1 to 2**16 devices.
 NUM_CELLS = 17
 #: Jobs whose changes to a size are remembered, and changes of each that count for what is expected.
@@ -97,7 +99,8 @@ class CostTable(msgspec.Struct, dict=True):
     tenure: HoldTime = msgspec.field(default_factory=HoldTime)  #: of jobs that have ended
 
     def __post_init__(self) -> None:
-        self.changed: set[str] = set()  #: rows that have changed since their lines were last drawn
+        #: Names of rows, and whether their starts have changed since lines were last drawn, or their resizes.
+        self.changed: set[tuple[str, bool]] = set()
 
     @property
     def most_wait_s(self) -> float:
@@ -112,7 +115,7 @@ class CostTable(msgspec.Struct, dict=True):
         """A trial run has measured groups of workers, or found the figures of an earlier one."""
         self.trial_s |= {cell_of(num): cost_s for num, cost_s in profile.group_launch_s.items()}
         self.state_s_per_byte = profile.state_s_per_byte or self.state_s_per_byte
-        self.changed.add(TRIED_FAMILY)
+        self.changed.add((TRIED_FAMILY, True))
 
     def learn(
         self, change: CostKind, record: JobRecord, num_workers: int, cost_s: float, at_s: float
@@ -131,11 +134,11 @@ class CostTable(msgspec.Struct, dict=True):
             latest = JobCosts(record.id, at_s, max(own.most_s, beyond_s), latest_s)
             sizes[cell] = _sum_up([*known.values(), latest][-NUM_JOBS:])
             row[change] = sizes
-            self.changed.add(name)
+            self.changed.add((name, change == "start"))
         while len(self.rows) > NUM_ROWS:
             forgotten = next(iter(self.rows))
             del self.rows[forgotten]
-            self.changed.add(forgotten)
+            self.changed |= both(forgotten)
 
     def profiled_s(self, change: CostKind, profile: Profile | None, spec: JobSpec, num_workers: int) -> float:
         """What a job's profile says of a change, which is known before any was measured."""
@@ -170,13 +173,10 @@ class CostTable(msgspec.Struct, dict=True):
         return expected_s
 
     # ------------------------------------------------------------ lines over all cells
-    def lines(self, name: str) -> list[Line]:
-        """(NUM_LINES,) all that is known of a kind or family."""
-        medians_s = [self.medians_s(name, change) for change in CHANGES]
-        (start_s, knows_start), (resize_s, knows_resize) = [
-            self._most_s(name, line) for line in (MOST_START, MOST_RESIZE)
-        ]
-        return [*medians_s, start_s, resize_s, knows_start, knows_resize]
+    def lines(self, name: str, is_start: bool) -> list[Line]:
+        """All that is known of a kind or family: OF_STARTS, or OF_RESIZES."""
+        changes = CHANGES[:1] if is_start else CHANGES[1:]
+        return [*(self.medians_s(name, change) for change in changes), *self._most_s(name, is_start)]
 
     def medians_s(self, name: str, change: CostKind) -> Line:
         """Median of a change beyond the profile; NaN for a kind of which none was measured."""
@@ -189,13 +189,13 @@ class CostTable(msgspec.Struct, dict=True):
             medians_s = {**self.trial_s, **medians_s}
         return _line(medians_s, PRIORS.get(name, NO_PRIOR)[CHANGES.index(change)])
 
-    def _most_s(self, name: str, line: int) -> tuple[Line, Line]:
+    def _most_s(self, name: str, is_start: bool) -> tuple[Line, Line]:
         """The most that a change costs beyond the profile, and whether that is known: 1 or 0.
 
         Growths and shrinks count together. The line rises above the largest size that was measured.
         """
         row, costs_s, num_jobs = self.rows.get(name, {}), dict[int, float](), dict[int, float]()
-        for change in CHANGES[:1] if line == MOST_START else CHANGES[1:]:
+        for change in CHANGES[:1] if is_start else CHANGES[1:]:
             for cell, known in row.get(change, {}).items():
                 if known.most_s > costs_s.get(cell, NO_COST_S):
                     costs_s[cell] = known.most_s
@@ -204,9 +204,10 @@ class CostTable(msgspec.Struct, dict=True):
         least = NUM_OF_FAMILY if name in PRIORS else NUM_OF_KIND
         is_known, beyond = [float(num >= least) for num in _line(num_jobs, 0.0)], max(num_jobs, default=0) + 1
         is_known[beyond:] = [0.0] * (NUM_CELLS - beyond)
-        if line == MOST_START and name == TRIED_FAMILY:
+        if is_start and name == TRIED_FAMILY:
             costs_s = {**{cell: TRIAL_SPREAD * cost_s for cell, cost_s in self.trial_s.items()}, **costs_s}
-        return _line(costs_s, PRIORS.get(name, NO_PRIOR)[line], _rise_s(costs_s)), is_known
+        prior = PRIORS.get(name, NO_PRIOR)[MOST_START if is_start else MOST_RESIZE]
+        return _line(costs_s, prior, _rise_s(costs_s)), is_known
 
 
 class CostCurves:
@@ -219,7 +220,7 @@ class CostCurves:
         self.lines: FloatArray = np.zeros((0, NUM_LINES, NUM_CELLS))
         self._row: dict[str, int] = {}
         self._table: CostTable | None = None
-        self._new: set[str] = set()  #: not drawn yet
+        self._new: set[tuple[str, bool]] = set()  #: not drawn yet
 
     def row(self, name: str) -> int:
         """Where the lines of the kind or family are, from the next `refresh` on."""
@@ -227,7 +228,7 @@ class CostCurves:
             self._row[name] = num = len(self._row)
             if num == len(self.lines):
                 self.lines = np.pad(self.lines, ((0, max(8, num)), (0, 0), (0, 0)))
-            self._new.add(name)
+            self._new |= both(name)
         return self._row[name]
 
     def refresh(self, table: CostTable) -> list[int]:
@@ -235,18 +236,21 @@ class CostCurves:
 
         Returns rows in which what promises are made with is another.
         """
-        due = self._new | table.changed if table is self._table else self._row.keys()
-        others = [self._row[name] for name in due if name in self._row and self._draw(table, name)]
+        due = self._new | table.changed if table is self._table else set().union(*map(both, self._row))
+        others = [
+            self._row[name] for name, part in due if name in self._row and self._draw(table, name, part)
+        ]
         self._table = table
         self._new.clear()
         table.changed.clear()
         return others
 
-    def _draw(self, table: CostTable, name: str) -> bool:
+    def _draw(self, table: CostTable, name: str, is_start: bool) -> bool:
         """Whether what promises are made with is another."""
-        drawn, lines = self.lines[self._row[name]], table.lines(name)
-        is_other: bool = drawn[MOST_START:].tolist() != lines[MOST_START:]
-        drawn[:] = lines
+        drawn, lines = self.lines[self._row[name]], table.lines(name, is_start)
+        places = OF_STARTS if is_start else OF_RESIZES
+        is_other: bool = drawn[places[-2:]].tolist() != lines[-2:]
+        drawn[places] = lines
         return is_other
 
     def most_s(
@@ -350,6 +354,11 @@ def kind_of(spec: JobSpec, profile: Profile | None) -> str:
     timed = "timed" if profile is not None and profile.start_s > 0.0 else "untimed"
     batches = f"{spec.global_batch} {spec.min_batch} {spec.max_batch} {spec.batch_per_worker}"
     return f"{spec.elasticity} {timed}\n{spec.entry}\n{batches} {spec.devices_per_worker}"
+
+
+def both(name: str) -> set[tuple[str, bool]]:
+    """Starts and resizes of a kind or family."""
+    return {(name, True), (name, False)}
 
 
 def family_of(kind: str) -> str:
