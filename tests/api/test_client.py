@@ -147,8 +147,11 @@ def test_a_file_is_submitted_whole_or_not_at_all(client: Client, control: FakeCo
 def test_what_is_wrong_comes_back_as_what_it_is(client: Client, script: Path) -> None:
     with pytest.raises(UnknownJob, match="'nobody'"):
         client.job("nobody")
-    with pytest.raises(UnknownJob):
-        client.job("../../v1/cluster")
+    for none in ("../../v1/cluster", "", None, 5):
+        with pytest.raises(UnknownJob, match=r"there is no job .*; `swell jobs` lists"):
+            client.job(none)  # type: ignore[arg-type]
+    with pytest.raises(InvalidJob, match="key: 5 is not a valid idempotency key"):
+        client.submit(script=script, global_batch=8, steps=1, key=5)  # type: ignore[arg-type]
     with pytest.raises(InvalidJob, match="epochz: no such field"):
         client.submit(script=script, global_batch=8, epochz=1)
     with pytest.raises(InvalidJob, match=r"'/\\udcff\.py' is not UTF-8"):

@@ -130,7 +130,7 @@ def test_a_job_that_breaks_a_rule_is_refused(
     before = control.jobs()
     answer = http.post("/v1/jobs", json=job(script, **fields))
     assert answer.status_code == 422
-    assert answer.json()["error"].startswith(f"{field}: ")
+    assert answer.json()["error"].startswith(field)
     assert control.jobs() == before
 
 
@@ -148,12 +148,16 @@ def test_what_is_wrong_with_a_body_is_told_alike_by_every_operation(http: httpx.
 
 @pytest.mark.parametrize(
     ("query", "field"),
-    [("limit=1001", "limit"), ("limit=x", "limit"), ("since_s=", "since_s"), ("phase=odd", "phase")],
+    [
+        *(("limit=1001", "limit: "), ("limit=x", "limit: "), ("since_s=", "since_s: ")),
+        ("phase=odd", "phase: "),
+        *(("since=5", "since: no such parameter; did you mean since_s?"), ("x=1", "x: no such parameter")),
+    ],
 )
 def test_a_wrong_parameter_is_named(http: httpx.Client, query: str, field: str) -> None:
     answer = http.get(f"/v1/jobs?{query}")
     assert answer.status_code == 422
-    assert answer.json()["error"].startswith(f"{field}: ")
+    assert answer.json()["error"].startswith(field)
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,17 @@ from swell.cli.main import run
 run(sys.argv[1:])
 print(*sys.modules, file=sys.stderr)
 """
+#: Ctrl-C while the program is imported.
+INTERRUPTED = """
+import sys
+class Interrupt:
+    def find_spec(self, name, *_):
+        if name == "swell.cli.main":
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Interrupt())
+from swell.__main__ import main
+main()
+"""
 
 
 def imported(*words: object) -> frozenset[str]:
@@ -31,6 +42,11 @@ def imported(*words: object) -> frozenset[str]:
     command = [sys.executable, "-P", "-c", CODE, *map(str, words)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     return frozenset(done.stderr.splitlines()[-1].split())
+
+
+def test_a_program_that_is_interrupted_as_it_begins_shows_no_traceback() -> None:
+    done = subprocess.run([sys.executable, "-P", "-c", INTERRUPTED], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (130, "swell: interrupted\n")
 
 
 @pytest.mark.parametrize("words", [("--help",), ("jobs", "--help"), ("--version",)])

@@ -408,6 +408,11 @@ class Transport:
         """The answer to a verb. `given`: its parameters by name."""
         words: dict[str, dict[str, Any]] = {"path": {}, "query": {}, "header": {}, "body": {}}
         for name, value in given.items():
+            if verb.place(name) == "path" and not (isinstance(value, str) and value and "/" not in value):
+                is_of_node = verb.path.startswith("/v1/nodes/")
+                thing, verb_of_all = ("node", "nodes") if is_of_node else ("job", "jobs")
+                unknown = UnknownNode if is_of_node else UnknownJob
+                raise unknown(f"there is no {thing} {value!r:.80}; `swell {verb_of_all}` lists all {thing}s")
             if value is not None:
                 words[verb.place(name)][HEADERS.get(name, name)] = value
         path = verb.path.format(**{name: quote(value, safe="") for name, value in words["path"].items()})

@@ -70,6 +70,7 @@ from swell.model.job import Elasticity, JobClass, JobSpec, Origin, key_of_user
 from swell.model.job_sums import UsageGroup, UsageReport, report_of
 from swell.model.throughput import JobThroughput
 from swell.model.view import JobView, PrunedJob, SubmitResult
+from swell.plugins import did_you_mean
 
 #: Longest request body: a job is a few hundred bytes, its arguments may be some thousand.
 MAX_BODY_BYTES = 1 << 20
@@ -334,6 +335,11 @@ def _endpoint(
 def _given(verb: Verb, request: Request) -> dict[str, Any]:
     """The arguments that a request has in its path, query and headers. Raises InvalidField."""
     query = request.query_params
+    known = [name for name, place in verb.places.items() if place == "query"]
+    for word in query if known else ():
+        if word not in known:
+            others = did_you_mean(word, known) or f"choose from {', '.join(known)}"
+            raise InvalidField(word[:80], f"no such parameter; {others}")
     sources = {"path": request.path_params, "query": query, "header": request.headers}
     given = {
         name: query.getlist(name) if name in verb.lists else sources[place][HEADERS.get(name, name)]

@@ -656,13 +656,15 @@ def within_bounds(name: str, value: Number) -> Number:
     return fields.bounded(name, value, *declared()[name].bounds)
 
 
-def request_key(key: str | None) -> str:
+def request_key(key: object) -> str:
     """The idempotency key of a request; empty if it has none. Raises InvalidField."""
-    if key is not None and not KEY.fullmatch(key):
+    if key is None:
+        return ""
+    if not isinstance(key, str) or not KEY.fullmatch(key):
         raise InvalidField(
             "key", f"{shown(key)} is not a valid idempotency key; use 1 to 200 printable ASCII characters"
         )
-    return key or ""
+    return key
 
 
 def origin_of(submission: Submission, spec: JobSpec, key: str, now_s: float) -> Origin:

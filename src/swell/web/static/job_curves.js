@@ -41,7 +41,7 @@ export class JobCurves {
   async look(signal) {
     const lastS = Math.max(0, ...[...this.series.values()].map((one) => one.at_s.at(-1) ?? 0));
     const begunMs = Date.now();
-    const since = lastS ? { since: lastS - AGAIN_S } : {};
+    const since = lastS ? { since_s: lastS - AGAIN_S } : {};
     const { status, told } = await ask(`/v1/jobs/${encodeURIComponent(this.job.id)}/metrics`, since, signal);
     if (signal.aborted || status === 404) return null;
     if (told !== null) this.add(told.series);
