@@ -84,7 +84,7 @@ def test_help_lists_the_options_of_each_day_and_help_all_the_others(swell: Run) 
         (("submit",), "--script"),
         (("submit", "a.yaml", "b.yaml"), "one job file"),
         (("jbos",), "jobs"),
-        (("submit", "--steps", "few"), "--steps"),
+        (("submit", "--steps", "few"), "'few'"),
         (("logs", "x", "--all", "--worker", "0"), "--all excludes --worker"),
     ],
 )

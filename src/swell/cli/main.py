@@ -82,6 +82,8 @@ def _run(arguments: Sequence[str]) -> int:
         context = getattr(error, "ctx", None)
         path = context.command_path if context is not None else "swell"
         text = error.format_message().rstrip(".")  # type: ignore[attr-defined]
+        for wrong in getattr(error.__context__, "errors", list)():  # which do not tell the value
+            text = text.replace(wrong["msg"], f"{wrong['input']!r:.80} does not fit ({wrong['msg']})")
         return _complain(f"{text[:1].lower()}{text[1:]}; see `{path} --help`{_broken_engines(path)}", 2)
     return status if isinstance(status, int) else 0
 
