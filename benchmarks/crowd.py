@@ -110,6 +110,9 @@ class TrueSpeed(Unprofiled, kw_only=True):
     def rates_per_s(self, workers: IntArray, hosts: IntArray | None = None) -> FloatArray:
         return np.array([_rate_per_s(self.number, size) for size in workers.tolist()])
 
+    def rate_per_s(self, num_workers: int, num_hosts: int = 1) -> float:
+        return _rate_per_s(self.number, num_workers)
+
 
 class TableBelief(FittedBelief):
     """Believes what is true."""
