@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import msgspec
 import numpy as np
 from hypothesis import given
@@ -13,6 +15,7 @@ from swell.core.costs import (
     NUM_JOBS,
     CostCurves,
     CostTable,
+    cell_of,
     family_of,
     kind_of,
 )
@@ -74,3 +77,18 @@ def test_nothing_that_was_measured_lately_was_dearer(
     starts_s, resizes_s = upper(table, job(99, start_s=1.0))
     for change, _, num_devices, cost_s in measured:
         assert (starts_s if change == "start" else resizes_s)[num_devices] >= cost_s * (1 - 1e-12)
+
+
+@given(st.sets(st.integers(1, 60), min_size=1, max_size=4), COSTS_S, st.floats(0.0, 1.0))
+def test_a_cost_that_rises_with_each_doubling_of_devices_does_so_beyond_the_sizes_that_were_measured(
+    sizes: set[int], one_s: float, share: float
+) -> None:
+    def true_s(num_devices: int) -> float:
+        return one_s * (1.0 + share * math.log2(num_devices))
+
+    table = CostTable()
+    for number, num_devices in enumerate(sizes):
+        table.learn("start", job(number), num_devices, true_s(num_devices), 0.0)
+    starts_s, _ = upper(table, job(99))
+    beyond = {size: cost_s for size, cost_s in starts_s.items() if cell_of(size) > cell_of(max(sizes))}
+    assert all(cost_s >= true_s(size) * (1 - 1e-9) for size, cost_s in beyond.items())

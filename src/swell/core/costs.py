@@ -77,6 +77,7 @@ class JobCosts(NamedTuple):
     at_s: float  #: the latest
     most_s: float
     latest_s: tuple[float, ...]
+    most_devices: int  #: at which `most_s` was measured
 
 
 class SizeCosts(NamedTuple):
@@ -85,6 +86,7 @@ class SizeCosts(NamedTuple):
     jobs: list[JobCosts]  #: in the order in which they were measured last
     median_s: float  #: of the latest changes of all
     most_s: float
+    doublings: float  #: of one device, to those at which `most_s` was measured
 
 
 class CostTable(msgspec.Struct, dict=True):
@@ -122,16 +124,18 @@ class CostTable(msgspec.Struct, dict=True):
     ) -> None:
         """A change of the job to so many workers took so long."""
         spec, kind = record.spec, kind_of(record.spec, record.profile)
-        cell, since_s = cell_of(num_workers * spec.devices_per_worker), at_s - MEMORY_S
+        num_devices, since_s = num_workers * spec.devices_per_worker, at_s - MEMORY_S
+        cell = cell_of(num_devices)
         beyond_s = cost_s - self.profiled_s(change, record.profile, spec, num_workers)
         for name in (kind, family_of(kind)):
             row = self.rows[name] = self.rows.pop(name, {})
             sizes = {at: one for at, one in row.get(change, {}).items() if one.jobs[-1].at_s >= since_s}
             jobs = sizes[cell].jobs if cell in sizes else []
             known = {one.job_id: one for one in jobs if one.at_s >= since_s}
-            own = known.pop(record.id, None) or JobCosts(record.id, at_s, beyond_s, ())
+            own = known.pop(record.id, None) or JobCosts(record.id, at_s, beyond_s, (), num_devices)
             latest_s = (*own.latest_s, beyond_s)[-NUM_OWN:]
-            latest = JobCosts(record.id, at_s, max(own.most_s, beyond_s), latest_s)
+            most_s, most_devices = max((own.most_s, own.most_devices), (beyond_s, num_devices))
+            latest = JobCosts(record.id, at_s, most_s, latest_s, most_devices)
             sizes[cell] = _sum_up([*known.values(), latest][-NUM_JOBS:])
             row[change] = sizes
             self.changed.add((name, change == "start"))
@@ -195,10 +199,11 @@ class CostTable(msgspec.Struct, dict=True):
         Growths and shrinks count together. The line rises above the largest size that was measured.
         """
         row, costs_s, num_jobs = self.rows.get(name, {}), dict[int, float](), dict[int, float]()
+        doublings = dict[int, float]()
         for change in CHANGES[:1] if is_start else CHANGES[1:]:
             for cell, known in row.get(change, {}).items():
                 if known.most_s > costs_s.get(cell, NO_COST_S):
-                    costs_s[cell] = known.most_s
+                    costs_s[cell], doublings[cell] = known.most_s, known.doublings
                 if (num := len(known.jobs)) > num_jobs.get(cell, 0):
                     num_jobs[cell] = num
         least = NUM_OF_FAMILY if name in PRIORS else NUM_OF_KIND
@@ -207,7 +212,7 @@ class CostTable(msgspec.Struct, dict=True):
         if is_start and name == TRIED_FAMILY:
             costs_s = {**{cell: TRIAL_SPREAD * cost_s for cell, cost_s in self.trial_s.items()}, **costs_s}
         prior = PRIORS.get(name, NO_PRIOR)[MOST_START if is_start else MOST_RESIZE]
-        return _line(costs_s, prior, _rise_s(costs_s)), is_known
+        return _line(costs_s, prior, doublings), is_known
 
 
 class CostCurves:
@@ -379,11 +384,17 @@ def _sum_up(jobs: list[JobCosts]) -> SizeCosts:
     costs_s = sorted([cost_s for one in jobs for cost_s in one.latest_s])
     half, is_odd = divmod(len(costs_s), 2)
     median_s = costs_s[half] if is_odd else (costs_s[half - 1] + costs_s[half]) / 2
-    return SizeCosts(jobs, median_s, max([one.most_s for one in jobs]))
+    most_s, most_devices = max((one.most_s, one.most_devices) for one in jobs)
+    return SizeCosts(jobs, median_s, most_s, math.log2(most_devices))
 
 
-def _line(knots: Mapping[int, float], prior: float, rise: float = 0.0) -> Line:
-    """Straight between knots, level below the first, and rising with each cell above the last."""
+def _line(knots: Mapping[int, float], prior: float, doublings: Mapping[int, float] | None = None) -> Line:
+    """Straight between knots, level below the first; level above the last, or rising where it is told.
+
+    Args:
+        doublings: of one device to those at which knots were measured, where these may be fewer than the most
+            of the cell. None: the line does not rise above the last knot.
+    """
     if not knots:
         return [prior] * NUM_CELLS
     cells = sorted(knots)
@@ -392,22 +403,26 @@ def _line(knots: Mapping[int, float], prior: float, rise: float = 0.0) -> Line:
         slope = (knots[high] - knots[low]) / (high - low)
         for cell in range(low, high):
             line[cell] = slope * (cell - low) + knots[low]
-    for cell in range(last, NUM_CELLS):
-        line[cell] = knots[last] + rise * (cell - last)
+    at = {cell: float(cell) for cell in cells} | dict(doublings or {})
+    rise = 0.0 if doublings is None else _rise_s(knots, at)
+    line[last:] = [
+        knots[last],
+        *(knots[last] + rise * (cell - at[last]) for cell in range(last + 1, NUM_CELLS)),
+    ]
     return line
 
 
-def _rise_s(knots: Mapping[int, float]) -> float:
+def _rise_s(knots: Mapping[int, float], doublings: Mapping[int, float]) -> float:
     """Seconds by which a cost rises with each doubling of devices above the last knot.
 
     It is the steeper of two slopes: between the last two knots, and from the first knot to the last. With one
     knot, the first device is taken to cost as much as each doubling up to the knot.
     """
     cells = sorted(knots)
-    if not cells:
-        return 0.0
     first, last = cells[0], cells[-1]
     if first == last:
-        return max(0.0, knots[last] / (1 + last))
-    rises_s = [(knots[last] - knots[cell]) / (last - cell) for cell in (first, cells[-2])]
+        return max(0.0, knots[last] / (1 + doublings[last]))
+    rises_s = [
+        (knots[last] - knots[cell]) / (doublings[last] - doublings[cell]) for cell in (first, cells[-2])
+    ]
     return max(0.0, *rises_s)
