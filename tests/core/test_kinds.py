@@ -125,6 +125,15 @@ def test_a_job_waits_for_its_kind_however_many_others_are_idle() -> None:
     assert only([one for one in asked if not isinstance(one, WakeAt)], ProfileJob).device_kind == "fast"
 
 
+def test_a_job_that_names_kinds_gets_one_on_which_it_may_have_a_size_that_the_policy_gives() -> None:
+    """Three workers would fit on the other, which the policy, that gives powers of two, does not give."""
+    core = new()
+    core.handle([join(of_kind("narrow", "n0", 3)), join(of_kind("wide", "n1", 4))])
+    wanted = spec(10_000, kinds=("narrow", "wide"), min_workers=3)
+    core.handle([JobSubmitted(at_s=1.0, job_id="a", spec=wanted)])
+    assert [view.kind for view in core.views()] == ["wide"]
+
+
 def test_a_job_whose_kind_is_not_known_does_not_say_that_no_node_is_there() -> None:
     core = new()
     core.handle([submit("a")])

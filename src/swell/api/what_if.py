@@ -313,7 +313,7 @@ def _drafts(scene: WhatIfState, wish: WhatIfQuery, nodes: Sequence[Node], sizes:
     jobs = load(wish.submit)
     loads = {kind.kind: kind.load(wish.drain, usable[kind.kind]) for kind in named}
     asked = (with_named_kinds(job.to_spec(scene.now_s + scene.calendar_offset_s), usable) for job in jobs)
-    specs = [_with_chosen_kind(spec, loads) for spec in asked]
+    specs = [_with_chosen_kind(spec, loads, sizes) for spec in asked]
     for spec in specs:
         check_job(spec, devices[spec.kind] if spec.kind else sum(devices.values()), sizes)
     taken, drafts = {record.id for record in scene.records}, []
@@ -329,12 +329,12 @@ def _drafts(scene: WhatIfState, wish: WhatIfQuery, nodes: Sequence[Node], sizes:
     return drafts
 
 
-def _with_chosen_kind(spec: JobSpec, loads: Mapping[str, KindLoad]) -> JobSpec:
+def _with_chosen_kind(spec: JobSpec, loads: Mapping[str, KindLoad], sizes: Sizes) -> JobSpec:
     """The kind that the head would choose."""
     kinds = () if spec.kind else named_kinds(spec.kinds, tuple(loads))
     if not kinds:
         return spec
-    return msgspec.structs.replace(spec, kind=choose(kinds, spec, loads))
+    return msgspec.structs.replace(spec, kind=choose(kinds, spec, loads, sizes))
 
 
 def _standing(now_s: float, kind: KindState, num_devices: int) -> tuple[PlatformState, Sequence[LeftOut]]:

@@ -9,12 +9,14 @@ from typing import NamedTuple
 
 import msgspec
 
+from swell.core.sizes import job_sizes
 from swell.core.state import Saved, read_saved
 from swell.model.coding import decoder
 from swell.model.event import EventSetAside, NodeJoined, NodeLost
 from swell.model.job import JobSpec
 from swell.model.names import ANY
 from swell.model.node import Node
+from swell.model.options import Sizes
 
 
 class KindLoad(NamedTuple):
@@ -47,19 +49,18 @@ def smallest_gang(spec: JobSpec, least_workers: int = 1) -> int:
     return max(spec.min_workers, least_workers) * spec.devices_per_worker
 
 
-def choose(kinds: Sequence[str], spec: JobSpec, loads: Mapping[str, KindLoad]) -> str:
+def choose(kinds: Sequence[str], spec: JobSpec, loads: Mapping[str, KindLoad], sizes: Sizes) -> str:
     """The first of the kinds on which the smallest gang fits now; else the one where least is wanted.
 
     Args:
         kinds: to choose from, at least one.
         loads: of each of them.
+        sizes: that the policy gives.
     """
-    least = smallest_gang(spec)
-    free = next((kind for kind in kinds if loads[kind].fits(least)), None)
-    if free is not None:
-        return free
-    there = [kind for kind in kinds if loads[kind].num_devices >= least] or kinds
-    return min(there, key=lambda kind: loads[kind].crowd)
+    allowed = {kind: job_sizes(spec, loads[kind].num_devices, sizes) for kind in kinds}
+    least = {kind: int(own[0]) * spec.devices_per_worker for kind, own in allowed.items() if own.size}
+    free = next((kind for kind, num_devices in least.items() if loads[kind].fits(num_devices)), None)
+    return free or min(least or kinds, key=lambda kind: loads[kind].crowd)
 
 
 class KindAdmission(msgspec.Struct):

@@ -316,7 +316,7 @@ class PlatformCore:
         """Choose the kind of a job that names several; `others`: what else the batch tells of it."""
         spec, job_id = submitted.spec, submitted.job_id
         if kinds := named_kinds(spec.kinds, self.kinds):
-            kind = choose(kinds, spec, self._loads(kinds))
+            kind = choose(kinds, spec, self._loads(kinds), self.domain.sizes)
         else:  # no node has come yet, or the kinds that it names are only about to
             kind = "" if ANY in spec.kinds else spec.kinds[0]
         parts: Parts = defaultdict(list)
