@@ -163,6 +163,70 @@ def fit():
 
 run = fit()
 """,
+    "objects that are made in the loop, one of them held in two places": """
+from dataclasses import dataclass
+
+class Meter:
+    def __init__(self):
+        self.total, self.count = 0.0, 0
+    def add(self, value):
+        self.total, self.count = self.total + value, self.count + 1
+
+@dataclass(frozen=True)
+class Record:
+    loss: float
+    weights: dict
+
+class Told:
+    def __init__(self):
+        self.meters, self.records, self.best = {}, [], None
+
+def fit():
+    run = train.elastic(model, optimizer, loader, epochs=5)
+    told = Told()
+    for epoch in run.epochs():
+        for a, b in run.batches():
+            set_rate(len(told.records) + sum(meter.total for meter in told.meters.values()))
+            told.meters.setdefault(f"epoch {epoch}", Meter()).add(float(fit_batch(run, a, b)))
+        with torch.no_grad():
+            loss = float(F.mse_loss(model(x), y))
+        told.records.append(Record(loss, copy.deepcopy(model.state_dict())))
+        if told.best is None or loss > told.best.loss:
+            told.best = told.records[-1]
+    model.load_state_dict(told.best.weights)
+    return run
+
+run = fit()
+""",
+    "containers of named tuples, of members of an enumeration, and of paths": """
+from collections import Counter, deque
+from enum import Enum
+from pathlib import Path
+from typing import NamedTuple
+
+class Phase(Enum):
+    MAIN = 2
+
+class Seen(NamedTuple):
+    loss: float
+    phase: Phase
+
+counts, seen, paths = Counter(), deque(maxlen=3), {}
+run = train.elastic(model, optimizer, loader, epochs=5)
+for epoch in run.epochs():
+    for a, b in run.batches():
+        set_rate(len(counts) + sum(one.loss * one.phase.value for one in seen) + len(paths))
+        counts[epoch] += 1
+        seen.append(Seen(float(fit_batch(run, a, b)), Phase.MAIN))
+        paths[frozenset({run.steps % 7})] = Path(str(run.steps))
+""",
+    "what is drawn between elastic and the loop": """
+run = train.elastic(model, optimizer, loader, epochs=5)
+noise = torch.rand(9)
+for epoch in run.epochs():
+    for a, b in run.batches():
+        fit_batch(run, a, b, float(noise.mean()))
+""",
     "what functions and small objects keep": """
 import argparse
 import functools

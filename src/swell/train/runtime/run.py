@@ -95,7 +95,9 @@ class Run:
         self._watch = OptimizerWatch(task.state)
         self._hook = register_optimizer_step_pre_hook(self._check_stepper)
         host.enter(task)
-        seed_streams(host.device, host.seed, Purpose.BETWEEN, task.state.updates)
+        seed_streams(
+            host.device, host.seed, Purpose.BETWEEN, 0
+        )  # data that the script makes now are the same
 
     @property
     def rank(self) -> int:
@@ -215,6 +217,8 @@ class Run:
     def epochs(self) -> Iterator[int]:
         """The epochs that are still to do, from the one under way."""
         self._task.state.begin_epochs(sys._getframe(1))
+        if self._task.state.updates:  # as the workers that come to this epoch from the one before it
+            self._seed_between()
         self._goes_through_epochs = True
         while not self.should_stop():
             updates, epoch, self._has_trained = self._task.state.updates, self.epoch, False
@@ -484,9 +488,14 @@ class Run:
         self._task.course.finish_step(self._share)
         self._task.state.finish_batch(turns[0].loss if turns[0].has_weight else None)
         self._calls.is_applying = False
-        self._share, host = None, self._host
-        seed_streams(host.device, host.seed, Purpose.BETWEEN, self._task.course.place.step)
-        host.finish_step(turns[-1])
+        self._share = None
+        self._seed_between()
+        self._host.finish_step(turns[-1])
+
+    def _seed_between(self) -> None:
+        """What is drawn until the next batch is the same on all workers."""
+        place, host = self._task.course.place, self._host
+        seed_streams(host.device, host.seed, Purpose.BETWEEN, place.step)
 
     def _revert(self, frame: FrameType | None = None) -> None:
         """Nothing of the step is left."""

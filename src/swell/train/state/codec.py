@@ -2,14 +2,20 @@
 
 A state tree is what `state_dict()` returns: containers of plain values, tensors and NumPy arrays. It is
 split into a *skeleton*, a JSON text in which each tensor is a numbered slot, and the list of tensors.
-What `torch.load(path, weights_only=True)` refuses, arrays and deques, is a marked dict there and in files.
+What `torch.load(path, weights_only=True)` refuses, as arrays and deques, is a marked dict there and in files.
 """
 
 from __future__ import annotations
 
+import copyreg
 import json
+import sys
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Sequence
+from datetime import date, time, timedelta
+from enum import Enum
+from functools import partial
+from pathlib import PurePath
 from typing import Any
 
 import numpy as np
@@ -23,6 +29,12 @@ _DICTS: dict[str, type] = {tag: kind for kind, tag in _DICT_TAGS.items()}
 
 _ARRAY = "swell.array"  #: the only key of a dict that stands for an array, with a tensor of its values
 _DEQUE = "swell.deque"  #: the only key of a dict that stands for a deque, with its `maxlen` and its items
+_MADE = "swell.made"  #: begins a tuple of what a type makes a value of; a tuple may be a key
+
+_new = vars(copyreg)["__newobj__"]
+
+#: Values that do not change, and are made again by their types; so are named tuples.
+MADE_AGAIN = (PurePath, date, time, timedelta, Enum, frozenset)
 
 
 class Slot(int):
@@ -52,12 +64,12 @@ def decode(skeleton: str, tensors: Sequence[torch.Tensor], *, for_file: bool = F
     Args:
         for_file: leave marked dicts as they are. To encode and decode what was read later gives the tree.
     """
-    return _tree(json.loads(skeleton), tensors.__getitem__, dict if for_file else _unmarked)
+    return _tree(json.loads(skeleton), tensors.__getitem__, has_marks=for_file)
 
 
 def slots(skeleton: str) -> Tree:
     """The tree with a `Slot` in place of each tensor."""
-    return _tree(json.loads(skeleton), Slot, dict)
+    return _tree(json.loads(skeleton), Slot, has_marks=True)
 
 
 def _skeleton(value: Tree, path: str, tensors: list[torch.Tensor]) -> Any:
@@ -84,6 +96,13 @@ def _skeleton(value: Tree, path: str, tensors: list[torch.Tensor]) -> Any:
                 for key, item in [*value.items()]  # a thread of the script may add some meanwhile
             ]
         }
+    if isinstance(value, MADE_AGAIN) or is_record(value):
+        make, args = value.__reduce_ex__(2)[:2]
+        kind, items = (args[0], args[1:]) if make is _new else (make, args)
+        items = [tuple(item) if isinstance(item, list) else item for item in items]  # of a frozenset
+        return _skeleton((_MADE, f"{kind.__module__}:{kind.__qualname__}", *items), path, tensors)
+    if isinstance(value, bytes):
+        return _skeleton((_MADE, "builtins:bytes", (*value,)), path, tensors)
     if isinstance(value, list | tuple):
         tag = "list" if isinstance(value, list) else "tuple"
         return {tag: [_skeleton(item, f"{path}[{index}]", tensors) for index, item in enumerate(value)]}
@@ -131,7 +150,7 @@ def _key(key: Any, path: str) -> Any:
     return told
 
 
-def _tree(node: Any, fill: Callable[[int], Any], make_dict: Callable[[Any], Tree]) -> Tree:
+def _tree(node: Any, fill: Callable[[int], Any], *, has_marks: bool) -> Tree:
     if not isinstance(node, dict):
         return node
     [(tag, content)] = node.items()
@@ -139,10 +158,12 @@ def _tree(node: Any, fill: Callable[[int], Any], make_dict: Callable[[Any], Tree
         return fill(content)
     if tag == "complex":
         return complex(*content)
+    tree = partial(_tree, fill=fill, has_marks=has_marks)
     if tag in _DICTS:
-        pairs = [(_tree(key, fill, make_dict), _tree(item, fill, make_dict)) for key, item in content]
-        return make_dict(pairs) if tag == "dict" else _DICTS[tag](dict(pairs))
-    return {"list": list, "tuple": tuple, "set": set}[tag](_tree(item, fill, make_dict) for item in content)
+        pairs = [(tree(key), tree(item)) for key, item in content]
+        return _unmarked(pairs) if tag == "dict" and not has_marks else _DICTS[tag](dict(pairs))
+    values = {"list": list, "tuple": tuple, "set": set}[tag](map(tree, content))
+    return _made(values) if tag == "tuple" and not has_marks else values
 
 
 def _unmarked(pairs: list[tuple[Any, Tree]]) -> Tree:
@@ -153,3 +174,30 @@ def _unmarked(pairs: list[tuple[Any, Tree]]) -> Tree:
         case [(key, [maxlen, *items])] if key == _DEQUE:
             return deque(items, maxlen)
     return dict(pairs)
+
+
+def _made(values: tuple[Tree, ...]) -> Tree:
+    """The tuple, or what it stands for."""
+    match values:
+        case (mark, str() as kind, *items) if mark == _MADE:
+            try:
+                return find(kind)(*items)
+            except LookupError:  # of a function of the script, as a rule: `put_back` has the type
+                return tuple(items)
+    return values
+
+
+def is_record(value: Any) -> bool:
+    """Whether it is a named tuple."""
+    return isinstance(value, tuple) and hasattr(value, "_make")
+
+
+def find(name: str) -> Any:
+    """Return what a module has that is imported, by MODULE:NAME. Raises LookupError."""
+    module, _, path = name.partition(":")
+    found: Any = sys.modules.get(module)
+    for part in path.split("."):
+        found = getattr(found, part, None)
+    if found is None:
+        raise LookupError(f"there is no {path} in {module} here")
+    return found

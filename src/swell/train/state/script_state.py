@@ -16,7 +16,7 @@ from swell.train.data.stateful import GENERATORS, Stateful, as_stateful
 from swell.train.state import codec
 from swell.train.state.script_values import SCALARS, UNCHANGING, copied, put_back
 
-_PLAIN = (bool, int, float, complex, str, type(None), torch.Tensor, dict, list, tuple)
+_PLAIN = (*SCALARS, torch.Tensor, dict, list, tuple)
 
 
 class ScriptState(MutableMapping[str, Any]):

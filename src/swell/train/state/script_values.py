@@ -3,9 +3,9 @@
 Some are so plainly: numbers, texts, tensors and containers of these. A thread of the script may change a
 container meanwhile: each is copied at once before it is gone through. Objects that are not those of the
 loop's beginning are told by their types, and made again: a loss function such as `nn.SmoothL1Loss()` in place
-of `nn.MSELoss()` is its type and a few plain attributes. A function, or a member of an enumeration, is found
-by its name. Where an object has parameters, or its type cannot be found by its name, another process can only
-put its state into one of that type.
+of `nn.MSELoss()` is its type and a few plain attributes. A function is found by its name. Where an object
+has parameters, or its type cannot be found by its name, another process can only put its state into one of
+that type.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
-from enum import Enum
-from types import BuiltinFunctionType, FunctionType
+from types import BuiltinFunctionType, FunctionType, MemberDescriptorType
 from typing import Any
 
 import numpy as np
@@ -25,11 +24,13 @@ from torch.utils.data import DataLoader, Dataset, Sampler
 
 from swell.train.data.stateful import GENERATORS, as_stateful
 from swell.train.state import codec
+from swell.train.state.codec import find, is_record
+from swell.wire.library_paths import is_library
 
 #: Types of values that need no copy.
 UNCHANGING = frozenset({bool, int, float, complex, str, type(None)})
 #: What another process finds by its name.
-NAMED = (FunctionType, BuiltinFunctionType, Enum)
+NAMED = (FunctionType, BuiltinFunctionType)
 #: Attributes that every module has from torch.
 _OF_MODULES = frozenset(vars(nn.Module()))
 
@@ -37,12 +38,14 @@ _OF_MODULES = frozenset(vars(nn.Module()))
 Form = dict[str, dict[str, Any]]
 #: Larger containers are data, not state.
 MAX_ITEMS = 2000
+#: How deep objects that are made again may hold others.
+MAX_MADE = 4
 #: Elements of a tensor that are compared.
 NUM_COMPARED = 1024
 #: A number as near to a clock's is a time.
 NEAR_CLOCK_S = 1e5
 
-SCALARS = (bool, int, float, complex, str, type(None), np.generic)
+SCALARS = (bool, int, float, complex, str, bytes, type(None), np.generic, *codec.MADE_AGAIN)
 _CONTAINERS = (list, tuple, set, deque)
 _NO_OBJECTS = (*SCALARS, type, DataLoader, Dataset, Sampler)
 _OF_STATEFUL = ("state_dict", "load_state_dict")
@@ -61,12 +64,7 @@ def is_object(value: Any) -> bool:
 
 def is_plain(value: Any) -> bool:
     """Whether it is a number, a text, a tensor, or a container of these that is not too large."""
-    return _num_items(list(value) if is_record(value) else value, MAX_ITEMS) <= MAX_ITEMS
-
-
-def is_record(value: Any) -> bool:
-    """Whether it is a named tuple."""
-    return isinstance(value, tuple) and hasattr(value, "_make")
+    return _num_items(value, MAX_ITEMS) <= MAX_ITEMS
 
 
 def _num_items(value: Any, most: int) -> int:
@@ -80,7 +78,9 @@ def _num_items(value: Any, most: int) -> int:
         return 1 if value.dtype.kind in "biufc" and not is_file else most + 1
     if isinstance(value, dict):
         items: Iterable[Any] = [*value, *value.values()] if len(value) <= most else ()
-    elif isinstance(value, _CONTAINERS) and type(value).__module__ in ("builtins", "collections"):
+    elif is_record(value) or (
+        isinstance(value, _CONTAINERS) and type(value).__module__ in ("builtins", "collections")
+    ):
         items = [*value] if len(value) <= most else ()
     else:
         return most + 1
@@ -109,8 +109,6 @@ def wrap(value: Any) -> Packed:
     if is_object(value):
         form = {"form": form_of(value)} if isinstance(value, nn.Module) else {}
         return {"object": state_of(value), "kind": kind_of(value), **form}
-    if is_record(value):
-        return {"record": list(value), "kind": kind_of(value)}
     return {"value": value}
 
 
@@ -159,9 +157,9 @@ def unpack(own: Any, packed: Packed) -> Any:
         return put_object(own, packed)
     if "named" in packed:
         return find(packed["named"])
-    if "record" in packed:
-        kind = type(own) if kind_of(own) == packed["kind"] else find(packed["kind"])
-        return kind._make(packed["record"])
+    if "made" in packed:  # its attributes or items are put into it next
+        kind = None if kind_of(own) == packed["made"] else find(packed["made"])
+        return own if kind is None else kind.__new__(kind)
     return put_back(own, packed["value"])
 
 
@@ -181,7 +179,7 @@ def put_back(own: Any, value: Any) -> Any:
         own.clear()
         own.extend(value)
         return own
-    if isinstance(own, tuple) and isinstance(value, tuple) and len(own) == len(value):
+    if isinstance(own, tuple) and type(value) in (tuple, type(own)) and len(own) == len(value):
         # In place: the script may hold its tensors elsewhere, too.
         return getattr(own, "_make", tuple)(map(put_back, own, value))
     if isinstance(own, np.ndarray) and isinstance(value, np.ndarray):
@@ -201,6 +199,8 @@ def copied(value: Any) -> Any:
     """A copy that shares nothing with it."""
     if isinstance(value, torch.Tensor):
         return value.detach().clone()
+    if is_record(value):
+        return value._make(copied([*value]))
     if isinstance(value, list | tuple):
         # Losses so far, say, which each step copies: a call for each would take eight times as long.
         items = [item if type(item) in UNCHANGING else copied(item) for item in value]
@@ -211,8 +211,8 @@ def copied(value: Any) -> Any:
         return deque(map(copied, [*value]), value.maxlen)
     if isinstance(value, dict):
         twin = value.copy()  # an OrderedDict stays one
-        for key, item in twin.items():  # a Counter's `update` would count
-            twin[key] = copied(item)
+        for key, item in twin.items():
+            twin[key] = copied(item)  # `update` of a Counter would count
         return twin
     return value
 
@@ -248,36 +248,29 @@ def mark(value: Any) -> Any:
     return repr(value) if isinstance(value, SCALARS) else None
 
 
+def mark_of_kind(value: Any) -> Any:
+    """Equal for values of one type."""
+    return ("object", kind_of(value), "", None)
+
+
 # ---------------------------------------------------------------- objects that are made again
 def kind_of(thing: Any) -> str:
-    """MODULE:NAME of a type, of a function or of a member of an enumeration."""
+    """MODULE:NAME of a type or of a function."""
     if isinstance(thing, FunctionType | BuiltinFunctionType):
         return f"{thing.__module__}:{thing.__qualname__}"
-    name = f"{type(thing).__module__}:{type(thing).__qualname__}"
-    return f"{name}.{thing.name}" if isinstance(thing, Enum) else name
+    return f"{type(thing).__module__}:{type(thing).__qualname__}"
 
 
 def name_of(thing: Any) -> str | None:
-    """MODULE:NAME by which another process finds a function or a member; None: it has no such name."""
-    short = "" if isinstance(thing, Enum) else thing.__name__
-    for place in (kind_of(thing), f"torch:{short}", f"torch.nn.functional:{short}"):
+    """MODULE:NAME by which another process finds a function; None: it has no such name."""
+    for module in (thing.__module__, "torch", "torch.nn.functional"):
+        place = f"{module}:{thing.__qualname__}"
         try:
             if find(place) is thing:
                 return place
         except LookupError:
             continue
     return None
-
-
-def find(name: str) -> Any:
-    """Return what a module has that is imported. Raises LookupError."""
-    module, _, path = name.partition(":")
-    found: Any = sys.modules.get(module)
-    for part in path.split("."):
-        found = getattr(found, part, None)
-    if found is None:
-        raise LookupError(f"there is no {path} in {module} here")
-    return found
 
 
 def own_attributes(module: nn.Module) -> dict[str, Any]:
@@ -307,11 +300,38 @@ def text_of(form: Form) -> str:
     return repr([(path, part["kind"], part["attributes"]) for path, part in form.items()])
 
 
-def can_be_made(thing: Any) -> bool:
-    """Whether another process can make a function, a member or an object again."""
+def can_be_made(thing: Any, depth: int = 0) -> bool:
+    """Whether another process can make a value, a function or an object again, with all that it holds."""
     if isinstance(thing, NAMED):
         return name_of(thing) is not None
-    return isinstance(thing, nn.Module) and not any(part["more"] for part in form_of(thing).values())
+    if isinstance(thing, nn.Module):
+        return not any(part["more"] for part in form_of(thing).values())
+    if is_plain(thing):
+        return True
+    if type(thing) in (list, dict):
+        held = thing.values() if isinstance(thing, dict) else thing
+    else:
+        file = getattr(sys.modules.get(type(thing).__module__), "__file__", None)
+        if is_object(thing) or file is None or is_library(file) or not _is_found(type(thing)):
+            return False
+        held = attributes_of(thing).values()
+    return depth < MAX_MADE and all(can_be_made(each, depth + 1) for each in held)
+
+
+def _is_found(kind: type) -> bool:
+    try:
+        return find(f"{kind.__module__}:{kind.__qualname__}") is kind
+    except LookupError:
+        return False
+
+
+def attributes_of(thing: Any) -> dict[str, Any]:
+    """Return the attributes of an object or a class, also those in `__slots__`."""
+    own = dict(vars(thing)) if hasattr(thing, "__dict__") else {}
+    for kind in () if isinstance(thing, type) else type(thing).__mro__:
+        slots = (key for key, each in vars(kind).items() if isinstance(each, MemberDescriptorType))
+        own |= {key: getattr(thing, key) for key in slots if hasattr(thing, key)}
+    return own
 
 
 def put_object(own: Any, packed: Mapping[str, Any]) -> Any:

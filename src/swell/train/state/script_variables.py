@@ -23,7 +23,6 @@ from types import (
     CodeType,
     FrameType,
     FunctionType,
-    MemberDescriptorType,
     MethodType,
     ModuleType,
     SimpleNamespace,
@@ -44,6 +43,7 @@ from swell.train.state.script_values import (
     SCALARS,
     UNCHANGING,
     Packed,
+    attributes_of,
     can_be_made,
     copied,
     is_another,
@@ -52,6 +52,7 @@ from swell.train.state.script_values import (
     is_time,
     kind_of,
     mark,
+    mark_of_kind,
     own_attributes,
     pack,
     state_of,
@@ -97,6 +98,9 @@ class Variable:
     holder: Any = None
     key: Any = None
     owner: Variable | None = None  #: where the script keeps the holder, which may be another one by now
+    #: What it holds is variables of their own: saved of the value itself is its type.
+    is_around: bool = False
+    same_as: str = ""  #: the name under which its object has been found before
 
     @property
     def can_be_put(self) -> bool:
@@ -108,6 +112,21 @@ class Variable:
             return isinstance(self.value, GENERATORS)
         num = self.value.size if isinstance(self.value, np.ndarray) else 0
         return num + sum(tensor.numel() for tensor in tensors_in(self.value)) <= MAX_SMALL
+
+    def mark(self) -> Any:
+        """Equal for equal values."""
+        if self.same_as:
+            return ("same", self.same_as)
+        return mark_of_kind(self.value) if self.is_around else mark(self.value)
+
+    def packed(self) -> Packed | None:
+        """Its value of now as it is saved; None if it cannot be."""
+        value = self.now()
+        if self.same_as:
+            return {"same": self.same_as}
+        if self.is_around and not is_plain(value):
+            return {"made": kind_of(value)} if can_be_made(value) else None
+        return pack(value)
 
     def now(self) -> Any:
         """Its value of now; of a local, of when its function was looked at last."""
@@ -197,7 +216,7 @@ class ScriptVariables:
         if not self.is_waiting:
             return
         search = Search(frame, self._parts())
-        self._begun = {name: mark(one.value) for name, one in self._find(search, frame, True).items()}
+        self._begun = {name: one.mark() for name, one in self._find(search, frame, True).items()}
         self._scopes = search.scopes(frame)
         if puts:
             waiting, self._waiting = self._waiting, {}
@@ -212,7 +231,7 @@ class ScriptVariables:
             self._search = Search(frame, self._parts())
             found = self._find(self._search, frame)
             news = {name: one for name, one in found.items() if not name.startswith(self._scopes)}
-            self._begun |= {name: mark(one.value) for name, one in news.items()}
+            self._begun |= {name: one.mark() for name, one in news.items()}
             if not self._waiting:
                 self._changed |= self._search.copies_of_models(found)
             self._watch(_kept_of(found))
@@ -252,7 +271,7 @@ class ScriptVariables:
         if self._search is None:
             return dict(self._waiting)
         self._look()
-        packed = {name: pack(found.now()) for name, found in self._changed.items()}
+        packed = {name: found.packed() for name, found in self._changed.items()}
         return {name: value for name, value in packed.items() if value is not None}
 
     def restore(self, values: Mapping[str, Packed]) -> None:
@@ -266,7 +285,7 @@ class ScriptVariables:
     def begin_step(self, frame: FrameType | None = None) -> None:
         """A step begins, and its batch goes to `frame`: `rewind` comes back to here.
 
-        Modules and what is large are not copied: `keep_objects`.
+        Modules and what is large are not copied, nor what has come since: `keep_objects`.
         """
         self._refresh(frame)
         self._kept = kept = {}
@@ -278,15 +297,13 @@ class ScriptVariables:
                 kept[name] = copied(wrap(value))
 
     def keep_objects(self, frame: FrameType | None) -> None:
-        """Keep modules and the like for `rewind`, too, and what no step has changed so far: this one may.
+        """Keep modules and the like for `rewind`, too, and what no step is known to change: this one may.
 
         Args:
             frame: the script's function that the step is made from.
         """
         if self._search is not None:
-            there = self._find(self._search, frame)
-            unchanged = {name: there[name] for name in self._begun.keys() & there.keys()}
-            self._watched = {**_kept_of(unchanged), **self._watched}
+            self._watched = {**_kept_of(self._find(self._search, frame)), **self._watched}
         for name, found in self._watched.items():
             value = found.now()
             if name not in self._kept and value is not UNBOUND:
@@ -356,7 +373,7 @@ class ScriptVariables:
             if name in found or not isinstance(one.holder, WaitingFunction)
         }
         for name, one in found.items():
-            begun, now = self._begun.get(name), mark(one.value)
+            begun, now = self._begun.get(name), one.mark()
             if (name in self._changed or now != begun) and one.can_be_put and not is_time(one.value):
                 self._changed[name] = one
                 if is_another(now, begun) and not can_be_made(one.value):
@@ -375,11 +392,15 @@ class ScriptVariables:
 
     def _put(self, values: Mapping[str, Packed], search: Search | None, frame: FrameType | None) -> None:
         found = self._changed if search is None else {**self._changed, **self._find(search, frame)}
-        for name, packed in values.items():
-            variable = found.get(name)
+        # What holds others comes before these, and what is the same as another one after that.
+        for name in sorted(values, key=lambda name: ("same" in values[name], len(name))):
+            packed, variable = values[name], found.get(name)
+            if "same" in packed and search is not None:
+                found = self._find(search, frame)
+                packed = {"value": found[packed["same"]].value} if packed["same"] in found else {}
             if variable is None and search is not None:
                 variable = search.missing(name, self._functions)
-            if variable is not None:
+            if variable is not None and packed:
                 if search is not None and "object" in packed:
                     search.make_twin(variable, packed["object"])
                 self._put_one(variable, packed)
@@ -427,7 +448,7 @@ class Search:
         frames = list(user_frames(frame))
         folders = {os.path.dirname(os.path.abspath(user.f_code.co_filename)) for user in frames}
         self._modules = {module.__name__: module for module in list(_modules_in(folders))}
-        self._seen: set[int] = set()
+        self._seen: dict[int, str] = {}  # the names under which objects were found
         self._waiting: tuple[CodeType, ...] = ()  # of the functions that wait
 
     def leave_out(self, things: Iterable[Any]) -> None:
@@ -451,7 +472,7 @@ class Search:
         return found
 
     def _walk(self, functions: Mapping[str, WaitingFunction]) -> dict[str, Variable]:
-        self._seen = set()
+        self._seen = {}
         frames = [function.frame for function in functions.values()]
         self._waiting = tuple(frame.f_code for frame in frames if frame is not None)
         found: dict[str, Variable] = {}
@@ -539,8 +560,19 @@ class Search:
                 if isinstance(value, FunctionType) and depth < MAX_DEPTH:
                     yield from self._of_function(name, value, depth + 1)
             elif depth < MAX_DEPTH and id(value) not in self._seen and len(self._seen) < MAX_SEEN:
-                self._seen.add(id(value))
+                self._seen[id(value)] = name
+                if self._is_made(value):
+                    yield replace(one, is_around=True)
                 yield from self._inside(one, depth + 1)
+            elif id(value) in self._seen and self._is_made(value):
+                yield replace(one, is_around=True, same_as=self._seen[id(value)])
+
+    def _is_made(self, value: Any) -> bool:
+        """Whether another process may make it: an object of the script's classes, or what holds such."""
+        if isinstance(value, list | dict):
+            return type(value) in (list, dict) and len(value) <= MAX_OBJECTS
+        is_of_torch = isinstance(value, (type, nn.Module, Dataset, Sampler, DataLoader))
+        return not is_of_torch and getattr(value, "__module__", None) in self._modules
 
     def _inside(self, one: Variable, depth: int) -> Iterator[Variable]:
         name, value = one.name, one.value
@@ -562,7 +594,7 @@ class Search:
             parts = {key: getattr(value, key) for key in ("dataset", "sampler", "batch_sampler")}
             yield from self._within(name, parts, None, depth)
         elif isinstance(value, _LOOKED_INTO) or getattr(value, "__module__", None) in self._modules:
-            yield from self._within(name, _attributes_of(value), value, depth, one)
+            yield from self._within(name, attributes_of(value), value, depth, one)
 
     def _of_function(self, name: str, function: FunctionType, depth: int) -> Iterator[Variable]:
         """What a function keeps: attributes, defaults, and what it shares with the one that it was made in.
@@ -585,7 +617,7 @@ class Search:
         known = {key for each in around for key in (*each.co_cellvars, *each.co_freevars)}
         for key, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
             if key not in known and id(cell) not in self._seen and cell != CellType():  # empty: not set yet
-                self._seen.add(id(cell))
+                self._seen[id(cell)] = name
                 for one in self._within(name, {key: cell.cell_contents}, cell, depth):
                     yield replace(one, key="cell_contents") if one.holder is cell else one
 
@@ -656,15 +688,6 @@ def _own_of(module: nn.Module) -> dict[str, Any]:
 def _unsaved_buffers(module: nn.Module) -> dict[str, Any]:
     names = getattr(module, "_non_persistent_buffers_set", ())  # a scripted module has none
     return {name: module._buffers[name] for name in names}
-
-
-def _attributes_of(thing: Any) -> dict[str, Any]:
-    """Return the attributes of an object or a class, also those in `__slots__`."""
-    own = dict(vars(thing)) if hasattr(thing, "__dict__") else {}
-    for kind in () if isinstance(thing, type) else type(thing).__mro__:
-        slots = (key for key, each in vars(kind).items() if isinstance(each, MemberDescriptorType))
-        own |= {key: getattr(thing, key) for key in slots if hasattr(thing, key)}
-    return own
 
 
 def _parts_of(thing: Any) -> Iterator[Any]:
