@@ -159,7 +159,13 @@ def unpack(own: Any, packed: Packed) -> Any:
         return find(packed["named"])
     if "made" in packed:  # its attributes or items are put into it next
         kind = None if kind_of(own) == packed["made"] else find(packed["made"])
-        return own if kind is None else kind.__new__(kind)
+        own = own if kind is None else kind.__new__(kind)
+        if isinstance(own, list):
+            del own[len(packed["keys"]) :]
+        elif isinstance(own, dict):
+            for key in own.keys() - {*packed["keys"]}:
+                del own[key]
+        return own
     return put_back(own, packed["value"])
 
 
@@ -309,6 +315,8 @@ def can_be_made(thing: Any, depth: int = 0) -> bool:
     if is_plain(thing):
         return True
     if type(thing) in (list, dict):
+        if isinstance(thing, dict) and not all(isinstance(key, SCALARS) for key in thing):
+            return False
         held = thing.values() if isinstance(thing, dict) else thing
     else:
         file = getattr(sys.modules.get(type(thing).__module__), "__file__", None)

@@ -125,7 +125,8 @@ class Variable:
         if self.same_as:
             return {"same": self.same_as}
         if self.is_around and not is_plain(value):
-            return {"made": kind_of(value)} if can_be_made(value) else None
+            keys = range(len(value)) if isinstance(value, list) else _keys_of(value)
+            return {"made": kind_of(value), "keys": [*keys]} if can_be_made(value) else None
         return pack(value)
 
     def now(self) -> Any:
