@@ -91,3 +91,9 @@ def test_an_array_of_another_machines_byte_order_keeps_its_values() -> None:
 def test_what_cannot_be_encoded_is_named(tree: Any, named: str) -> None:
     with pytest.raises(EncodeError, match=named):
         encode(tree)
+
+
+def test_a_state_that_is_read_calls_nothing_but_types_of_plain_values() -> None:
+    skeleton, tensors = encode(("swell.made", "os:getcwd"))
+    with pytest.raises(TypeError, match="may not call os:getcwd"):
+        decode(skeleton, tensors)

@@ -95,9 +95,7 @@ class Run:
         self._watch = OptimizerWatch(task.state)
         self._hook = register_optimizer_step_pre_hook(self._check_stepper)
         host.enter(task)
-        seed_streams(
-            host.device, host.seed, Purpose.BETWEEN, 0
-        )  # data that the script makes now are the same
+        seed_streams(host.device, host.seed, Purpose.BETWEEN, 0)  # as for data that the script makes now
 
     @property
     def rank(self) -> int:

@@ -101,8 +101,6 @@ def _skeleton(value: Tree, path: str, tensors: list[torch.Tensor]) -> Any:
         kind, items = (args[0], args[1:]) if make is _new else (make, args)
         items = [tuple(item) if isinstance(item, list) else item for item in items]  # of a frozenset
         return _skeleton((_MADE, f"{kind.__module__}:{kind.__qualname__}", *items), path, tensors)
-    if isinstance(value, bytes):
-        return _skeleton((_MADE, "builtins:bytes", (*value,)), path, tensors)
     if isinstance(value, list | tuple):
         tag = "list" if isinstance(value, list) else "tuple"
         return {tag: [_skeleton(item, f"{path}[{index}]", tensors) for index, item in enumerate(value)]}
@@ -181,15 +179,22 @@ def _made(values: tuple[Tree, ...]) -> Tree:
     match values:
         case (mark, str() as kind, *items) if mark == _MADE:
             try:
-                return find(kind)(*items)
+                found = find(kind)
             except LookupError:  # of a function of the script, as a rule: `put_back` has the type
                 return tuple(items)
+            if not isinstance(found, type) or not (issubclass(found, MADE_AGAIN) or _has_fields(found)):
+                raise TypeError(f"a state that is read may not call {kind}, which is no type of plain values")
+            return found(*items)
     return values
 
 
 def is_record(value: Any) -> bool:
     """Whether it is a named tuple."""
-    return isinstance(value, tuple) and hasattr(value, "_make")
+    return _has_fields(type(value))
+
+
+def _has_fields(kind: type) -> bool:
+    return issubclass(kind, tuple) and hasattr(kind, "_make")
 
 
 def find(name: str) -> Any:

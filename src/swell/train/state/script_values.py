@@ -45,7 +45,7 @@ NUM_COMPARED = 1024
 #: A number as near to a clock's is a time.
 NEAR_CLOCK_S = 1e5
 
-SCALARS = (bool, int, float, complex, str, bytes, type(None), np.generic, *codec.MADE_AGAIN)
+SCALARS = (bool, int, float, complex, str, type(None), np.generic, *codec.MADE_AGAIN)
 _CONTAINERS = (list, tuple, set, deque)
 _NO_OBJECTS = (*SCALARS, type, DataLoader, Dataset, Sampler)
 _OF_STATEFUL = ("state_dict", "load_state_dict")
@@ -70,7 +70,7 @@ def is_plain(value: Any) -> bool:
 def _num_items(value: Any, most: int) -> int:
     """The number of values in a plain one; more than `most` if it is none."""
     if isinstance(value, SCALARS):
-        return 1
+        return len(value) if isinstance(value, frozenset) else 1
     if isinstance(value, torch.Tensor):
         return 1 if value.grad_fn is None and value.layout == torch.strided else most + 1
     if isinstance(value, np.ndarray):
