@@ -14,6 +14,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from types import BuiltinFunctionType, FunctionType, MemberDescriptorType
 from typing import Any
 
@@ -28,7 +29,7 @@ from swell.train.state.codec import find, is_record
 from swell.wire.library_paths import is_library
 
 #: Types of values that need no copy.
-UNCHANGING = frozenset({bool, int, float, complex, str, type(None)})
+UNCHANGING = frozenset({bool, int, float, complex, str, type(None), type(Path())})
 #: What another process finds by its name.
 NAMED = (FunctionType, BuiltinFunctionType)
 #: Attributes that every module has from torch.
@@ -205,12 +206,10 @@ def copied(value: Any) -> Any:
     """A copy that shares nothing with it."""
     if isinstance(value, torch.Tensor):
         return value.detach().clone()
-    if is_record(value):
-        return value._make(copied([*value]))
     if isinstance(value, list | tuple):
         # Losses so far, say, which each step copies: a call for each would take eight times as long.
         items = [item if type(item) in UNCHANGING else copied(item) for item in value]
-        return items if isinstance(value, list) else tuple(items)
+        return items if isinstance(value, list) else getattr(value, "_make", tuple)(items)
     if isinstance(value, np.ndarray | set):
         return value.copy()
     if isinstance(value, deque):
