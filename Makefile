@@ -175,7 +175,7 @@ repro-bftrainer: $(DEV) $(LOOPS)
 repro-saxena: $(DEV) $(LOOPS)
 	$(BIN)/swell repro saxena --docs docs $(OPTIONS)
 
-# Its jobs are generated, too. A quarter of an hour on one core; OPTIONS="fig9 fig11" runs two figures.
+# Its jobs are generated, too. More than an hour on one core; OPTIONS="fig9 fig11" runs two figures.
 repro-hu: $(DEV) $(LOOPS)
 	$(BIN)/swell repro hu --docs docs $(OPTIONS)
 
