@@ -5,6 +5,9 @@ from __future__ import annotations
 import io
 import math
 from collections import Counter, OrderedDict, deque
+from datetime import date, datetime, time, timedelta, timezone
+from enum import Enum, IntEnum
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -91,6 +94,26 @@ def test_an_array_of_another_machines_byte_order_keeps_its_values() -> None:
 def test_what_cannot_be_encoded_is_named(tree: Any, named: str) -> None:
     with pytest.raises(EncodeError, match=named):
         encode(tree)
+
+
+class Phase(IntEnum):
+    MAIN = 1
+
+
+class Loss(Enum):
+    SQUARE = torch.nn.MSELoss  # cannot be saved by its value
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *(Phase.MAIN, Loss.SQUARE, Path("a/b"), frozenset({1, "x"}), timedelta(2), date(2026, 1, 2)),
+        *(time(3), datetime(2026, 1, 2, tzinfo=timezone(timedelta(hours=1)))),
+    ],
+)
+def test_what_its_type_makes_again_is_the_same_also_as_a_key(value: Any) -> None:
+    [(key, back)] = decode(*encode({value: value})).items()
+    assert key == back == value and type(key) is type(back) is type(value)
 
 
 def test_a_state_that_is_read_calls_nothing_but_types_of_plain_values() -> None:

@@ -138,3 +138,9 @@ def test_a_variable_of_a_closure_may_be_deleted_and_set_again() -> None:
     variables.rewind()
     keep(2)
     assert variables.tree()[name] == {"value": 2}
+
+
+def test_a_function_of_torch_itself_is_found_again() -> None:
+    """Its qualified name is within a class that no module has."""
+    packed = pack(torch.tanh)
+    assert packed is not None and unpack(None, packed) is torch.tanh

@@ -12,7 +12,7 @@ import json
 import sys
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Sequence
-from datetime import date, time, timedelta
+from datetime import date, time, timedelta, timezone
 from enum import Enum
 from functools import partial
 from pathlib import PurePath
@@ -33,8 +33,8 @@ _MADE = "swell.made"  #: begins a tuple of what a type makes a value of; a tuple
 
 _new = vars(copyreg)["__newobj__"]
 
-#: Values that do not change, and are made again by their types; so are named tuples.
-MADE_AGAIN = (PurePath, date, time, timedelta, Enum, frozenset)
+#: Values that do not change, and are found or made again by their types; so are named tuples.
+MADE_AGAIN = (PurePath, date, time, timedelta, timezone, Enum, frozenset)
 
 
 class Slot(int):
@@ -75,6 +75,9 @@ def slots(skeleton: str) -> Tree:
 def _skeleton(value: Tree, path: str, tensors: list[torch.Tensor]) -> Any:
     if isinstance(value, torch.Tensor):
         return _slot(value, path, tensors)
+    # First of all, for a member of an enumeration may be a number or a text.
+    if (isinstance(value, MADE_AGAIN) or is_record(value)) and (recipe := _recipe(value)):
+        return _skeleton((_MADE, *recipe), path, tensors)
     if value is None or isinstance(value, bool | str):
         return value
     if isinstance(value, int):
@@ -96,11 +99,8 @@ def _skeleton(value: Tree, path: str, tensors: list[torch.Tensor]) -> Any:
                 for key, item in [*value.items()]  # a thread of the script may add some meanwhile
             ]
         }
-    if isinstance(value, MADE_AGAIN) or is_record(value):
-        make, args = value.__reduce_ex__(2)[:2]
-        kind, items = (args[0], args[1:]) if make is _new else (make, args)
-        items = [tuple(item) if isinstance(item, list) else item for item in items]  # of a frozenset
-        return _skeleton((_MADE, f"{kind.__module__}:{kind.__qualname__}", *items), path, tensors)
+    if isinstance(value, bytes):
+        return _skeleton((_MADE, "builtins:bytes", (*value,)), path, tensors)
     if isinstance(value, list | tuple):
         tag = "list" if isinstance(value, list) else "tuple"
         return {tag: [_skeleton(item, f"{path}[{index}]", tensors) for index, item in enumerate(value)]}
@@ -112,6 +112,20 @@ def _skeleton(value: Tree, path: str, tensors: list[torch.Tensor]) -> Any:
         "a state_dict may hold numbers, strings, None, tensors, arrays of numbers, and containers of these: "
         "convert it in state_dict() and back in load_state_dict()"
     )
+
+
+def _recipe(value: Any) -> tuple[Any, ...]:
+    """MODULE:NAME of a member, or of a type and what that makes the value of; empty: nothing finds it."""
+    own = type(value)
+    if isinstance(value, Enum) and value.name in own.__members__:
+        name = f"{own.__module__}:{own.__qualname__}.{value.name}"
+        return (name,) if finds(name, value) else ()
+    make, args = value.__reduce_ex__(2)[:2]
+    kind, items = (args[0], args[1:]) if make is _new else (make, args)
+    name = f"{kind.__module__}:{kind.__qualname__}"
+    if not finds(name, kind) and not is_record(value):
+        return ()
+    return name, *(tuple(item) if isinstance(item, list) else item for item in items)  # a list: a frozenset's
 
 
 def _marked(mark: str, content: Any) -> Any:
@@ -182,7 +196,10 @@ def _made(values: tuple[Tree, ...]) -> Tree:
                 found = find(kind)
             except LookupError:  # of a function of the script, as a rule: `put_back` has the type
                 return tuple(items)
-            if not isinstance(found, type) or not (issubclass(found, MADE_AGAIN) or _has_fields(found)):
+            if isinstance(found, Enum):
+                return found
+            is_type = isinstance(found, type)
+            if not is_type or not (issubclass(found, (*MADE_AGAIN, bytes)) or _has_fields(found)):
                 raise TypeError(f"a state that is read may not call {kind}, which is no type of plain values")
             return found(*items)
     return values
@@ -206,3 +223,11 @@ def find(name: str) -> Any:
     if found is None:
         raise LookupError(f"there is no {path} in {module} here")
     return found
+
+
+def finds(name: str, thing: Any) -> bool:
+    """Whether another process finds this by the name."""
+    try:
+        return find(name) is thing
+    except LookupError:
+        return False

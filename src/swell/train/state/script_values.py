@@ -3,9 +3,9 @@
 Some are so plainly: numbers, texts, tensors and containers of these. A thread of the script may change a
 container meanwhile: each is copied at once before it is gone through. Objects that are not those of the
 loop's beginning are told by their types, and made again: a loss function such as `nn.SmoothL1Loss()` in place
-of `nn.MSELoss()` is its type and a few plain attributes. A function is found by its name. Where an object
-has parameters, or its type cannot be found by its name, another process can only put its state into one of
-that type.
+of `nn.MSELoss()` is its type and a few plain attributes. A function, or a member of an enumeration, is found
+by its name. Where an object has parameters, or its type cannot be found by its name, another process can only
+put its state into one of that type.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
+from enum import Enum
 from pathlib import Path
 from types import BuiltinFunctionType, FunctionType, MemberDescriptorType
 from typing import Any
@@ -25,13 +26,13 @@ from torch.utils.data import DataLoader, Dataset, Sampler
 
 from swell.train.data.stateful import GENERATORS, as_stateful
 from swell.train.state import codec
-from swell.train.state.codec import find, is_record
+from swell.train.state.codec import find, finds, is_record
 from swell.wire.library_paths import is_library
 
 #: Types of values that need no copy.
 UNCHANGING = frozenset({bool, int, float, complex, str, type(None), type(Path())})
 #: What another process finds by its name.
-NAMED = (FunctionType, BuiltinFunctionType)
+NAMED = (FunctionType, BuiltinFunctionType, Enum)
 #: Attributes that every module has from torch.
 _OF_MODULES = frozenset(vars(nn.Module()))
 
@@ -260,22 +261,18 @@ def mark_of_kind(value: Any) -> Any:
 
 # ---------------------------------------------------------------- objects that are made again
 def kind_of(thing: Any) -> str:
-    """MODULE:NAME of a type or of a function."""
+    """MODULE:NAME of a type, of a function or of a member of an enumeration."""
     if isinstance(thing, FunctionType | BuiltinFunctionType):
         return f"{thing.__module__}:{thing.__qualname__}"
-    return f"{type(thing).__module__}:{type(thing).__qualname__}"
+    name = f"{type(thing).__module__}:{type(thing).__qualname__}"
+    return f"{name}.{thing.name}" if isinstance(thing, Enum) else name
 
 
 def name_of(thing: Any) -> str | None:
-    """MODULE:NAME by which another process finds a function; None: it has no such name."""
-    for module in (thing.__module__, "torch", "torch.nn.functional"):
-        place = f"{module}:{thing.__qualname__}"
-        try:
-            if find(place) is thing:
-                return place
-        except LookupError:
-            continue
-    return None
+    """MODULE:NAME by which another process finds a function or a member; None: it has no such name."""
+    short = "" if isinstance(thing, Enum) else thing.__name__
+    places = (kind_of(thing), f"torch:{short}", f"torch.nn.functional:{short}")
+    return next((place for place in places if finds(place, thing)), None)
 
 
 def own_attributes(module: nn.Module) -> dict[str, Any]:
@@ -319,17 +316,10 @@ def can_be_made(thing: Any, depth: int = 0) -> bool:
         held = thing.values() if isinstance(thing, dict) else thing
     else:
         file = getattr(sys.modules.get(type(thing).__module__), "__file__", None)
-        if is_object(thing) or file is None or is_library(file) or not _is_found(type(thing)):
+        if is_object(thing) or file is None or is_library(file) or not finds(kind_of(thing), type(thing)):
             return False
         held = attributes_of(thing).values()
     return depth < MAX_MADE and all(can_be_made(each, depth + 1) for each in held)
-
-
-def _is_found(kind: type) -> bool:
-    try:
-        return find(f"{kind.__module__}:{kind.__qualname__}") is kind
-    except LookupError:
-        return False
 
 
 def attributes_of(thing: Any) -> dict[str, Any]:
