@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import msgspec
@@ -22,7 +23,7 @@ from tests.executors.puppets import devices
 
 from swell.executors.controller.protocol import PROTOCOL, Attach
 from swell.executors.local import link
-from swell.executors.local.agent.address import address_path, read_address
+from swell.executors.local.agent.address import AgentAddress, address_path, read_address
 from swell.executors.local.agent.options import AgentOptions
 from swell.executors.local.devices import parse_devices
 from swell.executors.local.launch import AgentError, find_agent, stop_agent
@@ -89,6 +90,33 @@ def test_a_broken_line_loses_and_repeats_nothing(
         listener.wait(GangResized, generation)
     resized = [event.generation for event in listener.events if isinstance(event, GangResized)]
     assert resized == list(range(2, 8))
+
+
+def test_an_agent_that_cannot_be_adopted_is_asked_again_less_and_less_often(
+    executor: LocalExecutor,
+    listener: Listener,
+    make_job: Callable[..., JobSpec],
+    state_dir: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    address = read_address(state_dir)
+    assert address is not None and executor._socket is not None
+    looks: list[float] = []
+
+    def look(state_dir: Path) -> AgentAddress | None:
+        looks.append(time.monotonic())
+        other = msgspec.structs.replace(address, fixed=("--other",))
+        return other if len(looks) < 5 else address
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(link, "find_agent", look)
+        executor._socket.shutdown(socket.SHUT_RDWR)
+        executor.perform(launch(make_job, devices(0)))
+        listener.wait(GangStarted)
+    pauses_s = [later - sooner for sooner, later in pairwise(looks)]
+    assert all(pause_s >= 0.05 * 2**number for number, pause_s in enumerate(pauses_s)), pauses_s
+    lost = [record for record in caplog.records if "started with other options" in record.getMessage()]
+    assert len(lost) == 1
 
 
 def test_without_the_right_token_the_line_is_closed_without_a_word(

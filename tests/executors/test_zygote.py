@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import signal
+import socket
 import sys
 import time
 from pathlib import Path
@@ -16,7 +18,7 @@ from tests.executors.zygotes import Zygote, fork_of
 from swell.executors.exit_status import NOT_STARTED
 from swell.executors.local.processes.listing import is_alive
 from swell.executors.local.zygote.client import ZygoteClient, ZygoteProgram
-from swell.executors.local.zygote.messages import Exited, Forked, Warm, WorkerAnswer
+from swell.executors.local.zygote.messages import Exited, Forked, Signal, Warm, WorkerAnswer
 
 
 @pytest.mark.parametrize(
@@ -34,6 +36,22 @@ def test_a_worker_for_which_there_is_no_process_is_told_of(module: str, why: str
             assert why in told.message
     finally:
         zygote.end()
+
+
+def test_a_worker_that_has_become_another_users_ends_no_zygote(tmp_path: Path) -> None:
+    zygote = Zygote("tests.executors.no_kills")
+    try:
+        assert isinstance(zygote.answer(), Warm)
+        pid = zygote.fork(tmp_path, "have_child", key="other-user")
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            zygote.ask(Signal(key="other-user", signal=number))
+        zygote.fork(tmp_path, "leave", key="next")
+        assert zygote.answer() == Exited(key="next", status=7)
+    finally:
+        zygote.channel.shutdown(socket.SHUT_RDWR)
+        _, errors = zygote.process.communicate(timeout=20)
+        zygote.end()
+    assert f"signal 9 did not reach worker {pid}, for it has become another user's".encode() in errors
 
 
 def test_a_worker_whose_interpreter_cannot_be_started_is_told_of_and_the_next_one_tries_again(

@@ -28,11 +28,11 @@ from swell.live.clock import shown_job
 from swell.model.calendar import Calendar
 from swell.model.coding import encode
 from swell.model.deadline_state import DeadlineState, deadline_state
-from swell.model.errors import Unwritable
 from swell.model.quantities import span
 from swell.model.retry import retry_pause_s
 from swell.model.view import JobView, Story
 from swell.model.webhook import Webhook, WebhookEvent, place_of
+from swell.store.errors import StateError
 from swell.store.journal import SavedMessage, SqlJournal
 
 if TYPE_CHECKING:
@@ -329,7 +329,7 @@ class WebhookThread:
             story = Story(at_s=self._now_s(), code=CODE, text=text)
         try:
             self._journal.end_delivery(message.id, message.job_id, story)
-        except Unwritable as error:
+        except StateError as error:  # also one that is damaged: other messages are not in that part of it
             log.warning("%s stays on disk, and is sent again after a restart: %s", message, error)
 
 

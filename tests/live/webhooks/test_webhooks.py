@@ -240,6 +240,15 @@ def test_an_address_that_fails_keeps_no_other_waiting(journal: SqlJournal, recei
     assert msgspec.json.decode(left)["url"] == "http://127.0.0.1:1/refuses"
 
 
+def test_a_journal_that_was_damaged_ends_no_delivery(journal: SqlJournal, receiver: Receiver) -> None:
+    with closing(sqlite3.connect(journal.path)) as damaging, sending(journal) as sender:
+        damaging.execute("DROP TABLE deliveries")
+        for number in range(3):
+            sender.add(message(receiver.url, number))
+        until(lambda: len(receiver.ids) == 3)
+        until(lambda: sender.counts.num_waiting == 0)
+
+
 def test_messages_are_given_up_when_they_are_old_unwanted_or_too_many(
     journal: SqlJournal, receiver: Receiver
 ) -> None:

@@ -40,13 +40,14 @@ from swell.executors.retransmission import ReceivedNumbers, RetransmissionQueue
 from swell.model.coding import decoder
 from swell.model.command import AnyCommand, WakeAt
 from swell.model.event import AnyEvent, RunningWork
+from swell.model.retry import retry_pause_s
 from swell.wire.lines import LineBuffer
 
 log = logging.getLogger("swell.link")
 
 CONNECT_S = 5.0
-#: A lost line is found again at once; one that cannot be is tried again after this.
-RETRY_S = 0.05
+#: A lost line is found again at once; one that cannot be is tried again after this, and then less often.
+RETRY_S, LONGEST_RETRY_S = 0.05, 5.0
 FIND_S = 20.0
 
 _decode: Callable[[bytes], FromAgent] = decoder(FromAgent).decode
@@ -90,7 +91,7 @@ class LocalExecutor:
         self._received = LineBuffer()
         self._process: subprocess.Popen[bytes] | None = None
         self._thread: threading.Thread | None = None
-        self._is_closing = False
+        self._closing = threading.Event()
 
     # ------------------------------------------------------------ any thread
     def start(
@@ -161,7 +162,7 @@ class LocalExecutor:
 
     def close(self) -> None:
         """Let go of the agent: it and its workers live on, until another executor adopts them."""
-        self._is_closing = True
+        self._closing.set()
         self._wake()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join()
@@ -182,15 +183,22 @@ class LocalExecutor:
 
     # ------------------------------------------------------------ the thread
     def _run(self) -> None:
-        while not self._is_closing:
+        num_failures, told = 0, ""
+        while not self._closing.is_set():
+            began_s = time.monotonic()
             try:
                 if self._socket is None:
                     self._find_agent()
                 self._converse()
             except (OSError, AgentError, msgspec.DecodeError) as error:
-                if not self._is_closing:
-                    log.warning("lost the agent (%s); looking for it", error)
+                if time.monotonic() > began_s + LONGEST_RETRY_S:  # there was a line meanwhile
+                    num_failures, told = 0, ""
+                if str(error) != told and not self._closing.is_set():
+                    log.warning("lost the agent (%s); looking for it", told := str(error))
                 self._hang_up()
+                if num_failures:
+                    self._closing.wait(retry_pause_s(num_failures, RETRY_S, LONGEST_RETRY_S))
+                num_failures += 1
         with contextlib.suppress(OSError, BlockingIOError):  # the last orders, if anybody listens
             self._send_all()
 
@@ -201,7 +209,7 @@ class LocalExecutor:
             selector.register(self._socket, selectors.EVENT_READ)
             selector.register(self._wake_read, selectors.EVENT_READ)
             self._hear_all()  # what came with the inventory
-            while not self._is_closing:
+            while not self._closing.is_set():
                 self._send_all()
                 ready = {key.fileobj for key, _ in selector.select()}
                 if self._wake_read in ready:
@@ -258,12 +266,12 @@ class LocalExecutor:
                 return self._connect()
             except OSError as error:
                 self._hang_up()
-                if time.monotonic() > deadline_s or self._is_closing:
+                if time.monotonic() > deadline_s or self._closing.is_set():
                     raise AgentError(
                         f"the agent does not answer ({error}); see {self._options.state_dir / 'agent.log'}; "
                         "`swell down --force` ends it"
                     ) from error
-                time.sleep(RETRY_S)
+                self._closing.wait(RETRY_S)
 
     def _connect(self) -> RunningWork:
         """Connect to the agent that runs, or to a new one. Queue again what may have been lost."""
@@ -328,7 +336,7 @@ class LocalExecutor:
             answer = _decode(line)
             if not isinstance(answer, Gathering):
                 return answer
-            if self._is_closing:
+            if self._closing.is_set():
                 raise ConnectionAbortedError("it waits for hosts, and this platform closes")
             if answer.hosts and answer.hosts != told:
                 log.info("the agent waits for hosts that may still run workers: %s", ", ".join(answer.hosts))

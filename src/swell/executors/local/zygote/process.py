@@ -324,11 +324,14 @@ def dead_child() -> int | None:
 
 def send_signal(pid: int, number: int) -> None:
     """SIGKILL for all that the worker started; anything gentler is the worker's own affair to pass on."""
-    with contextlib.suppress(ProcessLookupError):
-        if number == signal.SIGKILL:
-            os.killpg(pid, number)
-        else:
-            os.kill(pid, number)
+    send = os.killpg if number == signal.SIGKILL else os.kill
+    try:
+        send(pid, number)
+    except ProcessLookupError:
+        pass
+    except PermissionError:  # this process has other workers to serve
+        why = "it has become another user's: end it as that user, or as root"
+        print(f"signal {number} did not reach worker {pid}, for {why}", file=sys.stderr, flush=True)
 
 
 def warm_up(modules: Sequence[str]) -> None:
