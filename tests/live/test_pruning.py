@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.store.views import job_view
 
 from swell.live.pruning import DAY_S, HistoryLimits, PruneRequest, choose, prune
-from swell.model.errors import UnknownJob, Unwritable
+from swell.model.errors import UnknownJob, Unwritable, WrongPhase
 from swell.model.event import Outcome
 from swell.model.job import Phase
 from swell.model.view import PrunedJob
@@ -103,6 +103,24 @@ def test_a_platform_prunes_what_has_just_ended_and_nothing_that_runs(tmp_path: P
         assert not (tmp_path / "jobs" / ended).exists()
         with pytest.raises(UnknownJob, match="was pruned"):
             platform.job(ended)
+
+
+def test_what_an_open_job_follows_is_kept_until_that_has_ended(tmp_path: Path) -> None:
+    hands, all_ended = Hands(), PruneRequest(ended_before_s=1e12)
+    with running(tmp_path, hands) as platform:
+        first, second = platform.submit(spec("first")).id, platform.submit(spec("second")).id
+        follower = platform.submit(spec("follower", after=(first, second))).id
+        until(lambda: len(hands.gangs) == 2)
+        hands.deliver(hands.ended(first, Outcome.SUCCEEDED))
+        until(lambda: platform.job(first).phase is Phase.SUCCEEDED)
+        assert platform.prune(all_ended) == []
+        with pytest.raises(WrongPhase, match=f"submitted with `--after {first}`"):
+            platform.prune(PruneRequest(job_ids=(first,)))
+        hands.deliver(hands.ended(second, Outcome.SUCCEEDED))
+        until(lambda: follower in hands.gangs)
+        hands.deliver(hands.ended(follower, Outcome.SUCCEEDED))
+        until(lambda: platform.job(follower).phase is Phase.SUCCEEDED)
+        assert {*ids(platform.prune(all_ended))} == {first, second, follower}
 
 
 def test_a_folder_that_cannot_be_removed_is_named_and_its_job_stays(

@@ -516,7 +516,7 @@ class Verbs:
             ApiError: jobs have workers there, or it is of the platform's own machine.
         """
 
-    @verb("POST", "/v1/prune", Role.OPERATE, failures=(404, 422, 503), within_s=PRUNED_WITHIN_S)
+    @verb("POST", "/v1/prune", Role.OPERATE, failures=(404, 409, 422, 503), within_s=PRUNED_WITHIN_S)
     def prune(
         self,
         job_ids: Sequence[str] = (),
@@ -527,10 +527,12 @@ class Verbs:
         """Remove ended jobs, with their folders and records, and tell which.
 
         Those of `job_ids`, those that ended before a time (seconds since 1970), and of the others the oldest,
-        while the folders of all hold more than `keep_bytes`. `is_dry_run`: tell which, and remove none.
+        while the folders of all hold more than `keep_bytes`. `is_dry_run`: tell which, and remove none. Jobs
+        that open jobs follow are kept.
 
         Raises:
             UnknownJob: one of them is not there, or has not ended.
+            ApiError: an open job follows one of them.
         """
 
     @verb("GET", "/v1/usage", Role.VIEW, failures=(422,))

@@ -12,7 +12,7 @@ from swell import __version__
 from swell.api.errors import ApiError, InvalidOption, NoAnswer, NoPlatform
 from swell.cli.commands import HELP, CommandGroup
 from swell.cli.output import printable_output
-from swell.model.errors import InvalidInput, InvalidJob, Unavailable, UnknownJob, UnknownNode
+from swell.model.errors import InvalidInput, InvalidJob, Unavailable, UnknownJob, UnknownNode, WrongPhase
 from swell.store.errors import StateError
 
 #: Exit status of what a user can put right: one line, no traceback. Anything else is our mistake and shows
@@ -26,6 +26,7 @@ STATUSES: Mapping[type[Exception], int] = {
     InvalidOption: 2,
     UnknownJob: 2,
     UnknownNode: 2,
+    WrongPhase: 1,
     NoPlatform: 5,
     NoAnswer: 5,
     Unavailable: 5,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from swell.model.errors import UnknownJob, Unwritable
+from swell.model.errors import UnknownJob, Unwritable, WrongPhase
 from swell.model.view import JobView, PrunedJob
 
 if TYPE_CHECKING:  # settings and clients need the requests alone
@@ -51,16 +51,25 @@ class PruneRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 def prune(store: SqlJournal, jobs_dir: Path, request: PruneRequest, now_s: float) -> list[PrunedJob]:
     """Remove folders, archived views and stories of ended jobs. Their ids stay known as pruned.
 
+    What an open job follows is kept.
+
     Raises:
         UnknownJob: a job that is named is not there, or has not ended.
+        WrongPhase: an open job follows it.
         Unwritable: a folder cannot be removed, or the archive cannot be written.
     """
+    followed = store.followed()
     for job_id in request.job_ids:
+        if job_id in followed:
+            raise WrongPhase(
+                f"an open job was submitted with `--after {job_id}`, and needs to know how that has ended; "
+                "prune it when its followers have ended (`swell jobs`)"
+            )
         if store.job(job_id) is None:
             raise UnknownJob(
                 f"no job with the id {job_id!r} has ended; `swell jobs` lists ids, `swell cancel` ends jobs"
             )
-    chosen = choose(request, store.archived_jobs(), jobs_dir)
+    chosen = choose(request, (job for job in store.archived_jobs() if job.id not in followed), jobs_dir)
     if not request.is_dry_run and chosen:
         # The rows go last: after a crash in between the job is still there to be pruned again.
         _remove_folders(chosen, jobs_dir)

@@ -125,6 +125,11 @@ class Archive(Database):
                 for rows in ("stories WHERE", "curves WHERE", "deliveries WHERE message IS NULL AND"):
                     connection.execute(f"DELETE FROM {rows} job_id = ?", (job_id,))
 
+    def followed(self) -> set[str]:
+        """Ids of the jobs that open jobs were to follow: while these are open, how those have ended counts."""
+        of_open = "SELECT value FROM jobs, json_each(submission, '$.spec.after') WHERE view IS NULL"
+        return {job_id for (job_id,) in self.rows(of_open)}
+
     def device_time(self, since_s: float, until_s: float) -> list[HeldTime]:
         """Device time of ended jobs that were there in this time, pruned ones too."""
         ended = """SELECT view FROM jobs
