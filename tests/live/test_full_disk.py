@@ -27,11 +27,17 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class SomeDayFull(SqlJournal):
-    """A real journal on a disk that a test fills."""
+    """A real journal on a disk that a test fills, or has not answer."""
 
     is_full = False
 
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.answers = threading.Event()
+        self.answers.set()
+
     def append(self, batch: Sequence[AnyEvent]) -> None:
+        self.answers.wait()
         self._refuse()
         super().append(batch)
 
@@ -83,6 +89,19 @@ def test_a_platform_on_a_full_disk_answers_refuses_and_goes_on_when_there_is_roo
         patch.setattr(SpaceWatch, "look", lambda disk: None)
         cluster = platform.cluster()
     assert f"{tmp_path} does not answer: jobs train on" in cluster.warnings["disk"] and not cluster.disk_bytes
+
+    with pytest.MonkeyPatch.context() as patch:  # a stop that the disk is too slow for: it comes late
+        patch.setattr(head_thread, "TAKEN_WITHIN_S", 0.01)
+        hands.is_obedient = False
+        journal.answers.clear()
+        with pytest.raises(Unavailable, match="may or may not stop"):
+            platform.stop()
+        journal.answers.set()
+    journal.is_full = True
+    hands.deliver(hands.report(job_id, 70))
+    until(lambda: "journal" in platform.cluster().warnings)
+    journal.is_full = False
+    until(lambda: platform.job(job_id).steps >= 70)
 
     journal.is_full = True  # and now it is to stop: it ends as if it were killed, and says why
     with pytest.raises(Unavailable, match="takes no more requests"):

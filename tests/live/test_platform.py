@@ -12,11 +12,12 @@ from typing import Any
 import pytest
 
 from swell.core import last_plan
+from swell.core.kinds import KindAdmission
 from swell.live import head_thread
 from swell.live.platform import Platform
 from swell.live.recovery import ReplayError, compare, replay
 from swell.model.command import LaunchGang, StopGang
-from swell.model.errors import InvalidJob
+from swell.model.errors import InvalidJob, Unavailable
 from swell.model.event import JobSubmitted, NodeJoined, Outcome
 from swell.model.job import Elasticity, JobClass, Phase
 from swell.model.node import Node
@@ -252,6 +253,22 @@ def test_a_batch_that_cannot_be_handled_is_named_and_the_next_platform_goes_on_w
     assert compare(replay(core, journal.history().entries)).is_equal
     assert [type(aside.event) for aside in core.set_aside] == [NodeJoined]
     journal.close()
+
+
+def test_a_request_that_is_set_aside_is_not_answered_as_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def raising(self: KindAdmission, *kinds: str) -> list[Node]:
+        raise ZeroDivisionError("of the scheduler")
+
+    with running(tmp_path, Hands()) as platform:
+        job_id = run_job(platform)
+        with monkeypatch.context() as patch:
+            patch.setattr(KindAdmission, "allow", raising)
+            with pytest.raises(Unavailable, match=r"set aside .*ZeroDivisionError: of the scheduler"):
+                platform.allow_kind("gpu")
+        platform.cancel(job_id)
+        until(lambda: platform.job(job_id).phase is Phase.CANCELLED)
 
 
 def test_a_policy_that_raises_is_warned_of_and_jobs_train_on(

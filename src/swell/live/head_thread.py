@@ -31,6 +31,7 @@ from swell.model.event import (
     AnyEvent,
     DrainRequested,
     Event,
+    EventSetAside,
     JobEvent,
     JobProfiled,
     JobSubmitted,
@@ -83,6 +84,8 @@ RETRY_S = 0.5
 FOLD_AFTER = 500
 FOLD_AFTER_S, TIMES_A_FOLD = 2.0, 20
 FOLD_AGAIN_AFTER = 50
+
+CANNOT_HANDLE = "the scheduler could not handle this request, which was set aside and changes nothing"
 
 log = logging.getLogger("swell.platform")
 
@@ -278,13 +281,20 @@ class HeadQueue:
         for settle, _ in questions:
             settle()
 
-    def settle(self, ignored: Iterable[Event]) -> None:
-        """The turn is over: answer the requests whose events it took; those `ignored` were stale."""
+    def settle(self, ignored: Iterable[Event], set_aside: Iterable[EventSetAside] = ()) -> None:
+        """The turn is over: answer the requests whose events it took; those `ignored` were stale.
+
+        A request that was set aside fails, but for a submission: its job is there, and tells why it failed.
+        """
         with self._changed:
             taken, self._taken = self._taken, []
         stale = {id(event) for event in ignored}
+        faults = {id(one.event): one.why for one in set_aside if not isinstance(one.event, JobSubmitted)}
         for event, receipt in taken:
-            receipt.set_result(id(event) not in stale)
+            if (why := faults.get(id(event))) is not None:
+                receipt.set_exception(Unavailable(f"{CANNOT_HANDLE}: {why}; `swell doctor` shows more"))
+            else:
+                receipt.set_result(id(event) not in stale)
 
     def close(self) -> None:
         """The head takes no more: all that wait for it, and all who come later, are told so."""
@@ -452,8 +462,12 @@ class HeadJournal:
             tell(why)
 
     def stop(self) -> None:
-        """End the wait for a writable journal. May be called from any thread."""
+        """End the wait for a writable journal. May be called from any thread, as `go_on`."""
         self._is_stopping.set()
+
+    def go_on(self) -> None:
+        """Wait for a writable journal again: it is not known whether the platform will stop."""
+        self._is_stopping.clear()
 
     def refuse_while_stalled(self) -> None:
         """Raises Unwritable: a request would wait until there is room. May be called from any thread."""
@@ -653,7 +667,7 @@ class HeadThread:
         self.board.post(news)
         if self._watch(news.changed, news.ended):
             self._executor.want_devices(self._demand.num_devices)
-        self.inbox.settle(self._core.ignored)
+        self.inbox.settle(self._core.ignored, self._core.set_aside)
         if not self.inbox.holds_back:
             self._executor.acknowledge()
         if self._is_stopping and self._core.is_draining and self._drain_until_s is None:
@@ -684,7 +698,11 @@ class HeadThread:
         """Suspend every job, then let `run` return. Returns once the journal has it. Raises Unavailable."""
         self._is_stopping = True
         self.journal.stop()
-        self.inbox.ask(DrainRequested(at_s=self.clock.now_s()), "the platform may or may not stop")
+        try:
+            self.inbox.ask(DrainRequested(at_s=self.clock.now_s()), "the platform may or may not stop")
+        except Unavailable:
+            self.journal.go_on()
+            raise
 
 
 def log_lost_trials(batch: Sequence[AnyEvent]) -> None:
