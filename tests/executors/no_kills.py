@@ -1,4 +1,4 @@
-"""Imported by a zygote whose workers have become another user's, as by `setuid`: it may send them no signal."""
+"""Imported by a zygote whose workers have become another user's (`setuid`): it may send them no signal."""
 
 from __future__ import annotations
 

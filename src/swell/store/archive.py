@@ -126,7 +126,7 @@ class Archive(Database):
                     connection.execute(f"DELETE FROM {rows} job_id = ?", (job_id,))
 
     def followed(self) -> set[str]:
-        """Ids of the jobs that open jobs were to follow: while these are open, how those have ended counts."""
+        """Ids of the jobs that open jobs were to follow: how those have ended still counts."""
         of_open = "SELECT value FROM jobs, json_each(submission, '$.spec.after') WHERE view IS NULL"
         return {job_id for (job_id,) in self.rows(of_open)}
 
