@@ -7,12 +7,12 @@ import math
 import os
 import resource
 import signal
+import tempfile
 import warnings
 from collections import Counter, OrderedDict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pytest
 import torch
@@ -206,6 +206,7 @@ def test_a_crash_while_writing_leaves_the_old_one_whole(
     assert state.steps == 1
 
     def killed(source: str, target: str) -> None:
+        os.unlink(source)  # as another process may
         raise KeyboardInterrupt
 
     monkeypatch.setattr(os, "rename", killed)
@@ -323,6 +324,22 @@ def test_drafts_that_a_kill_left_are_removed_and_one_that_is_being_written_is_no
     assert not alive.exists()
 
 
+def test_a_draft_that_is_removed_before_it_is_locked_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make = tempfile.mkstemp
+
+    def interrupted(prefix: str, dir: Path) -> tuple[int, str]:
+        monkeypatch.undo()
+        made = make(prefix=prefix, dir=dir)
+        CheckpointStore(tmp_path, 2, 30.0).save(make_state(1.0, steps=1))
+        return made
+
+    monkeypatch.setattr(tempfile, "mkstemp", interrupted)
+    path = CheckpointStore(tmp_path, 2, 30.0).save(make_state(2.0, steps=2))
+    assert steps_in(path) == 2 and path in tmp_path.iterdir()
+
+
 # ---------------------------------------------------------------- what is kept
 class History:
     """One job's folder, and the processes that train one after the other."""
@@ -383,7 +400,7 @@ DEEDS = st.one_of(
 @settings(max_examples=60)
 @given(st.lists(DEEDS, max_size=14), st.integers(1, 3))
 def test_the_newest_sound_checkpoint_is_never_lost(deeds: list[tuple[str, ...]], num_kept: int) -> None:
-    with TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder:
         history = History(Path(folder), num_kept)
         for name, *words in [*deeds, ("restart",), ("save",)]:
             getattr(history, name)(*words)

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import UserDict, defaultdict
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 import psutil
 import pytest
+import torch
 from tests.train.fake_agent import FakeAgent, until
 
+from swell.train.data.loader import to_device
 from swell.wire import messages
 
 LOADS = Path(__file__).parent / "scripts" / "loads.py"
@@ -66,3 +71,16 @@ def test_the_last_lines_of_a_script_run_without_them(
     agent.wait(0, messages.Finished)
     until(lambda: "out of the loop" in agent.log(0).read_text())
     until(lambda: not loaders(agent, 0))
+
+
+@pytest.mark.parametrize("kind", [dict, UserDict, partial(defaultdict, list), MappingProxyType])
+def test_tensors_of_any_mapping_go_to_the_device_and_its_attributes_stay(
+    kind: Callable[[dict[str, Any]], Mapping[str, Any]],
+) -> None:
+    batch = kind({"ids": torch.ones(2), "parts": [torch.ones(1)], "name": "a"})
+    if isinstance(batch, UserDict):
+        batch.encodings = "of a tokenizer"  # type: ignore[attr-defined]
+    moved = to_device(batch, torch.device("meta"))
+    assert type(moved) is type(batch) and getattr(moved, "encodings", "") == getattr(batch, "encodings", "")
+    assert moved["ids"].is_meta and moved["parts"][0].is_meta and moved["name"] == "a"
+    assert not batch["ids"].is_meta, "the script's own batch is as it was"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sized
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sized
+from copy import copy
 from dataclasses import replace
 from functools import partial
 from typing import Any, cast
@@ -275,13 +276,19 @@ def _check_length(dataset: Sized, length: int) -> None:
 
 
 def to_device(batch: Any, device: torch.device) -> Any:
-    """The same nest of lists, tuples and dicts, tensors on the device; on a CPU as it is."""
+    """The same nest of lists, tuples and mappings, tensors on the device; on a CPU as it is."""
     if device.type == "cpu":
         return batch
     if isinstance(batch, torch.Tensor):
         return batch.to(device, non_blocking=True)
-    if isinstance(batch, dict):
-        return type(batch)({key: to_device(value, device) for key, value in batch.items()})
+    if isinstance(batch, Mapping):
+        moved = {key: to_device(value, device) for key, value in batch.items()}
+        if not isinstance(batch, MutableMapping):
+            return type(batch)(moved)  # type: ignore[call-arg]
+        twin: Any = copy(batch)  # with its attributes, and however it is made
+        for key, value in moved.items():
+            twin[key] = value
+        return twin
     if isinstance(batch, tuple) and hasattr(batch, "_fields"):
         return type(batch)(*(to_device(value, device) for value in batch))
     if isinstance(batch, list | tuple):

@@ -14,7 +14,7 @@ from __future__ import annotations
 import dis
 import gc
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache, wraps
 from types import CodeType, FrameType
 from typing import Any
@@ -195,7 +195,7 @@ def is_unused(frame: FrameType | None, batch: Any) -> bool:
 
 
 def _parts(batch: Any) -> list[Any]:
-    if isinstance(batch, dict):
+    if isinstance(batch, Mapping):
         return list(batch.values())
     return list(batch) if isinstance(batch, list | tuple) else []
 

@@ -413,22 +413,32 @@ class CheckpointStore:
 
     def _write(self, content: Content) -> Path:
         tree = codec.decode(content.skeleton, content.tensors, for_file=True)
-        handle, draft = tempfile.mkstemp(prefix=".draft-", dir=self.folder)
+        handle, draft = _locked_draft(self.folder)
         try:
             with os.fdopen(handle, "wb", buffering=0) as file:
-                with suppress(OSError):  # a file system without locks keeps what a killed writer leaves
-                    fcntl.flock(file, fcntl.LOCK_EX)
                 hashed = _CheckedFile(file)
                 torch.save(tree, cast(IO[bytes], hashed))
                 os.fsync(file.fileno())
             path = self.folder / checkpoint_name(content.steps, content.updates, hashed.digest)
             os.rename(draft, path)
         except BaseException:
-            os.unlink(draft)
+            with suppress(OSError):  # the first error is the one to tell
+                os.unlink(draft)
             raise
         self._sound.add(path)
         sync(self.folder)
         return path
+
+
+def _locked_draft(folder: Path) -> tuple[int, str]:
+    """Make a draft and lock it. One that another process removes before it is locked is made again."""
+    while True:
+        handle, draft = tempfile.mkstemp(prefix=".draft-", dir=folder)
+        with suppress(OSError):  # a file system without locks keeps what a killed writer leaves
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        if os.path.exists(draft):
+            return handle, draft
+        os.close(handle)
 
 
 class _CheckedFile:
