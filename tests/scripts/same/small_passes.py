@@ -1,4 +1,7 @@
-"""Accumulation of gradients left to Swell: at most three samples go through the model together."""
+"""Accumulation of gradients left to Swell: at most three samples go through the model together.
+
+The mean loss that `run.step` returns is kept, as the how-to shows.
+"""
 
 from tests.scripts.common import DataLoader, TensorDataset, nn, torch, train
 
@@ -17,6 +20,6 @@ for _ in run.epochs():
     for images, labels in run.batches():
         loss = nn.functional.cross_entropy(net(images), labels)
         loss.backward()
-        run.step(loss)
+        mean = run.step(loss)
         if run.has_stepped:
             opt.zero_grad()

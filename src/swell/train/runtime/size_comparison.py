@@ -112,7 +112,7 @@ class SizeComparison(StepComparison):
         if course.is_stream and self._num > 2:
             self._num -= 1 - self._num % 2  # two workers' parts of a stream are of one size, or nearly
         self.is_possible = self._num >= 2 * course.least_samples  #: there is something to compare
-        #: Of the latest whole batch: each worker is told of all workers' mean.
+        #: Of a whole batch: `run.step` returns the same mean in all probes that are compared.
         self.mean_loss = torch.zeros(())
         self._device = next(task.state.model.parameters()).device
         self._group = Group(self._device)
@@ -224,7 +224,9 @@ class SizeComparison(StepComparison):
         part = share.passes[-1]
         draws = drawn_from(self._device, self._task.course.seed, Purpose.PASS, part.step, part.first)
         if self._probe.rank is None:
-            loss = self.mean_loss = self._task.gradients.reduce(share, loss, StepVote(), self._group).loss
+            loss = self._task.gradients.reduce(share, loss, StepVote(), self._group).loss
+            if self._num_begun <= NUM_FIRST:  # that of several passes differs by rounding
+                self.mean_loss = loss
         self._place = place_of(sys._getframe(1))
         self._result = ProbeResult(
             loss=float(loss),
