@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from tests.policies.snapshots import promised, snapshot, strict
 
 from swell.model.snapshot import Snapshot
@@ -23,6 +24,19 @@ def test_a_job_that_is_too_long_by_itself_is_told_its_own_length_and_costs() -> 
     assert text(view) == (
         "its deadline in 9 s cannot be kept: it needs 3.5 s to start and 10 s of training with 4 workers"
     )
+
+
+@pytest.mark.parametrize(
+    ("margin_share", "told"),
+    [
+        (0.0, ""),
+        (0.25, ", and 12 s more in case it is slower"),
+        (1.0, ", and as much again until its speed is known"),
+    ],
+)
+def test_a_margin_is_told_apart_from_what_the_job_is_expected_to_take(margin_share: float, told: str) -> None:
+    view = snapshot([strict("a", LINEAR, 192, 45)], 4, margin_share=margin_share)
+    assert text(view).endswith(f"it needs 48 s of training with 4 workers{told}")
 
 
 def test_promises_are_named_the_largest_first_with_what_they_need_and_what_a_resize_costs() -> None:

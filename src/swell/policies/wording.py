@@ -17,6 +17,8 @@ from swell.policies.levels import Levels
 
 #: Of a promise whose reserve is used up.
 NO_SLACK = "is on track, but has no slack"
+#: Margins of speeds, as shares of time: of one that is hardly known, and the least that is told.
+DOUBTED_SHARE, LEAST_TOLD_SHARE = 0.95, 0.02
 #: Promises that are named; of more, the number is told.
 MOST_NAMED = 3
 
@@ -192,7 +194,7 @@ def obstacles(snapshot: Snapshot, levels: Levels, row: int, window_s: float, pro
     best = int(np.argmin(starts_s + trains_s))  # had it the cluster to itself
     start = f"{span(float(starts_s[best]))} to start and " if starts_s[best] > 0.0 else ""
     workers = told_workers(int(levels.workers[row, best]))
-    own = f"it needs {start}{span(float(trains_s[best]))} of training with {workers}"
+    own = f"it needs {start}{_trains(float(trains_s[best]), float(levels.margin_share[row, best]), workers)}"
     if starts_s[best] + trains_s[best] > window_s:
         return own
     num_ending = snapshot.num_owned - snapshot.num_owned_until(snapshot.now_s + window_s)
@@ -210,6 +212,16 @@ def obstacles(snapshot: Snapshot, levels: Levels, row: int, window_s: float, pro
     resizes = f"; each resize may take {span(resize_s)}" if resize_s > 0.0 else ""
     taken = _listed([snapshot.job_ids[one] for one in in_order.tolist()])
     return f"{own}, and {taken} {share:.0%} of all device time until then{resizes}"
+
+
+def _trains(safe_s: float, margin_share: float, workers: str) -> str:
+    """How long a job trains, and what a promise counts besides in case it is slower."""
+    own_s = safe_s / (1.0 + margin_share)
+    text = f"{span(own_s)} of training with {workers}"
+    if margin_share >= DOUBTED_SHARE:
+        return f"{text}, and as much again until its speed is known"
+    is_told = margin_share >= LEAST_TOLD_SHARE
+    return f"{text}, and {span(safe_s - own_s)} more in case it is slower" if is_told else text
 
 
 def least_device_s(snapshot: Snapshot, levels: Levels, rows: IntArray, window_s: float) -> FloatArray:
