@@ -34,7 +34,7 @@ def test_an_address_is_told_what_is_named_or_all(
 @pytest.mark.parametrize(
     ("url", "on", "field", "part"),
     [
-        (URL, "started", "on", "'started' is not told; choose from finished, at_risk, missed"),
+        (URL, "started", "on", "'started' is not told; choose from finished, at_risk, missed, stalled"),
         (None, "finished", "on", "give one as `webhook`"),
         ("ftp://sesame.example/", (), "webhook", "write http://HOST/PATH or https://HOST/PATH"),
     ],

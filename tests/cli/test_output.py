@@ -52,4 +52,12 @@ def test_only_the_column_that_may_wraps_and_columns_of_least_worth_go_first(
         "             four",
     ]
     assert printed(capsys, ("JOB", "WHY"), rows, wrapping=None)[1] == "a-long-name  one two three four"
-    assert printed(capsys, ("JOB", "WHY"), rows, least_worth=("WHY",)) == ["JOB", "a-long-name"]
+    least = ("WHY", "AGE")
+    assert printed(capsys, ("JOB", "WHY"), rows, wrapping=None, least_worth=least) == ["JOB", "a-long-name"]
+    aged = [("a-long-name", "running, no step for 90 s", "2d")]  # it wraps, and the age stays
+    assert printed(capsys, ("JOB", "PHASE", "AGE"), aged, wrapping=1, least_worth=("AGE",)) == [
+        "JOB          PHASE         AGE",
+        "a-long-name  running, no   2d",
+        "             step for 90",
+        "             s",
+    ]

@@ -354,7 +354,7 @@ def test_a_job_is_submitted_and_shown_with_its_tenant(swell: Run, control: FakeC
 @pytest.mark.parametrize("loss", [float("nan"), float("inf"), float("-inf")])
 def test_a_loss_that_is_no_number_is_shown_as_it_is(here: Run, control: FakeControl, loss: float) -> None:
     control.put(job_view(id="lost-1", loss=loss, metrics={"accuracy": float("nan"), "f1": 0.5}))
-    assert re.search(rf"^lost-1 .* running, {loss} ", here("jobs").stdout, re.MULTILINE)
+    assert re.search(rf"^lost-1 .* running, loss {loss} ", here("jobs").stdout, re.MULTILINE)
     assert re.search(
         rf"^last +loss {loss}, accuracy nan, f1 0\.5$", here("show", "lost-1").stdout, re.MULTILINE
     )
@@ -462,9 +462,9 @@ def test_a_job_is_held_and_resumed(here: Run, control: FakeControl) -> None:
         "a-1: is held, and its promise is withdrawn; `swell resume a-1` lets it go on",
         "b-1: is held; `swell resume b-1` lets it go on",
     ]
-    assert "queued, held" in here("jobs").stdout
+    assert "held  " in here("jobs").stdout
     control.put(job_view(id="c-1", phase=Phase.QUEUED, awaits=("a-1", "b-1")))
-    assert "queued, after a-1, ..." in here("jobs").stdout
+    assert "after a-1, ..." in here("jobs").stdout
     assert [view["is_held"] for view in json.loads(here("hold", "a", "--json").stdout)] == [True]
     assert here("resume", "b").stdout.startswith("b-1: running, best_effort")
     told, answer = here("resume", "b").stdout.splitlines()

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from tests.core.fakes import spec
+from tests.core.driven_world import DrivenWorld
+from tests.core.fakes import core_of, node, spec
+from tests.core.head import Head
 
 from swell.core.record import MOST_TOPICS, JobRecord
+from swell.model.event import STEPS, JobWarned
+from swell.model.job import Phase
 
 
 def record() -> JobRecord:
@@ -36,3 +40,18 @@ def test_a_job_has_warnings_about_so_many_topics_at_once_and_no_more() -> None:
     told = [job.status.warn(f"topic-{number}", "look") for number in range(MOST_TOPICS + 5)]
     assert sum(told) == len(job.status.warnings) == MOST_TOPICS
     assert job.status.warn("topic-0", "") and job.status.warn("another", "look")
+
+
+def test_a_job_that_stands_still_is_not_believed_to_go_on_until_its_next_step() -> None:
+    world = DrivenWorld()
+    head = Head(core_of, world)
+    world.join(node("n0", 1))
+    head.submit("job", spec(1000))
+    head.run_until(lambda: bool(head.core.views()) and head.job("job").steps > 20)
+    world.say(JobWarned(at_s=world.now_s, job_id="job", about=STEPS, message="no step for 60 s"))
+    head.run_until(lambda: head.job("job").stalled_since_s is not None)
+    still = head.job("job")
+    assert still.phase is Phase.RUNNING and 0.0 < (still.stalled_since_s or 0.0) <= world.now_s
+    world.say(JobWarned(at_s=world.now_s, job_id="job", about=STEPS, message=""))
+    head.run_until(lambda: head.job("job").stalled_since_s is None)
+    head.run_until(lambda: head.job("job").phase is Phase.SUCCEEDED)

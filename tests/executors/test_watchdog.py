@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tests.executors.puppets import JOB, PuppetWorld, devices, launched, resize
 
 from swell.executors.gang.job_context import GangSettings
+from swell.executors.gang.late_workers import STANDSTILL_S
 from swell.executors.local.agent.options import AgentOptions
 from swell.executors.local.agent.process import WorkerSupervisor
 from swell.model.command import SuspendGang
@@ -48,7 +49,7 @@ def told(made: PuppetWorld, kind: type) -> list[object]:
 
 
 def warnings(made: PuppetWorld) -> list[str]:
-    return [event.message for event in made.events if isinstance(event, JobWarned)]
+    return [event.message for event in made.events if isinstance(event, JobWarned) and not event.about]
 
 
 def running(num_workers: int) -> PuppetWorld:
@@ -114,6 +115,24 @@ def test_all_that_wait_for_each_other_are_told_to_form_again() -> None:
     assert {puppet.phase for puppet in made.puppets.values()} == {"training"}
     assert made.gang.gang.formation.round == 2
     assert len(made.puppets) == 3
+
+
+# ---------------------------------------------------------------- no worker is waited for
+def test_the_owner_of_a_gang_that_stands_still_is_told_where_until_its_next_step() -> None:
+    made = running(1)
+    made.stick(0)
+    wait(made, STANDSTILL_S + 5)
+    wait(made, 2 * STANDSTILL_S)
+    (told_once,) = [event for event in made.events if isinstance(event, JobWarned)]
+    assert told_once.about == "steps"
+    assert "no step for 60 s after step" in told_once.message
+    assert "worker 0 (rank 0 of 1) is at /scripts/train.py:57 in evaluate" in told_once.message
+    made.puppets[0].is_stuck = False
+    wait(made, 2)
+    assert made.gang.gang.warnings["steps"] == "", "a step ends it"
+    made.stick(0)  # it evaluates for as long again
+    wait(made, 3 * STANDSTILL_S)
+    assert made.gang.gang.warnings["steps"] == ""
 
 
 # ---------------------------------------------------------------- an order waits

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NoReturn
@@ -19,6 +20,7 @@ from tests.store.views import job_view
 from swell.api.page.changes import MAX_ENDED, WARNINGS_S, PageChanges, Told
 from swell.api.page.rows import changes_only, job_row, tenant_rows
 from swell.api.words import SIGNS
+from swell.cli.jobs import row as listed
 from swell.live import board as board_module
 from swell.live.pruning import PruneRequest
 from swell.model.coding import encode
@@ -255,9 +257,11 @@ class Clock(FakeControl):
         ({"phase": Phase.SUCCEEDED, "kept": True}, "kept"),
         ({"phase": Phase.SUCCEEDED, "kept": False}, "missed"),
         ({"phase": Phase.SUCCEEDED, "kept": False, "is_promised": False}, "ended-late"),
-        ({"phase": Phase.SUCCEEDED}, "done"),
-        ({"phase": Phase.FAILED}, "failed"),
-        ({"phase": Phase.CANCELLED}, "cancelled"),
+        ({"phase": Phase.FAILED, "kept": False, "finished_s": NOW_S - 1.0, "deadline_s": NOW_S}, "not-kept"),
+        ({"phase": Phase.CANCELLED}, "void"),
+        ({"phase": Phase.FAILED, "deadline_s": None}, "free"),
+        ({"stalled_since_s": NOW_S - 90.0}, "at-risk"),
+        ({"stalled_since_s": NOW_S - 90.0, "is_promised": False}, "late"),
         ({"phase": Phase.REJECTED}, "refused"),
     ],
 )
@@ -265,6 +269,26 @@ def test_a_job_has_the_standing_that_its_view_tells(changes: dict[str, Any], sta
     row = job_row(job_view(**changes), NOW_S)
     assert row.standing == standing
     assert row.sign == SIGNS[standing]
+
+
+@pytest.mark.parametrize(
+    ("changes", "word", "mood"),
+    [
+        ({}, "running", ""),
+        ({"stalled_since_s": NOW_S - 90.0}, "running, no step for 90 s", "bad"),
+        ({"phase": Phase.QUEUED, "is_held": True}, "held", ""),
+        ({"phase": Phase.QUEUED, "awaits": ("a-1", "b-1")}, "after a-1, ...", ""),
+        ({"phase": Phase.QUEUED, "reason_code": "profiling"}, "trial", ""),
+        ({"phase": Phase.SUCCEEDED, "kept": True}, "succeeded", ""),
+        ({"phase": Phase.SUCCEEDED, "kept": True, "loss": math.nan}, "ended, loss nan", "bad"),
+        ({"phase": Phase.FAILED, "kept": False}, "failed", "bad"),
+    ],
+)
+def test_the_page_and_the_command_line_tell_one_state(changes: dict[str, Any], word: str, mood: str) -> None:
+    view = job_view(**changes)
+    row = job_row(view, NOW_S)
+    assert (row.phase_word, row.mood) == (word, mood)
+    assert listed(view, NOW_S)["PHASE"] == word
 
 
 def test_a_deadline_that_passes_without_a_turn_is_said_to_be_over(

@@ -146,7 +146,7 @@ def test_a_job_is_cancelled_by_keyboard(opened: Opened) -> None:
     page.keyboard.press("Tab")
     expect(page.get_by_role("button", name="Cancel the job")).to_be_focused()
     page.keyboard.press("Enter")
-    expect(page.locator("[data-field=sign]")).to_have_text("cancelled")
+    expect(page.locator("[data-field=phase]")).to_have_text("cancelled")
     assert opened.job().phase is Phase.CANCELLED
 
 

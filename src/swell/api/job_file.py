@@ -28,7 +28,7 @@ ALTERNATIVES = (
 )
 # ---------------------------------------------------------------- the file of webhooks
 WEBHOOKS_EXAMPLE = (
-    "`- url: https://HOST/PATH` lines, each with `on: [finished, at_risk, missed]` or a part of that"
+    "`- url: https://HOST/PATH` lines, each with `on: [finished, at_risk, missed, stalled]` or a part of that"
 )
 #: The key of a job file that makes a sweep of a job.
 WORD = "sweep"

@@ -375,9 +375,9 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         str | tuple[str, ...],
         _option(
             "EVENT,...",
-            "What the address of `webhook` is told: `finished`, `at_risk`, `missed`. Default: all.",
+            "What its address is told: `finished`, `at_risk`, `missed`, `stalled`. Default: all.",
             "`finished`: the job ended, in whichever way. `at_risk`: it is expected to end after its "
-            "deadline. `missed`: the deadline is over.",
+            "deadline. `missed`: the deadline is over. `stalled`: it runs, and makes no steps.",
         ),
     ] = ()
     hold_after_trial: Annotated[

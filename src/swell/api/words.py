@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from swell.model.deadline_state import (
+    TRIAL,
     DeadlineState,
     deadline_state,
     is_change_refused,
@@ -46,29 +47,20 @@ SIGNS = {
     "late": "expected late",
     "unpromised": "not promised",
     OVERDUE: "late",
-    "measuring": "measuring",
+    "measuring": "not decided yet",
     "free": "no deadline",
     "kept": "kept",
     "missed": "missed",
     "ended-late": "ended late",
     "refused": "refused",
-    "done": "done",
-    "ended-early": "ended early",
-    "failed": "failed",
-    "cancelled": "cancelled",
-}
-ENDS = {
-    Phase.SUCCEEDED: "done",
-    Phase.ENDED_EARLY: "ended-early",
-    Phase.FAILED: "failed",
-    Phase.CANCELLED: "cancelled",
-    Phase.REJECTED: "refused",
+    "not-kept": "not kept",
+    "void": NOTHING,
 }
 
 OF_PROMISES = {
     "on-track": "It is on track.",
     "no-slack": "It is on track, with no time to spare.",
-    "at-risk": "The promise is at risk: the job is expected to finish later.",
+    "at-risk": "The promise is at risk: the job {why}.",
     "overdue": "The promise is not kept: the deadline is over.",
 }
 
@@ -83,10 +75,10 @@ def standing(view: JobView, now_s: float) -> str:
     state = deadline_state(view, now_s, view.estimated_finish_s)
     if state is DeadlineState.LATE:
         return OVERDUE
-    if not is_measured(view):
-        return "measuring"
     if view.deadline_s is None:
         return "free"
+    if not is_measured(view):
+        return "measuring"
     if state is DeadlineState.AT_RISK:
         return "at-risk" if view.is_promised else "late"
     if not view.is_promised:
@@ -95,14 +87,15 @@ def standing(view: JobView, now_s: float) -> str:
 
 
 def _final_standing(view: JobView) -> str:
-    if view.phase is Phase.REJECTED or view.kept is None or is_ended_before(view):
-        return ENDS[view.phase]
-    if view.kept:
-        return "kept"
-    if view.is_promised:
-        return "missed"
-    is_late = (view.finished_s or 0.0) > (view.deadline_s or math.inf)
-    return "ended-late" if is_late or view.phase is Phase.SUCCEEDED else ENDS[view.phase]
+    if view.phase is Phase.REJECTED:
+        return "refused"
+    if view.deadline_s is None:
+        return "free"
+    if view.kept is None:
+        return "void"
+    if is_ended_before(view):
+        return "not-kept"
+    return "kept" if view.kept else "missed" if view.is_promised else "ended-late"
 
 
 def kept(view: JobView) -> str:
@@ -216,7 +209,8 @@ def _open(view: JobView, policy: str, standing: str) -> Iterator[str]:
         yield f"It has no deadline: it gets what promises to other jobs leave{within}."
     elif view.is_promised:
         yield "Swell has promised that it ends before its deadline."
-        yield OF_PROMISES.get(standing, "")
+        why = "makes no steps" if view.stalled_since_s is not None else "is expected to finish later"
+        yield OF_PROMISES.get(standing, "").format(why=why)
     elif view.is_unpromised:
         yield f"Its deadline could not be promised: {view.refusal}"
         yield "It runs as a soft job, and tries to meet it."
@@ -229,7 +223,7 @@ def _open(view: JobView, policy: str, standing: str) -> Iterator[str]:
             if view.estimated_finish_s is None:
                 yield "Nothing that is there can run it, so no end can be named."
             else:
-                yield "It is expected to be late."
+                yield "It is expected to be late." if view.stalled_since_s is None else "It makes no steps."
         elif standing == "overdue":
             yield "Its deadline is over."
 
@@ -315,12 +309,28 @@ def command_line(view: JobView) -> str:
     return shlex.join((view.entry, *view.args))
 
 
-def phase(view: JobView) -> str:
-    """`running`; `queued, held` and `queued, after train-ab12` of jobs that get no devices for now."""
+def phase(view: JobView, now_s: float) -> str:
+    """`running`, `held`, `after train-ab12`, `trial`, `running, no step for 90 s`: the state of a job."""
     if view.is_held:
-        return f"{view.phase}, held"
-    more = ", ..." if len(view.awaits) > 1 else ""
-    return f"{view.phase}, after {view.awaits[0]}{more}" if view.awaits else str(view.phase)
+        return "held" if view.phase is Phase.QUEUED else f"{view.phase}, held"
+    if view.awaits:
+        return f"after {view.awaits[0]}{', ...' if len(view.awaits) > 1 else ''}"
+    if view.phase is Phase.QUEUED and view.reason_code == TRIAL:
+        return "trial"
+    word = "ended" if is_diverged(view) and view.phase is Phase.SUCCEEDED else str(view.phase)
+    if is_stalled(view):
+        word += f", no step for {span(now_s - (view.stalled_since_s or now_s))}"
+    return f"{word}, loss {view.loss}" if is_diverged(view) else word
+
+
+def is_diverged(view: JobView) -> bool:
+    """Whether its loss is no finite number any more."""
+    return view.loss is not None and not math.isfinite(view.loss)
+
+
+def is_stalled(view: JobView) -> bool:
+    """Whether it runs, and has made no step for long."""
+    return view.phase is Phase.RUNNING and view.stalled_since_s is not None
 
 
 def facts(view: JobView) -> list[tuple[str, str]]:

@@ -35,7 +35,7 @@ SHOWN_JOBS = 100
 #: Metrics of which a table of a group has a column.
 MOST_METRICS = 4
 #: Columns that a narrow terminal does without, the first one first.
-LEAST_WORTH = ("KIND", "CLASS", "SIZE", "DONE", "DEADLINE", "FINISH")
+LEAST_WORTH = ("KIND", "CLASS", "DEADLINE", "SIZE", "DONE", "FINISH")
 RESIZES = ("AT", "SIZE", "WAIT", "COST", "KEPT", "GAIN", "EXPECTED", "RESULT", "WHY")
 
 
@@ -137,13 +137,14 @@ def _print_jobs(cluster: ClusterView, views: Sequence[JobView]) -> None:
     if len({node.kind for node in cluster.nodes} | {view.kind for view in views if view.kind}) < 2:
         for one in rows:
             del one["KIND"]
-    print_table([*rows[0]], [[*one.values()] for one in rows], wrapping=None, least_worth=LEAST_WORTH)
+    headings = [*rows[0]]
+    wrapping = headings.index("PHASE")
+    print_table(headings, [[*one.values()] for one in rows], wrapping, least_worth=LEAST_WORTH)
 
 
 def row(view: JobView, now_s: float) -> dict[str, str]:
     """The job in a list, by headings."""
     priority = f", priority {view.priority}" if view.priority else ""
-    is_odd = view.loss is not None and not math.isfinite(view.loss)  # its training has diverged
     has_open_batch = view.max_batch is not None or view.batch_per_worker is not None
     batch = f", batch {view.batch}" if has_open_batch else ""
     finish = words.distance(view, now_s) or "-"
@@ -152,7 +153,7 @@ def row(view: JobView, now_s: float) -> dict[str, str]:
     return {
         "JOB": view.id,
         "CLASS": f"{view.job_class}{priority}",
-        "PHASE": f"{words.phase(view)}, {view.loss}" if is_odd else words.phase(view),
+        "PHASE": words.phase(view, now_s),
         "SIZE": f"{view.workers}{batch}" if view.workers else "-",
         "DONE": words.done(view),
         "DEADLINE": "-" if view.deadline_s is None else clock(view.deadline_s, now_s),
@@ -172,9 +173,9 @@ def _print_group(group: str, views: Sequence[JobView], now_s: float) -> None:
         known = [given[view.id].get(name, "-") for name in parameters]
         known += [latest.get(name, "-") for name in metrics]
         rows.append(
-            [view.id, words.phase(view), words.done(view), *known, words.distance(view, now_s) or "-"]
+            [view.id, words.phase(view, now_s), words.done(view), *known, words.distance(view, now_s) or "-"]
         )
-    print_table(["JOB", "PHASE", "DONE", *parameters, *metrics, "FINISH"], rows, wrapping=None)
+    print_table(["JOB", "PHASE", "DONE", *parameters, *metrics, "FINISH"], rows, wrapping=1)
     print(f"\n{_summary(group, views)}")
 
 

@@ -103,17 +103,18 @@ def print_table(
     """Print plain columns; on a narrow terminal, column `wrapping` wraps; None: none does.
 
     Args:
-        least_worth: headings of columns that are left out before anything wraps, the first one first.
+        least_worth: headings of columns that are left out, the first one first, if no wrapping makes room.
     """
     table = [list(headings), *map(list, rows)]
+    wrapping = None if wrapping is None else wrapping % len(headings)
     for heading in least_worth:
-        if sum(_widths(table)) <= width():
+        if sum(_narrowed(_widths(table), wrapping)) <= width():
             break
-        place = table[0].index(heading) if heading in table[0] else len(table[0])
-        table = [[*row[:place], *row[place + 1 :]] for row in table]
-    widths = _widths(table)
-    if wrapping is not None and (excess := sum(widths) - width()) > 0:
-        widths[wrapping] = max(widths[wrapping] - excess, min(widths[wrapping], LEAST_WRAPPED))
+        if heading in table[0]:
+            place = table[0].index(heading)
+            table = [[*row[:place], *row[place + 1 :]] for row in table]
+            wrapping = None if wrapping is None else wrapping - (place < wrapping)
+    widths = _narrowed(_widths(table), wrapping)
     lines = [line for row in table for line in _lines(row, widths, wrapping)]
     if any(headings):
         is_bold = sys.stdout.isatty() and os.environ.get("TERM", "").lower() not in ("", "dumb", "unknown")
@@ -135,6 +136,13 @@ def _widths(table: Sequence[Sequence[str]]) -> list[int]:
         for column in zip(*table, strict=True)
     ]
     return [*widths[:-1], widths[-1] - GAP]
+
+
+def _narrowed(widths: list[int], wrapping: int | None) -> list[int]:
+    """The widths with a column that wraps as narrow as needed, and not below `LEAST_WRAPPED`."""
+    if wrapping is not None and (excess := sum(widths) - width()) > 0:
+        widths[wrapping] = max(widths[wrapping] - excess, min(widths[wrapping], LEAST_WRAPPED))
+    return widths
 
 
 def _lines(row: Sequence[str], widths: Sequence[int], wrapping: int | None) -> Iterator[str]:

@@ -25,6 +25,7 @@ from swell.core.setbacks import MAX_SETBACKS
 from swell.core.state import HeadState
 from swell.core.unknown_gangs import UnknownGang, UnknownGangEvent
 from swell.model.event import (
+    STEPS,
     CancelRequested,
     ClockStepped,
     DeadlineChangeAsked,
@@ -385,6 +386,7 @@ def _(event: GangStarted, state: HeadState, record: JobRecord) -> None:
     record.progress.done_steps = _truth(record, event.steps)
     note_phase(state, record, event.steps)
     record.progress.first_step = event.steps
+    record.status.stepped_s = event.at_s
     record.status.started_s = event.at_s if record.status.started_s is None else record.status.started_s
     record.status.note_pids(event.pids)
     record.sizes.note(event.at_s, record.num_workers)
@@ -465,6 +467,7 @@ def _(event: StepsReported, state: HeadState, record: JobRecord) -> None:
 
 def _note_progress(state: HeadState, record: JobRecord, event: StepsReported) -> None:
     record.advance(event.at_s)
+    record.status.stepped_s = event.at_s
     if event.steps > record.progress.first_step:
         record.backoff.num_setbacks = 0
     learn_rate(state, record, event)
@@ -531,6 +534,16 @@ def _(event: JobWarned, state: HeadState, record: JobRecord) -> None:
         state.tell(record, "warned", event.message)
     elif record.status.warn(event.about, event.message):
         state.tell(record, "warned", event.message or f"no more of the warning about its {event.about}")
+        if event.about == STEPS and event.message:
+            _stand_still(state, record, event.at_s)
+
+
+def _stand_still(state: HeadState, record: JobRecord, at_s: float) -> None:
+    """Its gang is no longer believed to go on: the job is as far as its last report said."""
+    record.advance(at_s)
+    if (last := record.progress.reported) is not None:
+        record.progress.done_steps = _truth(record, last.steps)
+    state.set_rate(record, 0)
 
 
 @_apply_to.register

@@ -11,6 +11,7 @@ from swell.checkpoint_interval import interval_s
 from swell.core.gang import NO_GANG, Gang, IllegalTransition
 from swell.core.progress import HoldTime, JobProgress, ResizeLog, SizeHistory
 from swell.core.setbacks import LONGEST_BACK_OFF_S, Backoff, Promise
+from swell.model.event import STEPS
 from swell.model.job import Elasticity, JobClass, JobSpec, Phase, Profile
 from swell.model.usage import NO_USAGE, GangUsage, total_usage
 from swell.model.view import JobView
@@ -20,7 +21,7 @@ from swell.script_facts import ScriptFinding
 DEFAULT_ESTIMATE_S = 3600.0
 
 #: Topics of warnings about the processes of a gang, which the next gang's need not share.
-OF_GANG = ("checkpoint", "output")
+OF_GANG = ("checkpoint", "output", STEPS)
 #: Topics that a job has warnings about at once; of others nothing is kept.
 MOST_TOPICS = 20
 
@@ -73,6 +74,7 @@ class JobStatus(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     pids: tuple[int, ...] = ()  #: of all workers that it has had
     live_pids: tuple[int, ...] = ()
     step_s: float | None = None
+    stepped_s: float | None = None  #: when the gang began to train, or its latest step was told
     batch: int = 0  #: samples of the steps that were told of last; 0: none were
     noise_scale: float | None = None  #: of its gradients, in samples; None: nothing was measured
     loss: float | None = None
@@ -81,6 +83,11 @@ class JobStatus(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     reason: str = "has just been submitted"
     message: str = ""
     warnings: dict[str, str] = {}  #: topic -> what its owner should know for as long as it is so
+
+    @property
+    def stalled_since_s(self) -> float | None:
+        """Since when its gang makes no steps; None: it makes some, or has not stood still for long."""
+        return self.stepped_s if STEPS in self.warnings else None
 
     def note_pids(self, pids: tuple[int, ...]) -> None:
         """These are its workers now."""

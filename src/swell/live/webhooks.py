@@ -393,23 +393,25 @@ class Webhooks(WebhookThread):
             at_s = news.now_s if view.finished_s is None else view.finished_s
             found += self._messages(WebhookEvent.FINISHED, view, "finished", calendar, at_s)
             if view.kept is False:
-                key = _key(WebhookEvent.MISSED, view, calendar)
+                key = _key(WebhookEvent.MISSED, view.deadline_s, calendar)
                 found += self._messages(WebhookEvent.MISSED, view, key, calendar, at_s)
         return found
 
     def look(self) -> None:
-        """Tell of open jobs whose deadlines are at risk, or were missed."""
+        """Tell of open jobs that make no steps, and of those whose deadlines are at risk, or were missed."""
         now_s, calendar = self._now_s(), self._calendar()
         found, messages = set[tuple[str, str]](), list[WebhookMessage]()
         for view, expected_s in self._open_jobs(self._may_have_news):
-            event = EVENTS.get(deadline_state(view, now_s, expected_s))
-            if event is None:
-                continue
-            key = _key(event, view, calendar)
-            found.add((view.id, key))
-            if (view.id, key) not in self._told:
-                expected = msgspec.structs.replace(view, estimated_finish_s=expected_s)
-                messages += self._messages(event, expected, key, calendar, now_s)
+            news = {EVENTS.get(deadline_state(view, now_s, expected_s)): view.deadline_s}
+            news |= {WebhookEvent.STALLED: view.stalled_since_s}
+            for event, at_s in news.items():
+                if event is None or at_s is None:
+                    continue
+                key = _key(event, at_s, calendar)
+                found.add((view.id, key))
+                if (view.id, key) not in self._told:
+                    expected = msgspec.structs.replace(view, estimated_finish_s=expected_s)
+                    messages += self._messages(event, expected, key, calendar, now_s)
         if messages:
             new = self._journal.put_deliveries([message.delivery for message in messages])
             for message in messages:
@@ -418,8 +420,9 @@ class Webhooks(WebhookThread):
         self._told = found
 
     def _may_have_news(self, view: JobView) -> bool:
-        """An open job with a deadline of which somebody is to be told."""
-        return view.deadline_s is not None and (view.webhook or bool(self._everywhere))
+        """An open job with a deadline, or without steps, of which an address is to be told."""
+        has_news = view.deadline_s is not None or view.stalled_since_s is not None
+        return has_news and (view.webhook or bool(self._everywhere))
 
     def _messages(
         self, event: WebhookEvent, view: JobView, key: str, calendar: Calendar, at_s: float
@@ -439,6 +442,6 @@ class Webhooks(WebhookThread):
             )
 
 
-def _key(event: WebhookEvent, view: JobView, calendar: Calendar) -> str:
+def _key(event: WebhookEvent, at_s: float | None, calendar: Calendar) -> str:
     """Names one time of day: another deadline is news again, a step of the machine's clock is not."""
-    return f"{event} {round((view.deadline_s or 0.0) + calendar.offset_s)}"
+    return f"{event} {round((at_s or 0.0) + calendar.offset_s)}"

@@ -6,8 +6,10 @@ from enum import StrEnum
 
 from swell.model.view import JobView, is_set_aside
 
+#: The reason of a job that is in its trial run.
+TRIAL = "profiling"
 #: Reasons of a job that has not been measured, or not been planned with since: all about it is a guess.
-UNMEASURED = ("submitted", "no_nodes", "few_devices", "profiling", "profiled", "trial_lost", "resumed")
+UNMEASURED = ("submitted", "no_nodes", "few_devices", TRIAL, "profiled", "trial_lost", "resumed")
 #: Of a job that was measured, and that no node which there is can run.
 NOWHERE = "nowhere"
 #: Of a promise that does not fit any more, and of such a job, by the latest plan, whatever end is expected.
@@ -49,7 +51,8 @@ def deadline_state(view: JobView, now_s: float, expected_s: float | None) -> Dea
         return DeadlineState.ON_TRACK
     if deadline_s < now_s:
         return DeadlineState.LATE
-    is_expected_late = expected_s is None or expected_s > deadline_s + SAME_S
+    is_stalled = view.stalled_since_s is not None
+    is_expected_late = is_stalled or expected_s is None or expected_s > deadline_s + SAME_S
     if is_measured(view) and (is_expected_late or view.reason_code in PLANNED_LATE):
         return DeadlineState.AT_RISK
     return DeadlineState.ON_TRACK

@@ -168,6 +168,10 @@ class ScriptDistributed(JobEvent, frozen=True, kw_only=True):
     """The script of a restart job works with other workers: more of them are no identical copies."""
 
 
+#: Topic of the warning that a running gang makes no steps, which its next step ends.
+STEPS = "steps"
+
+
 class JobWarned(JobEvent, frozen=True, kw_only=True):
     """Something its owner should know and that did not stop it: a checkpoint could not be written.
 

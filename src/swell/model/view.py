@@ -103,6 +103,7 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     steps: int
     total_steps: int | None
     step_s: float | None
+    stalled_since_s: float | None = None  #: it runs, and has made no step since; None: it makes steps
     checkpoint_interval_s: float | None = None  #: None: it has no gang, or the platform has fixed it
     save_s: float | None = None  #: that training stands still for a checkpoint; None: not measured
     mean_time_to_loss_s: float | None = None  #: expected, of training that is not saved; None: not asked

@@ -18,6 +18,7 @@ class WebhookEvent(StrEnum):
     FINISHED = "finished"  #: the job ended, in whichever way
     AT_RISK = "at_risk"  #: it is expected to end after its deadline
     MISSED = "missed"  #: its deadline is over, or it failed
+    STALLED = "stalled"  #: it runs, and makes no steps
 
 
 class Webhook(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -168,6 +168,13 @@ def test_of_a_deadline_it_is_told_once_that_it_is_at_risk_and_once_that_it_was_m
     ]
 
 
+def test_a_job_that_makes_no_steps_is_told_of_once_each_time_that_it_stands_still() -> None:
+    found = finder(hook("http://all"))
+    views = [job_view(deadline_s=None, stalled_since_s=since_s) for since_s in (None, 10.0, 10.0, None, 99.0)]
+    heard = [found.look(now_s, view, None) for now_s, view in enumerate(views, 100)]
+    assert heard == [[], ["stalled"], [], [], ["stalled"]]
+
+
 def message(url: str, number: int = 0, created_s: float | None = None) -> WebhookMessage:
     return WebhookMessage(
         id=message_id("a", str(number), url),

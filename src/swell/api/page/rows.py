@@ -9,9 +9,11 @@ from typing import NamedTuple
 
 import msgspec
 
-from swell.api.words import ENDS, NOTHING, OVERDUE, SIGNS, done_share, findings_by_effect, standing
+from swell.api import words
+from swell.api.words import NOTHING, OVERDUE, SIGNS, done_share, findings_by_effect, standing
 from swell.model.deadline_state import is_finish_known
 from swell.model.failure import failure_sentence
+from swell.model.job import Phase
 from swell.model.quota import TenantDevices
 from swell.model.view import ClusterView, JobView, Story
 
@@ -37,8 +39,10 @@ COLUMNS = {
     column.name: column
     for column in (
         JobColumn("name", "Job", is_sorted_by=True),
-        JobColumn("sign", "Promise", "state", is_sorted_by=True),
-        JobColumn("phase", "Phase", "phase", is_sorted_by=True),
+        JobColumn(
+            "phase", "Phase", "phase", is_sorted_by=True, meaning="What the job does, or how it has ended"
+        ),
+        JobColumn("sign", "Promise", "state", is_sorted_by=True, meaning="How its deadline stands"),
         JobColumn("cls", "Class", "more"),
         JobColumn("tenant", "Tenant", "more"),
         JobColumn("size", "Size", "number size", is_sorted_by=True),
@@ -56,11 +60,15 @@ COLUMNS = {
         JobColumn("reason", "Why", "reason"),
     )
 }
-NOW = ("name", "sign", "phase", "size", "done", "bar", "finish", "deadline", "loss", "reason")
+NOW = ("name", "phase", "sign", "size", "done", "bar", "finish", "deadline", "loss", "reason")
 HISTORY = (
-    *("name", "sign", "cls", "tenant", "submitted", "finish", "deadline"),
+    *("name", "phase", "sign", "cls", "tenant", "submitted", "finish", "deadline"),
     *("trained", "device_time", "resizes", "paused", "saved"),
 )
+
+
+#: Ends that are no success.
+BAD = (Phase.FAILED, Phase.ENDED_EARLY)
 
 
 class JobRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,7 +89,9 @@ class JobRow(msgspec.Struct, frozen=True, kw_only=True):
     is_open: bool = True
     standing: str = "free"  #: of its deadline: a key of `SIGNS`
     sign: str = ""  #: the same in words
-    phase_word: str = ""  #: empty where its sign says as much
+    phase_word: str = ""  #: its phase as `swell jobs` has it
+    mood: str = ""  #: of its phase: `bad` if that is a failure
+    stalled_since_s: int | None = None  #: it runs, and has made no step since
     is_promised: bool = False
     size: int = 0  #: workers
     wanted: str = ""  #: which sizes it may have, of an open job that may have several
@@ -128,7 +138,9 @@ def job_row(
         is_open=not view.phase.is_end,
         standing=found,
         sign=SIGNS[found],
-        phase_word="" if found in ENDS.values() else str(view.phase),
+        phase_word=words.phase(view, now_s),
+        mood="bad" if view.phase in BAD or words.is_stalled(view) or words.is_diverged(view) else "",
+        stalled_since_s=_second(view.stalled_since_s) if words.is_stalled(view) else None,
         is_promised=view.is_promised,
         size=view.workers,
         wanted=_wanted(view),

@@ -11,11 +11,13 @@ from __future__ import annotations
 from swell.executors.gang import regrouping, transition
 from swell.executors.gang.gang_record import IN_STEP, Member, State, overdue
 from swell.executors.gang.runtime import GangRuntime
-from swell.model.event import Outcome
+from swell.model.event import STEPS, Outcome
 from swell.model.quantities import span
 
 #: Limits of time are as long as so many steps at least: some jobs take long over each.
 SLOW_STEPS = 4.0
+#: The owner is told of a gang that makes no step for so long, and for twice its longest pause so far.
+STANDSTILL_S = 60.0
 #: A worker that is stuck so often in a row, without a step between, is stuck by the script.
 MAX_STRIKES = 3
 
@@ -26,6 +28,7 @@ def watch(live: GangRuntime) -> None:
     _kill_unaware(live)
     _kill_stuck(live)
     _hurry(live)
+    _tell_standstill(live)
 
 
 def _kill_silent(live: GangRuntime) -> None:
@@ -143,6 +146,23 @@ def _do_without(live: GangRuntime, why: str) -> str:
         live.kill(leavers, why)
         return "those who were to leave were killed, and the others go on"
     return "it waits"
+
+
+# ------------------------------------------------------------ no steps
+def _tell_standstill(live: GangRuntime) -> None:
+    """Warn of a gang that makes no steps, though no worker waits for another one for too long."""
+    restarts = live.gang.restarts
+    is_mended = any(member.is_killed for member in live.members.values())
+    is_starting = not live.gang.has_started or (restarts is not None and restarts.tally.is_new)
+    if is_starting or live.stepped_s is None:
+        live.stepped_s = live.now_s
+    limit_s = max(_limit_s(live, STANDSTILL_S), 2 * live.longest_pause_s)
+    if (quiet_s := live.now_s - live.stepped_s) < limit_s or is_mended or live.gang.warnings.get(STEPS):
+        return
+    where = _whereabouts(live, _busy(live, 0.5 * limit_s))
+    live.warn(
+        f"no step for {span(quiet_s)} after step {live.gang.steps}{where and f': {where}'}", about=STEPS
+    )
 
 
 # ------------------------------------------------------------ who, and where

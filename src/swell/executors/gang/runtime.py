@@ -25,7 +25,7 @@ from swell.executors.gang.host_messages import (
 from swell.executors.gang.job_context import JobContext
 from swell.executors.gang.reductions import Reductions
 from swell.model.command import GangCommand
-from swell.model.event import AnyEvent, JobWarned, WorkersLost
+from swell.model.event import STEPS, AnyEvent, JobWarned, WorkersLost
 from swell.wire.messages import FromAgent, FromWorker
 from swell.wire.reports import MetricNames
 
@@ -48,6 +48,8 @@ class GangRuntime(ABC):
         self.odd: set[str] = set()  #: names of values that were told to be not finite
         self.num_reports = 0  #: of its progress, by this controller
         self.now_s = 0.0  #: when something happened last
+        self.stepped_s: float | None = None  #: the latest step was told then; None: no look yet
+        self.longest_pause_s = 0.0  #: between two steps: its evaluations take so long
 
     @property
     def members(self) -> dict[int, Member]:
@@ -194,6 +196,13 @@ class GangRuntime(ABC):
         if about:
             self.gang.warnings = {**self.gang.warnings, about: message}
         self.report(JobWarned(job_id=self.job.job_id, at_s=self.now_s, message=message, about=about))
+
+    def note_step(self) -> None:
+        """The gang has made a step, and stands still no longer."""
+        if self.stepped_s is not None:
+            self.longest_pause_s = max(self.longest_pause_s, self.now_s - self.stepped_s)
+        self.stepped_s = self.now_s
+        self.warn("", about=STEPS)
 
     def report(self, event: AnyEvent) -> None:
         self.effects.append(event)

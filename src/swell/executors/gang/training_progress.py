@@ -76,6 +76,8 @@ def report(
         names_loss: how the loss comes about is the script's own affair: it is a value like any other.
         facts: further fields of `StepsReported`.
     """
+    if num_workers:
+        live.note_step()
     live.num_reports += 1
     told = StepsReported(
         job_id=live.job.job_id,

@@ -59,6 +59,13 @@ function inTwo(length, factor, unit, smallUnit) {
   return small ? `${large} ${name} ${small} ${smallUnit}` : `${large} ${name}`;
 }
 
+// The state of a job, in its place: of one that stands still also for how long.
+export function showPhase(place, job) {
+  const text = job.stalled_since_s === null ? job.phase_word : `running, no step for ${span(now() - job.stalled_since_s)}`;
+  if (place.textContent !== text) place.textContent = text;
+  place.className = `phase-word ${job.mood}`;
+}
+
 // `in 41 s`, `now`, `12 min ago`.
 export function relative(seconds) {
   if (Math.abs(seconds) < 0.5) return "now";

@@ -6,7 +6,7 @@
 import { JobActions } from "/static/job_actions.js";
 import { JobCurves } from "/static/job_curves.js";
 import { JobLog } from "/static/job_log.js";
-import { clock, now, relative, setNow, short, showTimes, span } from "/static/format.js";
+import { clock, now, relative, setNow, short, showPhase, showTimes, span } from "/static/format.js";
 import { ask, follow, repeat } from "/static/events.js";
 
 // Jobs that have ended with a deadline which counts.
@@ -42,8 +42,8 @@ function putTime(name, atS) {
 function fill() {
   const sign = field("sign");
   sign.className = `sign ${job.standing}`;
+  sign.hidden = job.standing === "free" || job.standing === "void";
   put("sign", job.sign);
-  put("phase", job.phase_word);
   put("steps", job.steps.toLocaleString("en"));
   put("size", job.size === 0 ? "–" : String(job.size));
   put("wanted", job.wanted && `of ${job.wanted}`);
@@ -61,6 +61,7 @@ function fill() {
 const distance = (atS) => (atS === null ? "" : relative(atS - now()));
 
 function fillDistances() {
+  showPhase(field("phase"), job);
   const isOverdue = job.finished_s === null && job.expected_s !== null && job.expected_s < now() - 1;
   put("expected-in", isOverdue ? "overdue" : distance(job.finished_s ?? job.expected_s));
   put("deadline-in", job.is_open ? distance(job.deadline_s) : ""); // an ended job has nothing before it

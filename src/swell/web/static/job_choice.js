@@ -7,6 +7,10 @@ const WAITING = ["queued"];
 const isOf = {
   running: (job) => job.is_open && !WAITING.includes(job.phase),
   waiting: (job) => WAITING.includes(job.phase),
+  trial: (job) => job.phase_word === "trial",
+  held: (job) => job.phase_word.endsWith("held"),
+  following: (job) => job.phase_word.startsWith("after "),
+  stalled: (job) => job.stalled_since_s !== null,
   ended: (job) => !job.is_open,
   any: () => true,
 };
@@ -14,7 +18,7 @@ const isOf = {
 const KEYS = {
   name: (job) => job.name.toLowerCase(),
   sign: (job) => job.standing,
-  phase: (job) => job.phase,
+  phase: (job) => job.phase_word,
   size: (job) => job.size,
   done: (job) => job.done,
   finish: (job) => job.finished_s ?? job.expected_s,

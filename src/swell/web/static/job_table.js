@@ -1,6 +1,6 @@
 // The table of jobs: rows by id, each filled in from what the platform says of the job.
 
-import { clock, now, percent, relative, short } from "/static/format.js";
+import { clock, now, percent, relative, short, showPhase } from "/static/format.js";
 import { paint } from "/static/timeline.js";
 
 const GROUPS = { running: 0, starting: 0, stopping: 0, queued: 1 };
@@ -85,7 +85,7 @@ export class JobTable {
     box.ariaLabel = `Compare ${job.name}`;
     paint(row.querySelector(".swatch"), job);
     field(row, "sign").className = `sign ${job.standing}`;
-    for (const name of ["short_id", "sign", "phase_word", "wanted", "why"]) put(row, name, job[name]);
+    for (const name of ["short_id", "sign", "wanted", "why"]) put(row, name, job[name]);
     this.showOffer(row, job);
     put(row, "size", job.size === 0 ? "–" : String(job.size));
     put(row, "done", percent(job.done));
@@ -108,6 +108,7 @@ export class JobTable {
   }
 
   showTimeLeft(row, job) {
+    showPhase(field(row, "phase_word"), job);
     const isExpected = job.is_open && job.expected_s !== null;
     const leftS = isExpected ? job.expected_s - now() : 0;
     put(row, "expected-in", !isExpected ? "" : leftS < -1 ? "overdue" : relative(Math.max(leftS, 0)));
