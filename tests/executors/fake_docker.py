@@ -93,14 +93,16 @@ def main(command: str, *words: str) -> None:
     elif command == "inspect":
         print(read(words[-1])["pid"])
     elif command == "ps":
-        print("\n".join(path.name for path in CONTAINERS.iterdir() if runs(read(path.name)["pid"])))
+        wanted = words[-1].removeprefix("name=^").removesuffix("$") if "--filter" in words else ""
+        names = [path.name for path in CONTAINERS.iterdir() if wanted in ("", path.name)]
+        print("\n".join(name for name in names if runs(read(name)["pid"])))
     elif command == "kill":
         pid = read(words[-1])["pid"]
         if not runs(pid):
             fail(1, f"Error response from daemon: container {words[-1]} is not running")
         os.killpg(pid, signal.SIGKILL)
     elif command == "rm":
-        if (CONTAINERS / words[-1]).exists() and runs(read(words[-1])["pid"]):
+        if runs(read(words[-1])["pid"]):
             os.killpg(read(words[-1])["pid"], signal.SIGKILL)
         (CONTAINERS / words[-1]).unlink(missing_ok=True)
     else:

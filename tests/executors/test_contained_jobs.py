@@ -22,7 +22,7 @@ from swell.executors.local.agent.address import read_address
 from swell.executors.local.containers.engine import ContainerKind
 from swell.executors.local.link import LocalExecutor
 from swell.executors.local.processes.listing import is_alive
-from swell.model.command import ProfileJob
+from swell.model.command import ProfileJob, StopGang
 from swell.model.event import (
     GangEnded,
     GangResized,
@@ -219,6 +219,25 @@ def test_without_a_daemon_a_gang_is_lost_and_can_be_tried_again(is_down: Path, w
     is_down.unlink()
     world.launch(world.devices[:1], generation=2, steps=5)
     assert world.wait(GangEnded, 2).outcome is Outcome.SUCCEEDED
+
+
+@FAKE_ONLY
+def test_a_worker_whose_container_cannot_be_removed_has_not_ended(
+    is_down: Path,
+    executor: LocalExecutor,
+    listener: Listener,
+    make_job: Callable[..., JobSpec],
+    state_dir: Path,
+) -> None:
+    executor.perform(launch(make_job, devices(0)))
+    listener.wait(GangStarted)
+    is_down.write_text("could not kill: tried to kill container, but did not receive an exit event")
+    executor.perform(StopGang(job_id=JOB, generation=2))
+    tries = "did not receive an exit event); its worker's devices stay in use, next try in"
+    eventually(lambda: (state_dir / "agent.log").read_text().count(tries) > 1)
+    assert not any(isinstance(event, GangEnded) for event in listener.events)
+    is_down.unlink()
+    listener.wait(GangEnded)
 
 
 @FAKE_ONLY

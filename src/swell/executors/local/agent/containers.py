@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import logging
 import os
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from swell.executors.local.limits.control_groups import platform_group
 from swell.executors.local.logs.files import read_tail
 from swell.executors.local.zygote.messages import Fork
 from swell.model.job import JobSpec
+from swell.model.retry import retry_pause_s
 
 #: Exit statuses of the engine's program where there was no worker. What is above `SIGNALLED` is a signal.
 NO_WORKER = {
@@ -29,6 +31,10 @@ NO_WORKER = {
     bootstrap.UNUSABLE: "its image cannot be used",
 }
 SIGNALLED = 128
+#: Between two tries to remove a container.
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 30.0
+
+log = logging.getLogger("swell.agent")
 
 
 @dataclass(slots=True)
@@ -115,8 +121,13 @@ class ContainerWorkers:
         return container is not None
 
     async def _end(self, key: str, container: _Container, status: int, message: str) -> None:
-        await asyncio.to_thread(container.engine.remove, container.name)
-        if status in NO_WORKER and not container.has_spoken:
+        had_worker, num_failures = status not in NO_WORKER or container.has_spoken, 0
+        while (error := await _remove(container)) and had_worker:  # it may still use its devices
+            num_failures += 1
+            pause_s = retry_pause_s(num_failures, FIRST_PAUSE_S, LONGEST_PAUSE_S)
+            log.warning("%s; its worker's devices stay in use, next try in %g s", error, pause_s)
+            await asyncio.sleep(pause_s)
+        if not had_worker:
             message = f"{NO_WORKER[status]}: {await _last_words(container.log)}"
             status = NOT_STARTED if status == command.ENGINE_FAILED else UNFIT
         elif status > SIGNALLED:
@@ -130,7 +141,8 @@ class ContainerWorkers:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         for container in self._containers.values():
-            await asyncio.to_thread(container.engine.remove, container.name)
+            if error := await _remove(container):
+                log.error("%s; end it by hand", error)
 
     def _begin(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
@@ -143,9 +155,18 @@ async def _find_pid(container: _Container, found: Callable[[int], None]) -> None
         found(pid)
 
 
+async def _remove(container: _Container) -> str:
+    """Return why the container may still be there; empty: it is gone."""
+    try:
+        error = await asyncio.to_thread(container.engine.remove, container.name)
+    except RuntimeError as no_thread:
+        error = str(no_thread)
+    return error and f"the container {container.name} cannot be removed ({error})"
+
+
 async def _last_words(log: Path) -> str:
     """The storage may fail, or give no answer: an end is told without them."""
     try:
         return await asyncio.wait_for(asyncio.to_thread(read_tail, log), LAST_WORDS_S)
-    except OSError as error:
+    except Exception as error:  # noqa: BLE001 - what cannot be read hides no end
         return f"its last lines cannot be read ({error or 'the storage does not answer'})"

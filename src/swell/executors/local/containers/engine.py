@@ -93,9 +93,13 @@ class ContainerEngine:
                 raise ValueError(why)
             raise EngineUnavailable(f"{self.name} cannot be used: {offer.why_not}")
 
-    def remove(self, container: str) -> None:
-        """End a container, with all its processes. No effect if there is none of this name."""
-        self.call("rm", "--force", container)
+    def remove(self, container: str) -> str:
+        """End a container, with all its processes; return why it may still be there. Empty: there is none."""
+        _, error = self.call("rm", "--force", container)
+        if not error:
+            return ""
+        left, unknown = self.call("ps", "--all", "--quiet", "--filter", f"name=^{container}$")
+        return error if left or unknown else ""
 
 
 def engine_offers() -> tuple[MachineOffer, ...]:
