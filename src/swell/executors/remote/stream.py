@@ -7,7 +7,6 @@ what was meant for the predecessor is dropped.
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -22,12 +21,16 @@ from swell.wire.lines import NO_MESSAGE
 #: What is around a body, with the longest number.
 FRAME_BYTES = 64
 MAX_BODY_BYTES = MAX_LINE_BYTES - FRAME_BYTES
+#: A longer message goes in parts of so many characters, of which each may take four bytes.
+PART_CHARACTERS = MAX_BODY_BYTES // 4
+#: No honest message has more parts; the line is closed to one that has.
+MOST_PARTS = 64
 #: The other side hears what has come so often, so that it need not keep it: after so many messages, or
 #: seconds. Far less often than messages come: what a thousand hosts say is not to be doubled.
 ACKNOWLEDGE_EVERY = 64
 ACKNOWLEDGE_EVERY_S = 5.0
 
-log = logging.getLogger("swell.hosts")
+_decode_text: Callable[[bytes], str] = decoder(str).decode
 
 
 class LineMessage(msgspec.Struct, frozen=True, kw_only=True, tag=True):
@@ -46,7 +49,8 @@ class StreamMessage(LineMessage, frozen=True, kw_only=True):
     """A message of the stream; the first has number 1."""
 
     number: int
-    body: msgspec.Raw
+    body: msgspec.Raw  #: of a message in parts: a part of its text
+    is_part: bool = False  #: more parts follow
 
 
 class Received(LineMessage, frozen=True, kw_only=True):
@@ -91,7 +95,8 @@ class ResumableStream:
         """
         self._session, self._listener = session, listener
         self._decode, self._decode_aside = decoder(heard).decode, decoder(heard_aside).decode
-        self._said: RetransmissionQueue[msgspec.Raw] = RetransmissionQueue()
+        self._said: RetransmissionQueue[tuple[msgspec.Raw, bool]] = RetransmissionQueue()
+        self._parts: list[str] = []  #: that have come of the present message
         self._received = ReceivedNumbers()
         self._acknowledged_s = time.monotonic()  #: each by itself: a thousand at once would take long
         self._line: LineLink | None = None
@@ -122,17 +127,14 @@ class ResumableStream:
         )
 
     def say(self, message: msgspec.Struct) -> None:
-        """Arrives once, after what was said before, unless the other process ends or no line can take it."""
-        body = encode(message)
+        """Arrives once, after what was said before, unless the other process ends."""
+        parts = [body := encode(message)]
         if len(body) > MAX_BODY_BYTES:
-            log.error(
-                "a message (%s) is not sent: it has %d bytes, and one between machines has at most %d",
-                type(message).__name__,
-                len(body),
-                MAX_BODY_BYTES,
-            )
-            return
-        self._said.add(msgspec.Raw(body))
+            text = body.decode()
+            begins = range(0, len(text), PART_CHARACTERS)
+            parts = [encode(text[begin : begin + PART_CHARACTERS]) for begin in begins]
+        for number, part in enumerate(parts, 1):
+            self._said.add((msgspec.Raw(part), number < len(parts)))
         self.advance()
 
     def say_aside(self, message: msgspec.Struct) -> None:
@@ -146,7 +148,8 @@ class ResumableStream:
             following = self._said.take_next()
             if following is None:
                 return
-            self._send(StreamMessage(number=following[0], body=following[1]))
+            number, (body, is_part) = following
+            self._send(StreamMessage(number=number, body=body, is_part=is_part))
 
     def tick(self) -> None:
         """Time has passed. To be called ten times a second."""
@@ -197,11 +200,23 @@ class ResumableStream:
                 self._said.acknowledge(number)
             case Aside(body=body):
                 self._pass(self._decode_aside, body, self._listener.heard_aside)
-            case StreamMessage(number=number, body=body) if self._received.take(number):
+            case StreamMessage(number=number) if self._received.take(number):
                 if number >= self._received.num_acknowledged + ACKNOWLEDGE_EVERY:
                     self.acknowledge()
-                self._pass(self._decode, body, self._listener.heard)
+                self._take(message)
         self.advance()
+
+    def _take(self, message: StreamMessage) -> None:
+        """The next message of the stream, or a part of one."""
+        body = message.body
+        if message.is_part or self._parts:
+            self._pass(_decode_text, body, self._parts.append)
+            if len(self._parts) > MOST_PARTS:
+                self.refuse(f"a message has more than {MOST_PARTS} parts, which is the limit")
+            if message.is_part:
+                return
+            body, self._parts = msgspec.Raw("".join(self._parts)), []
+        self._pass(self._decode, body, self._listener.heard)
 
     def _pass(self, decode: Callable[[bytes], Any], body: msgspec.Raw, heard: Callable[[Any], None]) -> None:
         try:
@@ -215,7 +230,7 @@ class ResumableStream:
         former = self._received.sender
         is_new = self._received.begin(resume.session) and former != ""
         if is_new:
-            self._said = RetransmissionQueue()
+            self._said, self._parts = RetransmissionQueue(), []
         self._said.acknowledge(resume.num_received if resume.of_session == self._session else 0)
         self._said.begin_line()
         self._is_resumed = True
