@@ -24,6 +24,8 @@ log = logging.getLogger("swell.api")
 
 #: Seconds that an interpreter may take to say what is installed for it.
 ANSWER_WITHIN_S = 30.0
+#: Interpreters that are remembered: a user may name any number of paths.
+MOST_KNOWN = 100
 #: Asked of another interpreter; torch takes seconds to import, and is not.
 QUESTION = """
 import importlib.util, json
@@ -41,7 +43,7 @@ class SubmissionCheck:
 
     def __init__(self, folder: StateFolder, limits: CodeLimits) -> None:
         self._store = CodeStore(folder.path, limits)
-        self._able: dict[tuple[str, int], str] = {}  #: interpreter and its time -> what it lacks
+        self._able: dict[str, int] = {}  #: interpreters that lack nothing -> their time
         self._is_own_able = False  #: the platform's interpreter can train: it was looked for once
 
     def prepare(self, submission: Submission, spec: JobSpec) -> JobSpec:
@@ -83,11 +85,14 @@ class SubmissionCheck:
         if not spec.python:
             self._check_own()
             return
-        key = (spec.python, os.stat(spec.python).st_mtime_ns)
-        if self._able.get(key) != "":  # what it lacks may be installed meanwhile
-            self._able[key] = _ask(spec.python)
-        if self._able[key]:
-            raise InvalidField("python", self._able[key])
+        changed_ns = os.stat(spec.python).st_mtime_ns
+        if self._able.get(spec.python) == changed_ns:
+            return
+        if lack := _ask(spec.python):
+            raise InvalidField("python", lack)
+        if len(self._able) >= MOST_KNOWN:
+            self._able.clear()
+        self._able[spec.python] = changed_ns
 
     def _check_own(self) -> None:
         if not self._is_own_able and (lack := lack_of_torch()):

@@ -77,6 +77,8 @@ class Group:
         if isinstance(order, messages.Regroup) and order.generation in known:
             return  # the same order again
         self.give_up_next()
+        if isinstance(order, messages.Regroup):  # no older one follows
+            self._cut_generations = {one for one in self._cut_generations if one >= order.generation}
         if isinstance(order, messages.Regroup) and order.rank is not None:
             self.next = NextGroup(self.device, self._link, order)
             if order.generation in self._cut_generations:
