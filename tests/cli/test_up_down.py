@@ -293,7 +293,7 @@ def test_options_that_cannot_be_met(
 
 
 def test_http_is_answered_where_it_was_asked_for(state: Path, up: Run) -> None:
-    done = up(*PACED, "--port", 0, "--metrics-port", 0)
+    done = up(*PACED, "--port", 0, "--metrics-port", 0, "--metrics-address", "::1")
     (url,) = re.findall(rf"pid {pid_of(state)}, (http://127\.0\.0\.1:\d+)\n", done.stdout)
     token = StateFolder(state).read_token()
     for headers, status in (({"Authorization": f"Bearer {token}"}, 200), ({}, 401)):

@@ -9,9 +9,9 @@ import pytest
 from tests.store.views import job_view
 
 from swell.api.identity import POLICY
-from swell.api.page.sessions import CODE_S, SESSION_S, SessionList
+from swell.api.page.sessions import CODE_S, MAX_CODES, SESSION_S, SessionList
 from swell.api.role import Role
-from swell.api.user_list import OWNER
+from swell.api.user_list import OWNER, ApiUser
 
 from .conftest import TOKEN, Served
 
@@ -93,6 +93,27 @@ def test_a_change_needs_our_own_origin_and_the_csrf_token(served: Served) -> Non
         assert not served.control.job("digits-1").phase.is_end
         assert client.post(path, headers=own | token).status_code == 202
         assert served.control.job("digits-1").phase.is_end
+
+
+def test_a_session_makes_no_link_for_another_one(served: Served) -> None:
+    with served.opened() as client:
+        headers = {"Origin": served.url, "X-Swell-CSRF": csrf_of(client)}
+        assert client.post("/v1/page", headers=headers).status_code == 403
+
+
+@pytest.mark.parametrize(("site", "status"), [("cross-site", 403), ("same-site", 403), ("none", 303)])
+def test_another_page_opens_no_session_of_its_own_in_the_browser(
+    served: Served, site: str, status: int
+) -> None:
+    with served.browser() as browser:
+        answer = browser.get(served.page.link(OWNER), headers={"Sec-Fetch-Site": site})
+        assert (answer.status_code, bool(browser.cookies)) == (status, status == 303)
+
+
+def test_a_head_of_20_kb_is_refused_also_in_one_piece(served: Served) -> None:
+    with served.opened() as client:
+        assert client.get("/v1/jobs", headers={"X-Large": "x" * 20_000}).status_code == 431
+        assert client.get("/v1/jobs", headers={"X-Large": "x" * 12_000}).status_code == 200
 
 
 def test_the_token_counts_as_before(served: Served) -> None:
@@ -193,6 +214,13 @@ def test_a_code_dies_after_a_minute(sessions: SessionList, clock: Clock) -> None
     code = sessions.invite(OWNER)
     clock.now_s += CODE_S
     assert sessions.enter(code) is None
+
+
+def test_links_that_one_user_asks_for_end_none_of_another(sessions: SessionList) -> None:
+    link = sessions.invite(OWNER)
+    codes = [sessions.invite(ApiUser("ben", Role.VIEW)) for _ in range(100)]
+    assert sessions.enter(link) is not None
+    assert sum(sessions.enter(code) is not None for code in codes) == MAX_CODES
 
 
 def test_a_session_ends(sessions: SessionList, clock: Clock) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -46,11 +45,11 @@ class Daemon:
 
 
 @contextmanager
-def daemon(folder: StateFolder, port: int | None = None) -> Iterator[Daemon]:
+def daemon(folder: StateFolder, port: int | None = None, token: str = TOKEN) -> Iterator[Daemon]:
     door = PageDoor(folder)
-    page = Page(FakeControl(folder.path), SessionList(door.secret), door.port)
+    page = Page(FakeControl(folder.path), SessionList(token), door.port)
     listeners = [listen(folder.socket), *([] if port is None else [bind(port)])]
-    server = ApiServer(create_app(FakeControl(folder.path), TOKEN, page=page), *listeners)
+    server = ApiServer(create_app(FakeControl(folder.path), token, page=page), *listeners)
     server.start()
     door.open(server, port is not None)
     try:
@@ -67,11 +66,10 @@ def listens(port: int) -> bool:
 
 def test_there_is_no_port_before_the_page_is_asked_for(folder: StateFolder) -> None:
     with daemon(folder):
-        assert folder.ensure_page_keys().port is None
-    assert stat.S_IMODE(folder.page.stat().st_mode) == 0o600
+        assert not folder.page_port()
 
 
-def test_a_page_goes_on_after_a_restart(folder: StateFolder) -> None:
+def test_a_page_goes_on_after_a_restart_and_ends_with_the_token(folder: StateFolder) -> None:
     with httpx.Client(trust_env=False) as browser:
         with daemon(folder) as first:
             link = first.link()
@@ -81,12 +79,14 @@ def test_a_page_goes_on_after_a_restart(folder: StateFolder) -> None:
         assert not listens(port)
         with daemon(folder):
             assert browser.get(f"http://127.0.0.1:{port}/").status_code == 200
+        with daemon(folder, token="u" * 40):
+            assert browser.get(f"http://127.0.0.1:{port}/").status_code == 401
 
 
 def test_with_a_port_of_the_api_the_page_is_there(folder: StateFolder) -> None:
     with daemon(folder, port=0) as one:
         assert f":{one.door.port()}/" in one.link()
-        assert folder.ensure_page_keys().port is None
+        assert not folder.page_port()
 
 
 def test_a_port_that_is_taken_meanwhile_is_replaced(folder: StateFolder) -> None:
@@ -99,10 +99,3 @@ def test_a_port_that_is_taken_meanwhile_is_replaced(folder: StateFolder) -> None
         with daemon(folder) as again, httpx.Client(trust_env=False) as browser:
             assert again.door.port() != port
             assert browser.get(again.link()).status_code == 303
-
-
-def test_keys_that_others_could_read_are_made_again(folder: StateFolder) -> None:
-    secret = folder.ensure_page_keys().secret
-    assert folder.ensure_page_keys().secret == secret
-    folder.page.chmod(0o644)
-    assert folder.ensure_page_keys().secret != secret

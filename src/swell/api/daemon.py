@@ -10,6 +10,7 @@ import socket
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from ipaddress import ip_address
 from pathlib import Path
 from types import FrameType
 
@@ -25,6 +26,7 @@ from swell.api.server import HOST, ApiServer, PortHeld, bind, create_app
 from swell.api.unix_socket import announce, listen, shared_socket
 from swell.api.user_list import HOW_TO_END, UserList, UserListError, refuse_unkept, set_quotas
 from swell.assemble import open_platform
+from swell.executors.limited_log import RecordFormatter, log_to_stderr
 from swell.executors.local.devices import DeviceError
 from swell.executors.local.launch import AgentError
 from swell.executors.local.limits.limiter import LimitsError
@@ -74,9 +76,9 @@ def serve(
         stack.enter_context(_noticed(folder))
         metrics = _metrics(platform, folder, metrics_port, metrics_address or HOST)
         bound_metrics_port = stack.enter_context(metrics)
-        intake, door = SubmissionCheck(folder, settings.code), PageDoor(folder)
-        page = Page(platform, SessionList(door.secret), door.port)
-        app = create_app(platform, folder.ensure_token(), intake, page, UserList(folder.path))
+        intake, door, token = SubmissionCheck(folder, settings.code), PageDoor(folder), folder.ensure_token()
+        page = Page(platform, SessionList(token), door.port)
+        app = create_app(platform, token, intake, page, UserList(folder.path))
         server = ApiServer(app, *listeners)
         server.start()
         door.open(server, port is not None)
@@ -108,23 +110,17 @@ def serve(
 
 
 class PageDoor:
-    """The page's port of this machine, and the secret of its sessions.
+    """The page's port of this machine, which a platform has from when the page is first asked for.
 
-    A platform has no port before the page is first asked for. Both are kept in the state folder, so that a
-    page that is open goes on after a restart.
+    It is kept in the state folder, so that a page that is open goes on after a restart.
     """
 
     def __init__(self, folder: StateFolder) -> None:
         self._folder = folder
-        self._keys = folder.ensure_page_keys()
+        self._last_port = folder.page_port()
         self._lock = threading.Lock()
         self._server: ApiServer | None = None
         self._port: int | None = None
-
-    @property
-    def secret(self) -> str:
-        """Secret of the page's sessions."""
-        return self._keys.secret
 
     def open(self, server: ApiServer, has_port: bool) -> None:
         """The server has started.
@@ -135,9 +131,9 @@ class PageDoor:
         self._server = server
         if has_port:
             self._port = server.port
-        elif self._keys.port is not None:
+        elif self._last_port:
             try:
-                self._listen(server, self._keys.port)
+                self._listen(server, self._last_port)
             except InvalidOption as error:  # pages that are open cannot go on
                 log.warning("the page is not at its port of before: %s", error)
 
@@ -153,11 +149,10 @@ class PageDoor:
     def _listen_anywhere(self, server: ApiServer) -> None:
         """Listen on the port of the former daemon if it is free, else on any other."""
         try:
-            self._listen(server, self._keys.port or 0)
+            self._listen(server, self._last_port)
         except PortHeld:
             self._listen(server, 0)
-        self._keys = msgspec.structs.replace(self._keys, port=self._port)
-        self._folder.write_page_keys(self._keys)
+        self._folder.write_page_port(self._port or 0)
 
     def _listen(self, server: ApiServer, port: int) -> None:
         listener = bind(port)
@@ -206,7 +201,7 @@ def _metrics(platform: Platform, folder: StateFolder, port: int | None, address:
         yield None
         return
     with bind(port, "--metrics-port", address) as listener:
-        app = create_metrics_app(platform, folder, is_local=address == HOST)
+        app = create_metrics_app(platform, folder, is_local=ip_address(address).is_loopback)
         server = ApiServer(app, listener)
         server.start()
         try:
@@ -231,12 +226,9 @@ def _opened(folder: StateFolder, options: PlatformOptions, webhooks: Sequence[We
 
 def _log_with_dates() -> None:
     """Who was told what stands in `daemon.log`, as faults do."""
-    told = logging.getLogger("swell.webhooks")
-    told.setLevel(logging.INFO)
-    if not told.handlers:
-        handler = logging.StreamHandler()
-        handler.setFormatter(logging.Formatter("%(asctime)s webhook: %(message)s"))
-        told.addHandler(handler)
+    log_to_stderr("%(asctime)s webhook: %(message)s", logging.getLogger("swell.webhooks"))
+    if logging.lastResort is not None:  # that of all faults
+        logging.lastResort.setFormatter(RecordFormatter())
 
 
 @contextmanager

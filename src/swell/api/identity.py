@@ -11,6 +11,7 @@ import hmac
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from anyio import to_thread
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 HOSTS = frozenset({b"127.0.0.1", b"localhost", b"[::1]"})
 
 MIN_TOKEN_LENGTH = 32
+#: Request line and headers. h11 bounds only a head that comes in pieces.
+MAX_HEAD_BYTES = 16 << 10
 BEARER = b"Bearer "
 
 #: Parts of the page that tell nothing of the platform: they are answered to anyone on a loopback name.
@@ -113,6 +116,8 @@ class AccessMiddleware:
 
     def _admit(self, scope: Scope) -> None:
         """Raises HTTPException."""
+        if _head_bytes(scope) > MAX_HEAD_BYTES:
+            raise HTTPException(431, f"a request's head has at most {MAX_HEAD_BYTES} bytes; send less in it")
         host = _one(scope, b"host")
         if host is None or _without_port(host) not in HOSTS:
             raise HTTPException(
@@ -134,6 +139,7 @@ class AccessMiddleware:
             return session.caller
         is_open = scope["path"] == DOOR or scope["path"].startswith(STATIC)
         if scope["method"] in READING and is_open:
+            _check_site(scope, host)  # or it could open the page as someone else
             return None
         raise _wrong_token()
 
@@ -186,8 +192,8 @@ def cookie_name(port: int) -> str:
     return f"swell-{port}"
 
 
-def _check_origin(scope: Scope, host: bytes, session: Session) -> None:
-    """A browser sends the cookie with what other pages ask for, too. Raises HTTPException."""
+def _check_site(scope: Scope, host: bytes) -> None:
+    """A browser says which page asks. Raises HTTPException: it is none of ours."""
     site, is_reading = _first(scope, b"sec-fetch-site"), scope["method"] in READING
     allowed = (None, b"same-origin", b"none") if is_reading else (None, b"same-origin")
     origin = _first(scope, b"origin")
@@ -195,9 +201,14 @@ def _check_origin(scope: Scope, host: bytes, session: Session) -> None:
         raise HTTPException(
             403, "this request comes from another web page; use the page that `swell page` opens"
         )
-    if is_reading:
+
+
+def _check_origin(scope: Scope, host: bytes, session: Session) -> None:
+    """A browser sends the cookie with what other pages ask for, too. Raises HTTPException."""
+    _check_site(scope, host)
+    if scope["method"] in READING:
         return
-    if origin is None and site is None:
+    if _first(scope, b"origin") is None and _first(scope, b"sec-fetch-site") is None:
         raise HTTPException(403, "the browser does not say which page asks; use a newer browser")
     given = _one(scope, CSRF_HEADER) or b""
     if not hmac.compare_digest(given, session.csrf.encode()):
@@ -217,6 +228,10 @@ def _refusal(scope: Scope, refused: HTTPException) -> Response:
     if b"text/html" not in (_first(scope, b"accept") or b""):
         return failure(refused.status_code, refused.detail)
     return refusal_page(refused.status_code, NO_SESSION if refused.status_code == 401 else refused.detail)
+
+
+def _head_bytes(scope: Scope) -> int:
+    return len(scope["raw_path"]) + len(scope["query_string"]) + sum(map(len, chain(*scope["headers"])))
 
 
 def _first(scope: Scope, name: bytes) -> bytes | None:

@@ -35,6 +35,7 @@ from swell.api.answers import answer, failure
 from swell.api.errors import InvalidOption
 from swell.api.fields import InvalidField, parse_query, parsed, wrong_type
 from swell.api.identity import (
+    SESSION,
     AccessLogMiddleware,
     AccessMiddleware,
     HeadersMiddleware,
@@ -115,7 +116,7 @@ ANSWER_S = 60.0
 
 #: Most connections by kind of socket. Any user can open one on the port. Those of the owner's Unix socket and
 #: of the one that is shared count together. All of them leave room in the usual limit of 1,024 open files.
-MAX_CONNECTIONS = {socket.AF_UNIX: 512, socket.AF_INET: 128}
+MAX_CONNECTIONS = {socket.AF_UNIX: 512, socket.AF_INET: 128, socket.AF_INET6: 128}
 #: Connections taken from the kernel at a time, before those beyond the limit are closed.
 ACCEPT_AT_ONCE = 64
 
@@ -279,6 +280,8 @@ class PlatformVerbs:
         return report_of(self._platform.used_between(begin_s, end_s, user), by, begin_s, end_s)
 
     def page(self, scope: Scope) -> PageLink:
+        if SESSION in scope:
+            raise HTTPException(403, "a session of the page makes no other one; use `swell page`")
         return PageLink(url=self._page.link(caller_of(scope)))
 
     def stop(self) -> PlatformStop:
@@ -481,8 +484,8 @@ class ApiServer:
 
     @property
     def port(self) -> int:
-        """Port of the socket that listens on loopback. Raises ValueError if there is none."""
-        (port,) = (one.getsockname()[1] for one in self._listeners if one.family == socket.AF_INET)
+        """Port of the one TCP socket. Raises ValueError if there is none."""
+        (port,) = (one.getsockname()[1] for one in self._listeners if one.family != socket.AF_UNIX)
         return int(port)
 
     def listen_on(self, listener: socket.socket) -> None:

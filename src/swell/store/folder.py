@@ -65,11 +65,10 @@ class ApiAddress(msgspec.Struct, frozen=True, kw_only=True):
         return None if self.metrics_port is None else f"http://{host}:{self.metrics_port}/metrics"
 
 
-class PageKeys(msgspec.Struct, frozen=True, kw_only=True):
+class PageAddress(msgspec.Struct, frozen=True, kw_only=True):
     """What outlives the daemon of the live page, so that one which is open goes on."""
 
-    secret: str  #: signs the sessions
-    port: int | None = None  #: of loopback HTTP on which the page was last; None: it was never asked for
+    port: int | None = None  #: of loopback HTTP on which the page was last
 
 
 class StopMessage(msgspec.Struct, frozen=True, kw_only=True):
@@ -287,17 +286,13 @@ class StateFolder:
         """Empty if there is none."""
         return _read_secret(self.token)
 
-    def ensure_page_keys(self) -> PageKeys:
-        """Those of the page; made again if there are none, or if others could have read them."""
-        keys = _load_sound(self.page, PageKeys)
-        if keys is None or _is_open_to_others(self.page):
-            keys = PageKeys(secret=secrets.token_urlsafe(32))
-            self.write_page_keys(keys)
-        return keys
+    def page_port(self) -> int:
+        """Port on which the page was last; 0: it was never asked for."""
+        return (_load_sound(self.page, PageAddress) or PageAddress()).port or 0
 
-    def write_page_keys(self, keys: PageKeys) -> None:
+    def write_page_port(self, port: int) -> None:
         """Raises StateUnwritable."""
-        _write(self.page, msgspec.json.encode(keys))
+        _write(self.page, msgspec.json.encode(PageAddress(port=port)))
 
     def write_endpoint(self, endpoint: ApiAddress) -> None:
         """Raises StateUnwritable."""

@@ -23,8 +23,8 @@ from swell.web.templating import render
 CODE_S = 60.0
 #: A page that is left open need not be opened again for so long.
 SESSION_S = 30 * 86400.0
-#: Codes that wait to be used. Beyond it the oldest dies.
-MAX_CODES = 64
+#: Codes of one caller that wait to be used. Beyond it the oldest of these dies.
+MAX_CODES = 8
 
 #: Address and name of each view, in the order of the navigation.
 VIEWS = (("/", "Now"), ("/history", "History"))
@@ -59,19 +59,21 @@ class _PageToken(msgspec.Struct, frozen=True, array_like=True):
 
 
 class SessionList:
-    """Made of a secret, so that a session outlives the daemon. Any thread."""
+    """Sessions outlive the daemon, and end when the owner has a new token. Any thread."""
 
-    def __init__(self, secret: str, now_s: Callable[[], float] = time.time) -> None:
-        self._key = secret.encode()
+    def __init__(self, token: str, now_s: Callable[[], float] = time.time) -> None:
+        self._key = hmac.digest(token.encode(), b"sessions of the page", "sha256")
         self._now_s = now_s
         self._codes: dict[bytes, tuple[ApiUser, float]] = {}  #: that wait to be used, and when they end
 
     def invite(self, caller: ApiUser) -> str:
         """A code that is exchanged for a session once, within a minute."""
-        code = secrets.token_urlsafe(32)
-        while len(self._codes) >= MAX_CODES:
-            self._codes.pop(next(iter(self._codes)), None)
-        self._codes[_digest(code)] = caller, self._now_s() + CODE_S
+        code, now_s, waiting = secrets.token_urlsafe(32), self._now_s(), [*self._codes.items()]
+        old = [one for one, (_, ends_s) in waiting if ends_s <= now_s]
+        own = [one for one, (whose, ends_s) in waiting if whose == caller and ends_s > now_s]
+        for one in [*old, *own[: max(0, len(own) + 1 - MAX_CODES)]]:
+            self._codes.pop(one, None)
+        self._codes[_digest(code)] = caller, now_s + CODE_S
         return code
 
     def enter(self, code: str) -> str | None:
