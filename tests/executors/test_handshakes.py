@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
 from collections.abc import Awaitable, Callable
 
 import pytest
 
+from swell.executors.limited_log import log_to_stderr
 from swell.executors.local.agent import handshakes
 from swell.executors.local.agent.handshakes import Handshakes
 from swell.executors.local.lines import MAX_LINE_BYTES, LineLink
@@ -117,3 +119,12 @@ def test_silence_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
         assert await is_closed(whole), "who is known has a limit too"
 
     with_strangers(play)
+
+
+def test_what_a_stranger_says_forges_no_line_of_the_log(capsys: pytest.CaptureFixture[str]) -> None:
+    logger = logging.Logger("of a test")
+    log_to_stderr("%(asctime)s %(message)s", logger)
+    logger.warning("refused %s", "x\n2026-01-31 18:00:00,000 host n2 has joined\x1b[2J\r\x9b2J")
+    first, second = capsys.readouterr().err.split("\n", 1)
+    assert first.endswith(" refused x")
+    assert second == "    2026-01-31 18:00:00,000 host n2 has joined\\x1b[2J\\x0d\\x9b2J\n"

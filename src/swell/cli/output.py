@@ -16,10 +16,9 @@ from pathlib import Path
 from typing import TextIO, cast
 
 from swell.model.errors import InvalidInput
+from swell.model.names import printable
 from swell.model.quantities import relative
 
-#: All control characters but a line's end and a tab.
-_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 #: A return begins a line again: bars of progress do so, and what a job says could write over what we say.
 _CONTROL_IN_LOGS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 #: Control characters that JSON permits in a text.
@@ -30,13 +29,8 @@ PIPED_WIDTH = 100
 GAP, LEAST_WRAPPED = 2, 14
 
 
-def printable(text: str, control: re.Pattern[str] = _CONTROLS) -> str:
-    r"""ESC is `\x1b`: what follows it would move the cursor, set a title or write the clipboard."""
-    return control.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
-
-
 def printable_log(line: str) -> str:
-    """The same of a line of a log."""
+    """A line of a log without what a terminal obeys."""
     return printable(line, _CONTROL_IN_LOGS)
 
 

@@ -10,10 +10,17 @@ PLAIN_NAME = re.compile(r"[A-Za-z0-9_-]{1,40}")
 NAME_RULE = "a name has 1 to 40 letters, digits, `-` and `_`"
 #: The head's own machine is called so, and so are its nodes.
 RESERVED = re.compile(r"local|node[0-9]+")
+#: All control characters but a line's end and a tab.
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _KIND_FORM = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9 ._:@/+(),-]{0,78}[A-Za-z0-9._:@/+(),-])?")
 #: In a request: whichever kind of the platform suits the job.
 ANY = "any"
 KIND_RULE = "at most 80 letters, digits, spaces and . _ : @ / + ( ) , - and begins with a letter or digit"
+
+
+def printable(text: str, control: re.Pattern[str] = _CONTROLS) -> str:
+    r"""ESC is `\x1b`: what follows it would move the cursor, set a title or write the clipboard."""
+    return control.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
 
 
 def is_plain_name(name: str) -> bool:

@@ -21,6 +21,7 @@ from pathlib import Path
 import msgspec
 
 from swell.executors.gang.host_messages import FromHost
+from swell.executors.limited_log import log_to_stderr
 from swell.executors.local.agent.address import AgentRunning, hold_lock
 from swell.executors.local.agent.handshakes import Handshakes
 from swell.executors.local.agent.options import LOOPBACK, AgentOptions, PlatformSettings
@@ -242,7 +243,7 @@ def _hold(folder: Path) -> int:
 
 
 def main() -> None:
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
+    log_to_stderr("%(asctime)s %(message)s")
     try:
         state_dir, options = read_options(sys.argv[1:])
         check_sharing(options.sharing)

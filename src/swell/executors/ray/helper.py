@@ -7,7 +7,6 @@ has not: slices are detached actors with names. Only public calls of Ray are use
 
 from __future__ import annotations
 
-import logging
 import os
 import socket
 import sys
@@ -19,6 +18,7 @@ from ray.actor import ActorHandle
 from ray.util import get_node_ip_address
 
 from swell import __version__
+from swell.executors.limited_log import log_to_stderr
 from swell.executors.ray.engine import CPU, GPU, RayEngine
 from swell.executors.ray.ray_client import Answer, Request
 from swell.executors.ray.slice_actor import SliceActor
@@ -150,7 +150,7 @@ def words_of_actor(error: Exception) -> str:
 def main() -> None:
     out = os.fdopen(os.dup(1), "wb", buffering=0)
     os.dup2(2, 1)  # what Ray prints is no message
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
+    log_to_stderr("%(asctime)s %(message)s")
     engine = msgspec.json.decode(sys.argv[2], type=RayEngine)
     try:
         slices = RaySliceSet(sys.argv[1], engine, connect(engine.address))

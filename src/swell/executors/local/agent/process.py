@@ -34,7 +34,7 @@ from swell.executors.controller.protocol import (
     RemoveHost,
     ToAgent,
 )
-from swell.executors.limited_log import LimitedLog
+from swell.executors.limited_log import LimitedLog, log_to_stderr
 from swell.executors.local.agent.address import AgentAddress, AgentRunning, address_path, hold_lock
 from swell.executors.local.agent.door import Door, DoorError
 from swell.executors.local.agent.handshakes import Handshakes
@@ -199,7 +199,7 @@ def make_door(controller: Controller, options: AgentOptions, session: str) -> Do
 
 
 def main() -> None:
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    log_to_stderr("%(asctime)s %(levelname)s %(message)s")
     options = decode_options(sys.stdin.buffer.read())
     options.state_dir.mkdir(parents=True, exist_ok=True)
     confine(options.sharing.cores)
