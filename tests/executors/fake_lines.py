@@ -14,7 +14,7 @@ from swell.executors.local.lines import LineLink, LineRefused
 class FakeLine:
     """One end."""
 
-    peer = "a test"
+    peer = "10.9.0.11"
 
     def __init__(self) -> None:
         self.other: FakeLine

@@ -66,6 +66,7 @@ OF_RUN: list[Callable[[str], h.FromHost]] = [
     lambda run: h.WorkerExited(run=run, worker=0, status=1, log_tail=""),
     lambda run: h.UsageRead(run=run, usage=GangUsage(cpu_s=9.0)),
     lambda run: h.OwnerWarned(job_id=JOB, message="x", about="y"),
+    lambda run: h.OwnerWarned(job_id=JOB, message="", about="y"),
 ]
 
 
@@ -88,6 +89,29 @@ def test_a_host_warns_owners_of_jobs_for_which_it_makes_ready(fleet: Fleet) -> N
     fleet.hosts["a"].answer(h.OwnerWarned(job_id=JOB, message="x", about="y"))
     (warned,) = of_kind(fleet, JobWarned)
     assert (warned.job_id, warned.message, warned.about) == (JOB, "x", "y")
+
+
+def test_a_host_ends_warnings_of_its_own_after_the_run_and_none_of_jobs_that_it_never_had(
+    fleet: Fleet,
+) -> None:
+    """Those of others are among `OF_RUN`."""
+    fleet.perform(launch("a/0"))
+    fleet.hosts["a"].answer(h.OwnerWarned(job_id=JOB, message="x", about="y"))
+    fleet.hosts["a"].exit(fleet.workers(JOB)[0], 1)
+    assert not fleet.workers(JOB) and of_kind(fleet, GangEnded)
+    for host in "ba":
+        fleet.hosts[host].answer(h.OwnerWarned(job_id=JOB, message="", about="y"))
+    assert [event.message for event in fleet.events if isinstance(event, JobWarned)] == ["x", ""]
+
+
+def test_a_failure_of_any_length_is_told_in_16_kib_with_its_begin_and_its_end(fleet: Fleet) -> None:
+    fleet.perform(launch("a/0"))
+    (worker,) = fleet.workers(JOB)
+    worker.say(m.Failed(message=f"Traceback{'x' * 3_000_000}KeyError: 'lr'"))
+    fleet.hosts["a"].exit(worker, 1)
+    (ended,) = of_kind(fleet, GangEnded)
+    assert len(ended.message) <= 16 << 10
+    assert "Traceback" in ended.message and ended.message.endswith("KeyError: 'lr'")
 
 
 # ---------------------------------------------------------------- one gang on several hosts

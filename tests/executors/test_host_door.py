@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import cast
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -22,6 +22,7 @@ from tests.executors.puppets import make_spec
 from swell.executors.controller.controller import Controller
 from swell.executors.gang import host_messages as h
 from swell.executors.gang.host_messages import SaidInTerm
+from swell.executors.gang.job_context import DeviceBinding
 from swell.executors.leases import UNRECORDED, LeaseAsked, LeaseTimes
 from swell.executors.local.agent.door import DoorError
 from swell.executors.node.terms import HostTerms, TermHost
@@ -442,9 +443,10 @@ def test_a_host_that_the_head_cannot_reach_is_told_of_with_its_node(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answers: list[asyncio.Future[str]] = []
+    asked = set()
 
     async def why_not_reached(address: str, port: int) -> str:
-        assert (address, port) == ("10.9.0.11", 4711)
+        asked.add((address, port))
         answers.append(asyncio.get_running_loop().create_future())
         return await answers[-1]
 
@@ -468,6 +470,12 @@ def test_a_host_that_the_head_cannot_reach_is_told_of_with_its_node(
         world.pass_time(0.2)
         await answer(world, "")
         assert offer_of(world) == NODE
+        world.cut()
+        world.host.join = msgspec.structs.replace(world.host.join, advertise="10.9.0.1", probe_port=22)
+        world.pass_time(0.2)
+        await asyncio.sleep(0)
+        assert world.line is not None
+        assert asked == {("10.9.0.11", 4711)}, "a host has the head knock at no other machine"
 
     monkeypatch.setattr("swell.executors.remote.host_door.why_not_reached", why_not_reached)
     asyncio.run(scene())
@@ -484,6 +492,31 @@ def test_a_host_whose_process_is_stopped_does_not_answer_though_it_has_a_line(wo
     world.host.is_frozen = False
     world.pass_time(TIMES.lease_s * 0.2)
     assert offer_of(world) == NODE and world.running == {1}
+
+
+CPU = DeviceBinding(torch_device="cpu", kind="cpu")
+
+
+@pytest.mark.parametrize(
+    "attack",
+    [
+        {"nodes": (msgspec.structs.replace(NODE, name="node0"),)},
+        {"nodes": (NODE, msgspec.structs.replace(NODE, name="n2"))},
+        {"nodes": tuple(msgspec.structs.replace(NODE, name=f"n{number}") for number in range(3000))},
+        {"devices": {"node0/0": CPU}},
+        {"devices": {f"n1/{number}": CPU for number in range(3000)}},
+        {"nodes": (msgspec.structs.replace(NODE, rack="\x1b]0;rack\x07"),)},
+        {"nodes": (msgspec.structs.replace(NODE, kind="cpu\nforged line"),)},
+        {"nodes": (msgspec.structs.replace(NODE, cores=-1.0),)},
+        {"nodes": (msgspec.structs.replace(NODE, islands=((9,),)),)},
+        {"devices": {"n1/0": msgspec.structs.replace(CPU, pace_per_s=0.0)}},
+        {"num_cores": -5},
+    ],
+)
+def test_a_host_offers_no_node_but_its_own(world: World, attack: dict[str, Any]) -> None:
+    honest = h.DevicesOffered(devices={}, num_cores=1, nodes=(NODE,))
+    assert said(world, msgspec.structs.replace(honest, **attack)) == []
+    assert said(world, honest) == [honest]
 
 
 # ---------------------------------------------------------------- messages

@@ -83,6 +83,9 @@ def test_a_host_that_is_about_to_go_is_a_warning_of_its_nodes(fleet: Fleet) -> N
     assert warned.until_s - before_s == pytest.approx(30.0, abs=5.0), "by the clock of `at_s`"
     fleet.controller.hear("local", HostLeaving(within_s=30.0, why="it has no nodes of its own"))
     assert sum(isinstance(event, NodeWarned) for event in fleet.events) == 1
+    fleet.controller.hear("a", HostLeaving(within_s=1e300, why="x" * 3_000_000))
+    *_, warned = (event for event in fleet.events if isinstance(event, NodeWarned))
+    assert warned.until_s is not None and warned.until_s - before_s < 400 * 86400 and len(warned.why) == 500
 
 
 def test_a_loss_is_told_with_its_cause_before_what_it_does_to_gangs(fleet: Fleet) -> None:

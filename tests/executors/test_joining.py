@@ -270,7 +270,11 @@ def test_a_head_that_is_not_there_or_silent_is_named(tmp_path: Path, monkeypatch
 
 
 # ---------------------------------------------------------------- strangers
-@pytest.mark.parametrize("said", [b"{}\n", b"\xff\n", b"[" * 4000 + b"\n", b'{"type":"Join"}\n'])
+FORGED = msgspec.json.encode(introduction("n1", "m", "s", "10.9.0.1"))
+FORGED = FORGED.replace(b"10.9.0.1", b"\\u001b[2J\\nhost n2 has a line") + b"\n"
+
+
+@pytest.mark.parametrize("said", [b"{}\n", b"\xff\n", b"[" * 4000 + b"\n", b'{"type":"Join"}\n', FORGED])
 def test_a_first_line_that_is_none_is_refused(tmp_path: Path, said: bytes) -> None:
     async def scene(head: Head) -> None:
         reader, writer = await head.stranger()

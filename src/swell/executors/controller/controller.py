@@ -52,6 +52,8 @@ from swell.wire.lease_end import ProcessClock
 GATHERING_EVERY_S = 1.0
 #: A gang that has broken waits so long for a host without a line: it is dead, or comes back at once.
 UNREACHED_S = 1.0
+#: Of so many hosts and jobs it is remembered that one has warned of the other.
+MOST_WARNED = 10_000
 
 log = logging.getLogger("swell.hosts")
 
@@ -91,6 +93,9 @@ class Controller:
         self._trials = TrialQueue(state_dir, hosts, openings, runs)
         self._commands = CommandQueue(hosts, openings, runs, self._trials)
         self._takeover = Takeover(runs, hosts)
+        self._warned = deque[tuple[str, str]](
+            maxlen=MOST_WARNED
+        )  #: hosts, and jobs of which they have warned
         self._boot_id = boot_id
         self._commands_taken = ReceivedNumbers()  #: of the daemon's session, which outlives its connections
         self._waiting: tuple[DaemonLine, str] | None = None  #: a daemon that has yet to be told what runs
@@ -266,7 +271,8 @@ class Controller:
             case messages.UsageRead():
                 self._runs.hear_usage(host, message)
             case messages.OwnerWarned(job_id=job_id, about=about, message=text):
-                if not text or self._is_given(host, job_id):
+                if self._is_given(host, job_id) or (not text and (host, job_id) in self._warned):
+                    self._warned.append((host, job_id))
                     self._runs.report(JobWarned(at_s=0.0, job_id=job_id, about=about, message=text))
             case messages.HostLeaving():
                 warned = self._hosts.warn(host, message, time.clock_gettime(time.CLOCK_BOOTTIME))

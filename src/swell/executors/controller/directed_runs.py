@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 import msgspec
 
@@ -41,8 +42,22 @@ TELL_EVERY_S = 10.0
 #: Of a platform with more of them each tick looks at so many: limits of time are noticed later by a tick for
 #: each so many runs, and never sooner. Looking at a thousand would hold up what hosts say.
 MOST_AT_ONCE = 100
+#: Characters of a text that a script or a host has made, such as a traceback: it is in every list of jobs.
+MOST_TEXT = 16 << 10
 #: Ended gangs that are remembered, to answer a command that was said twice.
 NUM_REMEMBERED = 1000
+
+
+def bounded(told: Any) -> Any:
+    """The same value, with the begin and the end of each text that is longer than `MOST_TEXT`."""
+    if isinstance(told, str) and len(told) > MOST_TEXT:
+        part = MOST_TEXT // 2 - 40
+        return f"{told[:part]}\n[{len(told) - 2 * part} characters are left out]\n{told[-part:]}"
+    if not isinstance(told, msgspec.Struct):
+        return told
+    values = {name: getattr(told, name) for name in told.__struct_fields__}
+    news = {name: new for name, one in values.items() if (new := bounded(one)) is not one}
+    return msgspec.structs.replace(told, **news) if news else told
 
 
 @dataclass(slots=True)
@@ -318,7 +333,7 @@ class DirectedRuns:
 
         Protocols of gangs go by a clock that stands still in a machine's sleep; the head's does not.
         """
-        event = msgspec.structs.replace(event, at_s=time.clock_gettime(time.CLOCK_BOOTTIME))
+        event = msgspec.structs.replace(bounded(event), at_s=time.clock_gettime(time.CLOCK_BOOTTIME))
         run = self.by_key.get(getattr(event, "job_id", ""))
         if run is not None and run.gang is not None:
             if isinstance(event, StepsReported):

@@ -18,9 +18,12 @@ from swell.executors.gang.host_messages import (
 from swell.executors.gang.job_context import DeviceBinding
 from swell.model.command import GangCommand
 from swell.model.event import AnyEvent, HostRuledOut, NodeJoined, NodeLost, NodeWarned, Outcome
+from swell.model.failure import MAX_CHARS
 from swell.model.node import Node
 
 log = logging.getLogger("swell.hosts")
+#: A host that leaves later than this need not say so yet.
+LONGEST_NOTICE_S = 366 * 86400.0
 NOTHING_OFFERED = DevicesOffered(devices={}, num_cores=1)
 
 
@@ -104,7 +107,8 @@ class KnownHosts:
 
     def warn(self, name: str, leaving: HostLeaving, now_s: float) -> list[NodeWarned]:
         """What the scheduler is to hear of the nodes of a host that is about to go."""
-        until_s, why = now_s + leaving.within_s, leaving.why
+        until_s = now_s + min(max(0.0, leaving.within_s), LONGEST_NOTICE_S)
+        why = leaving.why[:MAX_CHARS]
         nodes = self._hosts[name].nodes
         return [NodeWarned(at_s=0.0, name=node.name, until_s=until_s, why=why) for node in nodes]
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import os
+from contextlib import suppress
 
 import msgspec
 
@@ -32,6 +34,7 @@ from swell.executors.remote.join_tokens import revoked
 from swell.executors.remote.joining import Join, why_unlike
 from swell.executors.remote.stream import ResumableStream
 from swell.model.names import why_no_host_name
+from swell.model.node import InvalidIslands, checked
 from swell.model.quantities import span
 
 #: For a connection to a host: gangs that span nodes need it, and nothing else does.
@@ -40,6 +43,8 @@ REACH_S = 5.0
 SILENT = "does not answer now: its workers may train on; it is lost if it is not back when its lease ends"
 #: By these a host could claim the gang of any job: they are for the controller after the one that it had.
 KEPT = messages.RunKept | messages.EndKept
+#: Of one host. Each device is a column of the scheduler's.
+MOST_DEVICES, MOST_CORES, MOST_NAMED = 1024, 65_536, 100
 
 log = logging.getLogger("swell.hosts")
 
@@ -155,7 +160,7 @@ class HostDoor:
         log.info("host %s at %s has a line", host.name, join.advertise)
         host.stream.attach(line)
         self._tell_remarks(host)
-        if join.probe_port:
+        if join.probe_port and join.advertise == line.peer:  # a host does not choose where the head knocks
             task = asyncio.get_running_loop().create_task(self._probe(host))
             self._probes.add(task)
             task.add_done_callback(self._probes.discard)
@@ -209,6 +214,8 @@ class HostDoor:
         if isinstance(message, KEPT) and not self._leases.is_recalled(host.name):
             why = f"it says what it has kept, and no earlier agent gave it a lease in term {host.term}"
             log.warning("refused host %s: %s", host.name, why)
+        elif isinstance(message, DevicesOffered) and not can_offer(host.name, message):
+            log.warning("refused host %s: it offers what no host of this name has", host.name)
         elif isinstance(message, DevicesOffered):
             host.offered = message
             self._tell_remarks(host)
@@ -332,6 +339,27 @@ class HostDoor:
         """Hosts go on asking for another controller."""
         for host in list(self._hosts.values()):
             host.stream.close()
+
+
+def can_offer(host: str, offered: DevicesOffered) -> bool:
+    """Whether a host of this name may have this: one node at most, which is called so and has all devices."""
+    own = sorted(f"{host}/{number}" for number in range(min(len(offered.devices), MOST_DEVICES)))
+    nodes, kinds = offered.nodes, [(device.kind, device.pace_per_s) for device in offered.devices.values()]
+    numbers = [pace for _, pace in kinds] + [node.cores for node in nodes]
+    names = [kind for kind, _ in kinds] + [
+        name for one in nodes for name in (one.kind, one.rack, one.address)
+    ]
+    is_own = sorted(offered.devices) == own and len(nodes) <= 1
+    is_own &= all(node.name == host and sorted(node.devices) == own for node in nodes)
+    with suppress(InvalidIslands):
+        return (
+            is_own
+            and 1 <= offered.num_cores <= MOST_CORES
+            and all(number is None or 0 < number < math.inf for number in numbers)
+            and all(name.isprintable() and len(name) <= MOST_NAMED for name in names)
+            and all(checked(node.islands, len(own)) == node.islands for node in nodes)
+        )
+    return False
 
 
 async def why_not_reached(address: str, port: int) -> str:

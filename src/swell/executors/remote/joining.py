@@ -15,9 +15,10 @@ from importlib.metadata import PackageNotFoundError, version
 import msgspec
 
 from swell import __version__
-from swell.executors.local.agent.options import PlatformSettings
+from swell.executors.local.agent.options import LOOPBACK, PlatformSettings
 from swell.executors.local.lines import LineLink, LineRefused
 from swell.executors.remote.certificate import host_context
+from swell.executors.remote.host_address import check_address
 from swell.executors.remote.join_tokens import JoinToken
 from swell.model.quantities import span
 from swell.wire.lines import NO_MESSAGE
@@ -47,6 +48,10 @@ class Join(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     torch: str = ""  #: version, without that of its build; empty: none is installed
     advertise: str = ""  #: where workers of other hosts are to reach its own
     probe_port: int = 0  #: of that address, which takes connections and closes them; 0: none
+
+    def __post_init__(self) -> None:
+        """Raises InvalidAddress."""
+        check_address(self.advertise or LOOPBACK)
 
 
 class JoinAccepted(msgspec.Struct, frozen=True, kw_only=True, tag=True):
