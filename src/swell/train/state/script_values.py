@@ -10,6 +10,7 @@ put its state into one of that type.
 
 from __future__ import annotations
 
+import re
 import sys
 import time
 from collections import deque
@@ -33,6 +34,9 @@ from swell.wire.library_paths import is_library
 UNCHANGING = frozenset({bool, int, float, complex, str, type(None), type(Path())})
 #: What another process finds by its name.
 NAMED = (FunctionType, BuiltinFunctionType, Enum)
+#: Functions of Python's own modules that are no arithmetic are in no state: it could name `os.system`.
+_PYTHON = "|".join(sorted(sys.stdlib_module_names - {"builtins", "cmath", "math", "operator", "statistics"}))
+_OF_SYSTEM = re.compile(rf"(?:{_PYTHON})[.:]|builtins:(?:__|breakpoint|compile|eval|exec|input|open)")
 #: Attributes that every module has from torch.
 _OF_MODULES = frozenset(vars(nn.Module()))
 
@@ -158,9 +162,9 @@ def unpack(own: Any, packed: Packed) -> Any:
     if "object" in packed:
         return put_object(own, packed)
     if "named" in packed:
-        return find(packed["named"])
+        return _found(packed["named"])
     if "made" in packed:  # its attributes or items are put into it next
-        kind = None if kind_of(own) == packed["made"] else find(packed["made"])
+        kind = None if kind_of(own) == packed["made"] else _found(packed["made"])
         own = own if kind is None else kind.__new__(kind)
         if isinstance(own, list):
             del own[len(packed["keys"]) :]
@@ -272,7 +276,23 @@ def name_of(thing: Any) -> str | None:
     """MODULE:NAME by which another process finds a function or a member; None: it has no such name."""
     short = "" if isinstance(thing, Enum) else thing.__name__
     places = (kind_of(thing), f"torch:{short}", f"torch.nn.functional:{short}")
-    return next((place for place in places if finds(place, thing)), None)
+    name = next((place for place in places if finds(place, thing)), None)
+    return name if name and (isinstance(thing, Enum) or not _OF_SYSTEM.match(name)) else None
+
+
+def _found(name: str) -> Any:
+    """What a state names that is read. Raises TypeError: no state could have been saved with that."""
+    thing = find(name)
+    if can_be_put(thing) if isinstance(thing, type) else isinstance(thing, NAMED) and name_of(thing):
+        return thing
+    raise TypeError(f"a state that is read may not name {name}: no state could have been saved with it")
+
+
+def can_be_put(kind: type) -> bool:
+    """Whether an object of this type can be made again: a list or a dict, or of the script's own classes."""
+    file = getattr(sys.modules.get(kind.__module__), "__file__", None)
+    is_script = file is not None and not is_library(file)
+    return kind in (list, dict) or (is_script and finds(f"{kind.__module__}:{kind.__qualname__}", kind))
 
 
 def own_attributes(module: nn.Module) -> dict[str, Any]:
@@ -315,8 +335,7 @@ def can_be_made(thing: Any, depth: int = 0) -> bool:
             return False
         held = thing.values() if isinstance(thing, dict) else thing
     else:
-        file = getattr(sys.modules.get(type(thing).__module__), "__file__", None)
-        if is_object(thing) or file is None or is_library(file) or not finds(kind_of(thing), type(thing)):
+        if is_object(thing) or not can_be_put(type(thing)):
             return False
         held = attributes_of(thing).values()
     return depth < MAX_MADE and all(can_be_made(each, depth + 1) for each in held)
