@@ -18,7 +18,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from hashlib import sha256
-from typing import TYPE_CHECKING
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Any
+from urllib.request import getproxies
 
 import msgspec
 
@@ -53,6 +55,7 @@ KEPT_S = 3 * 86400.0
 #: The address wants no more of them.
 GONE_STATUS = 410
 GONE = f"the address answered {GONE_STATUS}"
+PRIVATE = "it is of this machine or of a private network, which the owner of the platform alone may name"
 #: Messages that wait at most: of one address, and in all.
 MOST_OF_ADDRESS = 1000
 MOST = 10_000
@@ -105,6 +108,7 @@ class WebhookMessage(msgspec.Struct, frozen=True, kw_only=True):
     body: str
     created_s: float  #: seconds since 1970
     is_of_job: bool = False  #: the job's owner has named the address
+    is_of_user: bool = False  #: likewise, and that is not the owner of the platform
 
     @property
     def delivery(self) -> SavedMessage:
@@ -265,7 +269,7 @@ class WebhookThread:
                 first = waiting[0]
                 async with self._slots:
                     fault = await self._fault_of(first.message)
-                if fault not in ("", GONE) and time.time() <= first.message.created_s + KEPT_S:
+                if fault not in ("", GONE, PRIVATE) and time.time() <= first.message.created_s + KEPT_S:
                     num_failures += 1
                     first.num_failures, first.fault = first.num_failures + 1, fault
                     self.counts.num_failed += 1
@@ -273,7 +277,9 @@ class WebhookThread:
                     await self._wait(first, wait_s(num_failures))
                     continue
                 if fault:
-                    self._drop(first.message, fault if fault == GONE else f"{fault}, after {span(KEPT_S)}")
+                    self._drop(
+                        first.message, fault if fault in (GONE, PRIVATE) else f"{fault}, after {span(KEPT_S)}"
+                    )
                 else:
                     num_failures = 0
                     self._note_delivered(first)
@@ -300,12 +306,18 @@ class WebhookThread:
         }
         if self._http is None:
             self._http = _new_client()
+        is_checked = message.is_of_user and not getproxies()  # a proxy has rules of its own
+        extensions = {"trace": _refuse_private} if is_checked else {}
         try:
             async with (
                 asyncio.timeout(ANSWER_WITHIN_S),
-                self._http.stream("POST", message.url, content=body, headers=headers) as answer,
+                self._http.stream(
+                    "POST", message.url, content=body, headers=headers, extensions=extensions
+                ) as answer,
             ):
                 return "" if answer.is_success else _told_of(answer.status_code)
+        except _PrivateAddress:
+            return PRIVATE
         except TimeoutError:
             return f"no answer within {span(ANSWER_WITHIN_S)}"
         except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
@@ -331,6 +343,19 @@ class WebhookThread:
             self._journal.end_delivery(message.id, message.job_id, story)
         except StateError as error:  # also one that is damaged: other messages are not in that part of it
             log.warning("%s stays on disk, and is sent again after a restart: %s", message, error)
+
+
+class _PrivateAddress(Exception):
+    pass
+
+
+async def _refuse_private(step: str, facts: dict[str, Any]) -> None:
+    """Before anything is sent: another name server may have answered, had we looked the name up before."""
+    if step == "connection.connect_tcp.complete":
+        line = facts["return_value"]
+        if not ip_address(line.get_extra_info("server_addr")[0]).is_global:
+            await line.aclose()
+            raise _PrivateAddress
 
 
 def _new_client() -> httpx.AsyncClient:
@@ -439,6 +464,7 @@ class Webhooks(WebhookThread):
                 body=_body(event, view, calendar, at_s),
                 created_s=time.time(),
                 is_of_job=is_of_job,
+                is_of_user=is_of_job and view.user != "",
             )
 
 

@@ -143,19 +143,20 @@ ENDS = st.sampled_from([(Phase.SUCCEEDED, True), (Phase.SUCCEEDED, False), (Phas
 SUBSETS = st.sets(st.sampled_from(ALL), min_size=1)
 
 
-@given(ENDS, SUBSETS, SUBSETS)
+@given(ENDS, SUBSETS, SUBSETS, st.sampled_from(["", "ana"]))
 def test_each_address_hears_exactly_what_it_asked_for(
-    end: tuple[Phase, bool], everywhere: set[WebhookEvent], of_job: set[WebhookEvent]
+    end: tuple[Phase, bool], everywhere: set[WebhookEvent], of_job: set[WebhookEvent], user: str
 ) -> None:
     found = finder(hook("http://all", *everywhere), of_job=hook("http://own", *of_job))
     phase, kept = end
-    view = job_view(phase=phase, kept=kept, webhook=True)
+    view = job_view(phase=phase, kept=kept, webhook=True, user=user)
     happened = {WebhookEvent.FINISHED} | ({WebhookEvent.MISSED} - ({WebhookEvent.MISSED} if kept else set()))
     expected = {("http://all", event) for event in happened & everywhere}
     expected |= {("http://own", event) for event in happened & of_job}
     messages = found.of_ends(view)
     assert set(told(messages)) == expected
     assert len({message.id for message in messages}) == len(messages) == len(expected)
+    assert all(message.is_of_user == (user == "ana" and message.url == "http://own") for message in messages)
 
 
 def test_of_a_deadline_it_is_told_once_that_it_is_at_risk_and_once_that_it_was_missed() -> None:
@@ -254,6 +255,20 @@ def test_a_journal_that_was_damaged_ends_no_delivery(journal: SqlJournal, receiv
             sender.add(message(receiver.url, number))
         until(lambda: len(receiver.ids) == 3)
         until(lambda: sender.counts.num_waiting == 0)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_what_a_user_names_is_no_address_of_the_machine_or_its_network(
+    journal: SqlJournal, receiver: Receiver, host: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(webhooks, "getproxies", dict)
+    url = receiver.url.replace("127.0.0.1", host)
+    with sending(journal) as sender:
+        put(sender, journal, msgspec.structs.replace(message(url), is_of_user=True))
+        until(lambda: sender.counts.num_dropped == 1)
+        assert receiver.num_requests == 0
+        put(sender, journal, message(url, 1))
+        until(lambda: sender.counts.num_delivered == 1)
 
 
 def test_messages_are_given_up_when_they_are_old_unwanted_or_too_many(
