@@ -272,16 +272,15 @@ def damage_the_journal_and_restore_it(scene: Scene) -> None:
 
 
 @fault
-def delete_the_journal_under_the_daemon(scene: Scene) -> None:
-    """Found out at the next write, at the latest when a job is submitted; no answer is untrue."""
-    for path in scene.state.glob("journal.db*"):
-        path.unlink(missing_ok=True)  # the daemon ends at the first that is gone, and takes its own along
+def take_the_journal_away_from_the_daemon(scene: Scene) -> None:
+    """Found out at the next write, at the latest when a job is submitted; put back, all goes on."""
+    journal = StateFolder(scene.state).journal
+    kept = journal.rename(scene.state / "kept")
     job, words = scene.jobs.prepare()
-    done = scene.swell(*words)
-    if done.returncode == 0:
-        scene.jobs.note(job, job_id(done.stdout))
-    else:
-        shutil.rmtree(job.folder)
+    refused = scene.swell(*words)
+    assert refused.returncode != 0 and "Traceback" not in refused.stderr, refused
+    kept.rename(journal)
+    shutil.rmtree(job.folder)
 
 
 @fault

@@ -580,8 +580,6 @@ class Platform(JobSource):
             )
         if self._head.quotas.why:
             warnings[ABOUT_QUOTAS] = self._head.quotas.why
-        if notices := self._store.notices:
-            warnings["journal file"] = "; ".join(notices)
         if self._journal.why:
             warnings["journal"] = f"the platform stands still, jobs that run train on: {self._journal.why}"
         if space is None:

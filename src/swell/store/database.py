@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import sqlite3
 import threading
@@ -121,8 +120,6 @@ CREATE TABLE curves (
 CREATE TABLE copied_files (name TEXT PRIMARY KEY, content BLOB NOT NULL);
 """
 
-log = logging.getLogger("swell.store")
-
 #: (device, inode) of the database and of the files that belong to it; None: there is no such file.
 Identity = tuple[tuple[int, int] | None, ...]
 
@@ -132,7 +129,7 @@ class Database:
 
     SQLite goes on with a file that was removed or replaced under it, and what it writes is lost when the
     process ends. So after each transaction, and before each read, this looks whether the path still names
-    the open file. If not, all that the open file holds is copied to the path, and is open from then on.
+    the open file.
     """
 
     _writer: sqlite3.Connection
@@ -148,7 +145,6 @@ class Database:
             DamagedState: it is no journal of Swell, or its pages or indexes do not fit together.
         """
         self.path = path
-        self.notices: tuple[str, ...] = ()  #: what the owner of the platform should know about the file
         self._lock = threading.RLock()
         self._files = (path, *companions(path))
         self._open()
@@ -164,16 +160,12 @@ class Database:
     def reading(self) -> Iterator[sqlite3.Connection]:
         """A connection for queries, each of which sees one moment. Errors come out as StateError."""
         self._stay()
-        idle = self._idle
         with explained(self.path):
-            connection = idle.pop() if idle else _connect(self.path)
+            connection = self._idle.pop() if self._idle else _connect(self.path)
             try:
                 yield connection
             finally:
-                if idle is self._idle:
-                    idle.append(connection)
-                else:  # the file is another one by now
-                    connection.close()
+                self._idle.append(connection)
 
     def rows(self, query: str, *values: object) -> list[Any]:
         """All rows of a query."""
@@ -217,8 +209,7 @@ class Database:
     def close(self) -> None:
         """No transaction may be open."""
         with self._lock:
-            idle, self._idle = self._idle, []
-            for connection in (*idle, self._writer):
+            for connection in (*self._idle, self._writer):
                 connection.close()
             os.close(self._log)
 
@@ -263,42 +254,12 @@ class Database:
         return tuple(map(_inode, self._files))
 
     def _stay(self) -> None:
-        """Raises StateUnwritable if the path cannot be written."""
-        if self._find() == self._identity:
-            return
-        with self._lock:
-            if self._find() == self._identity:
-                return
-            try:
-                kept = self._write_again()
-            except (OSError, StateError) as error:
-                raise StateUnwritable(
-                    f"{self.path}, or its write-ahead log, was removed or replaced while in use, and cannot "
-                    f"be written again ({error}); make its folder writable for you and start the platform "
-                    "again"
-                ) from error
-            self.notices += (
-                f"{self.path.name}, or its write-ahead log, was removed or replaced at "
-                f"{time.strftime('%Y-%m-%d %H:%M:%S')} while in use, and was written again{kept}",
+        """Raises StateUnwritable if the path does not name the file that is open."""
+        if self._find() != self._identity:
+            raise StateUnwritable(
+                f"{self.path}, or its write-ahead log, was removed or replaced while in use: put back what "
+                f"was there, and the platform goes on; or end it with `swell down`: {remedy(self.path)}"
             )
-            log.error("%s", self.notices[-1])
-
-    def _write_again(self) -> str:
-        """Returns where the file went that somebody put in place of ours."""
-        draft, aside = self.path.with_name(self.path.name + ".draft"), dated(self.path, "replaced")
-        draft.unlink(missing_ok=True)
-        with explained(draft):
-            _copy(self._writer, draft)
-        is_strange = _inode(self.path) not in (None, self._identity[0])
-        if is_strange:
-            self.path.rename(aside)
-        for file in companions(self.path):
-            file.unlink(missing_ok=True)
-        draft.rename(self.path)
-        # Only now: SQLite removes the log of a file that it closes, unless the path names another file.
-        self.close()
-        self._open()
-        return f"; the file that was put there is {aside.name} now" if is_strange else ""
 
 
 def as_text(found: object) -> str:
