@@ -35,7 +35,7 @@ from swell.model.command import (
     WakeAt,
 )
 from swell.model.deadline_state import PLANNED_LATE
-from swell.model.event import AnyEvent, JobEvent, PlanFailed
+from swell.model.event import AnyEvent, PlanFailed
 from swell.model.job import Phase
 from swell.model.options import Domain
 from swell.model.plan import Allocation, JobPlan, Plan, Refusal
@@ -43,17 +43,12 @@ from swell.model.quantities import span, told_workers
 from swell.model.snapshot import Snapshot
 from swell.model.throughput import JobThroughput
 from swell.model.view import JobView, Story
-from swell.policies.policy import Policy
 from swell.throughput.belief import FittedBelief
 
 #: A plan that asks for another one now would get the same answer, again and again.
 LEAST_WAIT_S = 0.05
 #: Jobs whose reasons are compared together with those of the plan before.
 STRETCH = 256
-#: After so many plans in a row that ended in an error, all jobs are suspects, and not newcomers alone.
-PATIENCE = 3
-#: Of which each is tried to be the cause.
-MOST_SUSPECTS = 10
 #: Why jobs wait as long as no core has a kind.
 NO_NODE_YET = "waits for a node: none has joined this platform yet"
 
@@ -70,8 +65,6 @@ class Core:
         self._state = HeadState(belief=belief, domain=planner.policy.offered)
         self._lack = NO_NODE_YET
         self._kind = ""
-        # Of this batch.
-        self._batch: Sequence[AnyEvent] = ()  #: its part that is being handled
 
     def begin_beside(self, other: Core) -> None:
         """Know nothing but what is so for a whole platform, as another core of it knows it."""
@@ -96,8 +89,8 @@ class Core:
     def handle(self, batch: Sequence[AnyEvent]) -> list[AnyCommand]:
         """Apply every event of the batch, then plan once, at the time of the last.
 
-        An error of the policy is raised, and `HeadState.culprit` is the job without which it answers. With
-        a `PlanFailed` at its end the batch has no plan: the last one is followed.
+        With a `PlanFailed` at its end the batch has no plan: the last one is followed. Raises what the policy
+        does.
         """
         state = self._state
         state.stories, state.ended, state.refusals, state.ignored = [], [], {}, []
@@ -108,7 +101,7 @@ class Core:
         state = self._state
         failed = batch[-1] if batch and isinstance(batch[-1], PlanFailed) else None
         batch = batch if failed is None else [one for one in batch if not isinstance(one, PlanFailed)]
-        num_ended, self._batch, state.culprit = len(state.ended), batch, None
+        num_ended, state.culprit = len(state.ended), None
         replan = Replan(state, self._settings.report_plan_s)
         for event in batch:
             try:
@@ -162,41 +155,6 @@ class Core:
         state.write_rows()
         period_s = state.policy_state.due_s if plan.has_options else math.inf
         return commands + self._wake(min(plan.wake_s, period_s, self._next_late_s(plan)))
-
-    def _ask(self, policy: Policy, snapshot: Snapshot) -> tuple[Snapshot, Allocation]:
-        """Return the policy's answer, and what it was asked. Raises what it raises; see `handle`."""
-        try:
-            return decide_within_quotas(policy, snapshot)
-        except MemoryError:
-            raise
-        except Exception:
-            self._state.culprit = self._blamed(policy, snapshot)
-            raise
-
-    def _blamed(self, policy: Policy, snapshot: Snapshot) -> str | None:
-        """Return the id of the job without which the policy answers; None: it is none of them.
-
-        Newcomers of the batch may be it: a job that runs would be ended for what need not be its fault. It is
-        blamed only if there has been no plan for long, and so is the only job of all.
-        """
-        is_patient = self._state.last_plan.num_failed < PATIENCE
-        jobs = dict.fromkeys(event.job_id for event in self._batch if isinstance(event, JobEvent))
-        suspects = [job_id for job_id in {**jobs, **snapshot.row_of} if job_id in snapshot.row_of]
-        if is_patient:
-            records = (self._state.records[job_id] for job_id in suspects if job_id in jobs)
-            suspects = [record.id for record in records if not record.phase.holds_devices]
-        for job_id in suspects[:MOST_SUSPECTS]:
-            others = np.flatnonzero(np.arange(snapshot.num_jobs) != snapshot.row_of[job_id])
-            if not len(others) and is_patient:
-                continue
-            try:
-                policy.decide(snapshot.of_jobs(others, snapshot.num_devices))
-            except MemoryError:
-                raise
-            except Exception:  # noqa: BLE001, S112 - so it is not because of this job
-                continue
-            return job_id
-        return None
 
     def _go_on(self) -> list[AnyCommand]:
         """What the last plan wants is wanted still: others may have left what somebody waits for."""
@@ -318,7 +276,7 @@ class Core:
         while True:
             usable = self._usable(planner)
             seen = self._snapshot(planner, usable)
-            snapshot, allocation = self._ask(planner.policy, seen)
+            snapshot, allocation = decide_within_quotas(planner.policy, seen)
             if not allocation.refusals:
                 break
             is_any_going_on = settle(state, snapshot.job_ids, allocation.refusals)
