@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.api.stage import Stage, on_stage
@@ -69,6 +70,9 @@ def test_a_job_that_runs_has_another_deadline_or_keeps_what_it_has(stage: Stage,
     assert codes(stage, job_id).count("deadline_asked") == 4
     with pytest.raises(InvalidJob, match="deadline: 'soon' is not a time"):
         stage.client.promise(job_id, deadline="soon")
+    nothing: Any = None
+    with pytest.raises(InvalidJob, match="deadline: it has no value; give it one"):
+        stage.client.promise(job_id, deadline=nothing)
     stage.client.cancel(job_id)
     until(lambda: stage.client.job(job_id).phase.is_end)
     with pytest.raises(ApiError, match=r"is cancelled, and has no other deadline; .*swell retry"):

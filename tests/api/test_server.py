@@ -190,7 +190,9 @@ def test_what_is_not_there_is_said_so(http: httpx.Client) -> None:
         answer = http.get(path)
         assert answer.status_code == 404
         assert answer.json()["error"]
-    assert http.delete("/v1/jobs").status_code == 405
+    assert "there is no 'GET /openapi.json'; GET /v1/openapi.json lists" in answer.json()["error"]
+    answer = http.delete("/v1/jobs")
+    assert answer.status_code == 405 and "there is no 'DELETE /v1/jobs'" in answer.json()["error"]
 
 
 def test_a_failure_inside_is_an_answer_too(tmp_path: Path) -> None:

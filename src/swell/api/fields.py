@@ -653,6 +653,8 @@ def wrong_type(
     is_not = f"{'a value in ' if inner else ''}{shown(given)} is not"
     if kind is not None and (choices := _choices(kind, field)):
         return InvalidField(field, f"{is_not} known; choose from {', '.join(choices)}")
+    if match := re.fullmatch(r"Object missing required field `(.+)`", text):
+        return InvalidField(match[1], "it has no value; give it one")
     if match := re.fullmatch(r"Expected `(.+)`, got `.+`", text):
         kinds = [
             word for word in match[1].split(" | ") if word != "null"

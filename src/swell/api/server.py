@@ -14,6 +14,7 @@ import os
 import socket
 import threading
 from collections.abc import Awaitable, Callable, Sequence
+from http import HTTPStatus
 from inspect import iscoroutinefunction, signature
 from typing import Any
 
@@ -33,7 +34,7 @@ from swell import __version__
 from swell.api import fields
 from swell.api.answers import answer, failure
 from swell.api.errors import InvalidOption
-from swell.api.fields import InvalidField, parse_query, parsed, wrong_type
+from swell.api.fields import InvalidField, parse_query, parsed, shown, wrong_type
 from swell.api.identity import (
     SESSION,
     AccessLogMiddleware,
@@ -79,6 +80,8 @@ MAX_BODY_BYTES = 1 << 20
 SUBMISSION_THREADS = 40
 #: A submission waits so long until one of the others is through.
 FREE_THREAD_S = 10.0
+#: What the library says where no route is, or none for that method.
+NO_ROUTE = (HTTPStatus.NOT_FOUND.phrase, HTTPStatus.METHOD_NOT_ALLOWED.phrase)
 #: After an answer 503, for programs: what kept the platform from answering may be over by then.
 RETRY_AFTER_S = 10
 
@@ -412,8 +415,13 @@ async def _body(request: Request) -> bytes:
     return bytes(body)
 
 
-async def _failed(_request: Request, error: Exception) -> Response:
+async def _failed(request: Request, error: Exception) -> Response:
     if isinstance(error, HTTPException):
+        if error.detail in NO_ROUTE:
+            asked = f"{request.method} {request.url.path}"
+            return failure(
+                error.status_code, f"there is no {shown(asked)}; GET /v1/openapi.json lists what there is"
+            )
         return failure(error.status_code, error.detail)
     for kind, status in STATUSES.items():
         if isinstance(error, kind):
