@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import logging
+import os
+import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from functools import partial
 from io import FileIO
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import msgspec
 
@@ -158,10 +161,10 @@ def _locked(folder: StateFolder) -> FileIO:
         ) from None
 
 
-def _open_journal(folder: StateFolder) -> SqlJournal:
-    """Raises DamagedState if it is empty and there are jobs: it is lost, and this is no new platform."""
+def _open_journal(folder: StateFolder, path: Path | None = None) -> SqlJournal:
+    """Open a folder's journal, or a copy of it. Raises DamagedState if it is empty, and there are jobs."""
     refuse_lost_journal(folder)
-    journal = SqlJournal(folder.journal)
+    journal = SqlJournal(path or folder.journal)
     if journal.is_blank and (jobs := JobFiles(folder.jobs).ids()):
         journal.close()
         raise _lost(folder, "is empty", f"there are folders of {len(jobs)} jobs")
@@ -269,7 +272,7 @@ def replay_journal(state_dir: Path) -> Replay:
     Raises:
         StateError: there is no journal that can be read.
     """
-    with _journalled(state_dir) as (core, entries):
+    with _journalled(state_dir) as (core, entries, _):
         found = compare(replay(core, entries))
         return replace(found, set_aside=tuple(core.set_aside), failed_plan=core.failed_plans[1])
 
@@ -280,7 +283,7 @@ def unended_jobs(state_dir: Path) -> list[JobView]:
     Raises:
         StateError: there is no journal that can be read.
     """
-    with _journalled(state_dir) as (core, entries):
+    with _journalled(state_dir) as (core, entries, _):
         for _ in replay(core, entries):
             pass  # what counts is where it ends
         views = core.views()
@@ -294,17 +297,12 @@ def left_behind(state_dir: Path) -> tuple[bytes, list[JobView]]:
         StateError: there is no journal that can be read.
     """
     ended: list[JobView] = []
-    with _journalled(state_dir) as (core, entries):
+    with _journalled(state_dir) as (core, entries, journal):
         for entry, _ in replay(core, entries):
             views = core.ended_views()
             if entry.digest is None:  # it is not kept yet what came of this batch
                 ended += views
-        state = core.save()
-    journal = _open_journal(StateFolder(state_dir))
-    try:
-        return state, [*journal.archived_jobs(), *ended]
-    finally:
-        journal.close()
+        return core.save(), [*journal.archived_jobs(), *ended]
 
 
 @contextmanager
@@ -314,36 +312,36 @@ def open_lookup(state_dir: Path) -> Iterator[JobSource]:
     Raises:
         StateError: there is no journal that can be read.
     """
-    folder, board, ended = StateFolder(state_dir), ViewBoard(), list[JobView]()
-    with _journalled(state_dir) as (core, entries):
+    board, ended = ViewBoard(), list[JobView]()
+    with _journalled(state_dir) as (core, entries, journal):
         board.post(TurnResult.of(core))
         for entry, _ in replay(core, entries):
             news = TurnResult.of(core)
             board.post(news)
             if entry.digest is None:  # it is not kept yet what came of this batch
                 ended += news.ended
-    journal = _open_journal(folder)
-    try:
         journal.keep(ended)
         yield JobSource(board, journal)
-    finally:
-        journal.close()
 
 
 @contextmanager
-def _journalled(state_dir: Path) -> Iterator[tuple[PlatformCore, Iterable[JournalEntry]]]:
-    """A head as of the journal's last fold, and the batches since."""
+def _journalled(state_dir: Path) -> Iterator[tuple[PlatformCore, Iterable[JournalEntry], SqlJournal]]:
+    """A head as of the journal's last fold, the batches since, and the journal: a copy if it is read-only."""
     folder = StateFolder(state_dir)
     folder.check_owner()
-    journal = _open_journal(folder)
-    try:
+    with ExitStack() as opened:
+        path = folder.journal
+        if path.exists() and not (os.access(path, os.W_OK) and os.access(folder.path, os.W_OK)):
+            place = Path(opened.enter_context(TemporaryDirectory(prefix="swell-")))
+            for file in filter(Path.exists, (path, log_of(path))):
+                shutil.copyfile(file, place / file.name)
+            path = place / path.name
+        journal = opened.enter_context(closing(_open_journal(folder, path)))
         history = journal.history()
         core = new_core(settings=_last_settings(folder))
         with _told_as_damage():
             load(core, history.state)
-            yield core, history.entries
-    finally:
-        journal.close()
+            yield core, history.entries, journal
 
 
 @contextmanager

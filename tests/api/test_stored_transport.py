@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 from tests.api.stage import journal_bytes, on_stage
+from tests.full_disk import mounted
 from tests.live.test_platform import until
 from tests.store.views import curve_report
 from typer.testing import CliRunner
@@ -96,6 +99,17 @@ def test_commands_that_read_say_so_and_read(
     done = CliRunner().invoke(app, [*words, "--state", str(left[0].path)])
     assert done.exit_code == 0
     assert "shown is what the state folder keeps" in done.stderr and READ[words] in done.stdout
+
+
+def test_a_folder_on_a_read_only_disk_is_read(
+    left: tuple[StateFolder, dict[str, object]], tmp_path: Path
+) -> None:
+    with mounted(tmp_path / "disk", 256 << 20) as disk:
+        shutil.copytree(left[0].path, disk / "state", ignore=shutil.ignore_patterns("*.sock"))
+        subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
+        for words, part in READ.items():
+            done = CliRunner().invoke(app, [*words, "--state", str(disk / "state")])
+            assert done.exit_code == 0 and part in done.stdout, done.stderr
 
 
 def test_without_a_journal_there_is_nothing_to_read(tmp_path: Path) -> None:
