@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
 import threading
 import time
+from pathlib import Path
 
-import msgspec
 import pytest
+from msgspec.structs import replace
 from tests.api.fake_control import FakeControl
-from tests.cli.conftest import Run
+from tests.cli.conftest import LIMIT_S, Run, plain_environ
+from tests.eventually import eventually
 from tests.store.views import job_view
 
 from swell.model.job import Phase
+from swell.model.view import JobView
+from swell.store.folder import StateFolder
 
 ENDS = {
     "good": Phase.SUCCEEDED,
@@ -69,9 +76,7 @@ def test_wait_returns_when_the_job_ends_or_the_time_is_over(here: Run, control: 
     assert here("wait", "nobody").returncode == 2
 
     def end() -> None:
-        control.put(
-            msgspec.structs.replace(control.job("runs-1"), phase=Phase.SUCCEEDED, finished_s=time.time())
-        )
+        control.put(replace(control.job("runs-1"), phase=Phase.SUCCEEDED, finished_s=time.time()))
 
     timer = threading.Timer(0.3, end)
     timer.start()
@@ -114,7 +119,7 @@ def test_the_last_lines_of_a_log(here: Run, control: FakeControl) -> None:
     def go_on() -> None:
         with log.open("a") as file:
             file.write("line 1000\n")
-        control.put(msgspec.structs.replace(control.job("logged"), phase=Phase.SUCCEEDED))
+        control.put(replace(control.job("logged"), phase=Phase.SUCCEEDED))
 
     timer = threading.Timer(0.5, go_on)
     timer.start()
@@ -133,3 +138,30 @@ def test_a_shell_proposes_commands_options_and_jobs(swell: Run) -> None:
     assert proposed("swell nodes d") == ["drain"]
     assert "--timeout" in proposed("swell wait --ti")
     assert set(proposed("swell show ne")) == {"new-1"}
+
+
+def test_an_interrupt_of_a_submission_that_waits_tells_that_the_job_goes_on(
+    folder: StateFolder, control: FakeControl, script: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    undecided = job_view(phase=Phase.QUEUED, workers=0, is_promised=False, reason_code="profiling")
+    monkeypatch.setattr(control, "_judged", lambda job_id, spec: replace(undecided, id=job_id))
+    reads, read = list[str](), control.job
+
+    def noted(job_id: str) -> JobView:
+        reads.append(job_id)
+        return read(job_id)
+
+    monkeypatch.setattr(control, "job", noted)
+    words = ["submit", str(script), "--global-batch", "8", "--steps", "9"]
+    with subprocess.Popen(
+        [sys.executable, "-P", "-m", "swell.cli.main", *words],
+        env=plain_environ() | {"SWELL_STATE": str(folder.path)},
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as waiting:
+        eventually(lambda: len(reads) > 3)  # it asks again and again
+        waiting.send_signal(signal.SIGINT)
+        _, complaint = waiting.communicate(timeout=LIMIT_S)
+    told = f"{reads[-1]} is submitted and goes on without this command; to cancel: swell cancel {reads[-1]}"
+    assert (waiting.returncode, told in complaint.splitlines()) == (130, True)
+    assert read(reads[-1]).phase is Phase.QUEUED

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -158,7 +159,13 @@ def _read_sbatch(file: Path, words: list[str], given: dict[str, Any]) -> Transla
 
 def tell_verdicts(client: Client, job_ids: Sequence[str], no_wait: bool, json: bool) -> None:
     """Wait for each job's admission decision and print it. Exits with status 1 or 3 if one failed."""
-    views = [_judged(client, job_id, no_wait) for job_id in job_ids]
+    try:
+        views = [_judged(client, job_id, no_wait) for job_id in job_ids]
+    except KeyboardInterrupt:
+        goes_on = "is submitted and goes on" if len(job_ids) == 1 else "are submitted and go on"
+        cancel = f"to cancel: swell cancel {' '.join(job_ids)}"
+        print(f"{', '.join(job_ids)} {goes_on} without this command; {cancel}", file=sys.stderr)
+        raise
     cluster = client.cluster()
     if json:
         print_json(views)
