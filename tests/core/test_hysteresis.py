@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.core.fakes import allocation_of
@@ -13,8 +14,9 @@ from tests.examples import fewer_if_quick, pick
 from tests.policies.snapshots import options_of
 
 from swell.arrays import BoolArray
+from swell.core.explanations import PlanAccount
 from swell.core.hysteresis import GAIN_OVER_COST, KeptSizes, steady
-from swell.model.plan import Allocation
+from swell.model.plan import Allocation, Placement
 from swell.model.snapshot import BEST_EFFORT, Snapshot
 
 MIN_HOLD_S = 5.0
@@ -101,6 +103,26 @@ def _fitting(draw: st.DrawFn, num: int, num_devices: int, sizes: list[int]) -> l
 
 
 SITUATIONS = settings(max_examples=fewer_if_quick(120), deadline=None)
+
+
+@pytest.mark.parametrize(
+    ("want", "age_s", "remaining", "pinned", "why"),
+    [
+        ((4, 2, 2), 20.0, 1000.0, 0, "a change of its workers is under way"),
+        ((4, 2, 2), 20.0, 1.0, 2, "ends in 0.57 s, before a change would pay"),
+        ((4, 2, 2), 1.0, 1000.0, 2, "resized less than 5 s ago; may grow to 4 later if that pays"),
+        ((1, 2, 4), 20.0, 1000.0, 2, "no other job needs the devices now"),
+        ((4, 2, 2), 20.0, 1000.0, 2, "no free devices to grow to 4; j2 has the most"),
+    ],
+)
+def test_a_job_that_keeps_its_size_is_told_one_reason(
+    want: tuple[int, ...], age_s: float, remaining: float, pinned: int, why: str
+) -> None:
+    is_pinned = np.arange(3) == pinned
+    view = replace(snapshot_of([2, 2, 4], [age_s] * 3, 8, remaining), is_pinned=is_pinned)
+    allocation = allocation_of(view, np.array(want, np.int64))
+    account = PlanAccount(view, allocation, steady(view, allocation, is_pinned), Placement(changes={}))
+    assert account.text(0) == f"keeps 2 workers: {why}"
 
 
 @SITUATIONS

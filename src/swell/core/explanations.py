@@ -275,20 +275,27 @@ class PlanAccount:
         workers, held = int(self.steadied.workers[row]), int(self.snapshot.held_workers[row])
         if workers != held:
             return f"gets {told_workers(workers)} of {want}: other jobs still use the remaining devices"
-        keeps = f"keeps {told_workers(held)}"
-        if want < held:
-            return f"{keeps}: no other job needs the devices now, or it was resized recently"
-        return f"{keeps}: {self._why_not_grown(row, want)}"
+        return f"keeps {told_workers(held)}: {self._why_unchanged(row, want)}"
 
-    def _why_not_grown(self, row: int, want: int) -> str:
-        """Why the job does not grow to `want` workers; the causes are tried in the order of `steady`."""
-        snapshot = self.snapshot
+    def _why_unchanged(self, row: int, want: int) -> str:
+        """Why the job has no other size yet: the first cause in the order of `steady`."""
+        snapshot, held = self.snapshot, int(self.snapshot.held_workers[row])
         saves_s, cost_s = float(self.steadied.gain_s[row]), float(snapshot.growth_cost_s[row])
-        if self.allocation.floor[row] <= snapshot.held_workers[row]:
+        left_s = float(snapshot.remaining_steps[row]) / max(float(snapshot.held_rate_per_s[row]), 1e-12)
+        if snapshot.is_pinned[row]:
+            return "a change of its workers is under way"
+        if self.allocation.floor[row] <= held:
+            if left_s <= snapshot.start_cost_s[row]:
+                return f"ends in {span(left_s)}, before a change would pay"
             if snapshot.now_s < snapshot.changed_s[row] + snapshot.min_hold_s:
-                ago = span(snapshot.min_hold_s)
-                return f"resized less than {ago} ago; may grow to {want} later if that pays"
+                ago, change = span(snapshot.min_hold_s), "grow" if want > held else "shrink"
+                return f"resized less than {ago} ago; may {change} to {want} later if that pays"
+            if want < held:
+                return "no other job needs the devices now"
             if saves_s <= GAIN_OVER_COST * cost_s:
                 saves = f"growing to {want} would save {span(max(saves_s, 0.0))}"
                 return f"{saves}, less than {GAIN_OVER_COST:g} times the {span(cost_s)} that a growth costs"
-        return f"no free devices to grow to {want}, or the job is about to end or be resized"
+        devices = self.steadied.workers * snapshot.devices_per_worker
+        devices[row] = 0
+        most = f"; {snapshot.job_ids[int(devices.argmax())]} has the most" if devices.any() else ""
+        return f"no free devices to grow to {want}{most}"
