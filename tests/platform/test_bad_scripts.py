@@ -17,6 +17,7 @@ from tests.platform.program import (
 )
 from tests.train.torchrun import run_under_torchrun
 
+from swell.executors.local.limits.detection import limiter_offers
 from swell.executors.local.processes.listing import is_alive
 
 pytestmark = pytest.mark.slow
@@ -53,7 +54,10 @@ def test_a_script_that_dies_in_training_shows_its_traceback(swell: Program, tmp_
 
 def test_a_script_that_ends_early_succeeds_and_says_so(swell: Program, tmp_path: Path) -> None:
     (tmp_path / "leaves").touch()
-    job = swell.submit(tmp_path, "--steps", 1000, "--workers", 2)
+    told = swell.ok(*submission(tmp_path, "--steps", 1000, "--workers", 2, "--memory", "64GB"))
+    is_limited = limiter_offers()[0].is_offered
+    assert is_limited or "warning, memory: nothing limits it" in told
+    job = job_id(told)
     ended = swell.await_end(job)
     assert ended.steps == 5
     assert "the script ended by itself after 5 of 1000 steps" in swell.ok("show", job)

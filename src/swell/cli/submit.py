@@ -271,8 +271,9 @@ def verdict(view: JobView, policy: str, now_s: float) -> str:
 
 
 def told_findings(view: JobView) -> str:
-    """What its trial run found out about its sizes, and how it is accepted; empty: nothing."""
-    lines = [f"\n  {line}" for line in words.told_findings(view)]
+    """What its trial run found out about its sizes, how it is accepted, and warnings; empty: nothing."""
+    lines = [f"\n  warning, {about}: {text}" for about, text in view.warnings.items()]
+    lines += [f"\n  {line}" for line in words.told_findings(view)]
     if view.held_by and not view.phase.is_end:
         names = " ".join(view.held_by)
         lines.append(f"\n  to let it grow all the same: swell accept-differences {view.id} {names}")

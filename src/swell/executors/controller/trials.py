@@ -23,7 +23,7 @@ from swell.executors.gang.host_messages import CloseRun, Effect, OpenRun, trial_
 from swell.executors.gang.trial_controller import Trial, not_profiled, profiled
 from swell.executors.gang.trial_plan import CROSSING, Part, PartKind
 from swell.model.command import ProfileJob
-from swell.model.event import GangEnded, Outcome, StepsReported
+from swell.model.event import GangEnded, JobWarned, Outcome, StepsReported
 from swell.model.job import Elasticity
 from swell.script_facts import BetweenSteps
 
@@ -53,6 +53,7 @@ class TrialQueue:
         one = self._runs.get(trial_run(command.job_id))
         if (one is not None and not one.is_called_off) or command.job_id in self._queue:
             return
+        self._tell_of_memory(command)
         if command.spec.elasticity is Elasticity.RESTART:
             why = "a job with elasticity 'restart' has no steps to measure; give an estimate_s"
             self._runner.report(not_profiled(command, Outcome.FAILED, why))
@@ -60,6 +61,16 @@ class TrialQueue:
             self._queue[command.job_id] = command
             self.make_way()
             self.advance()
+
+    def _tell_of_memory(self, command: ProfileJob) -> None:
+        """Warn the owner of a job if a host that may run it cannot limit its memory."""
+        if command.spec.memory_bytes is None or command.spec.image:
+            return
+        hosts = self._hosts.num_of(command.device_kind, command.avoid)
+        if free := [host for host in hosts if not self._hosts.offered(host).limits_memory]:
+            where = "" if len(free) == len(hosts) else f" on {', '.join(free)}"
+            why = f"nothing limits it{where}: that takes control groups of version 2 (`swell doctor`)"
+            self._runner.report(JobWarned(at_s=0.0, job_id=command.job_id, about="memory", message=why))
 
     def cancel(self, job_id: str) -> None:
         """Ends this run and leaves the others alone."""

@@ -247,6 +247,7 @@ class DevicesOffered(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     devices: dict[str, DeviceBinding]  #: by their ids, which no other host has; none: they come later
     num_cores: int  #: that its workers may use
     nodes: tuple[Node, ...] = ()  #: as the scheduler is to see them; none: the daemon names them itself
+    limits_memory: bool = True  #: gangs can have no more than their jobs state, containers apart
 
 
 class RunRefused(HostMessage, frozen=True, kw_only=True):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import signal
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -65,6 +66,18 @@ class GangLimits:
         self._kills, self._forgot_s = kills or MemoryKills(), float("-inf")
         self._warn = warn
         self._gangs: dict[str, LimitedGang] = {}
+
+    def limits_memory(self) -> bool:
+        """Whether the kernel can be told here how much memory a gang may have."""
+        group = self._limiter.group("probe")
+        try:
+            group.limit_memory(1 << 40)
+        except OSError:
+            return False
+        finally:
+            with suppress(OSError):
+                group.close()
+        return True
 
     # ------------------------------------------------------------ orders
     def launch(self, job_id: str, share: float | None, memory_bytes: int | None) -> None:

@@ -165,7 +165,10 @@ class LocalHost:
         """Devices of this machine, beside those that were offered before. `nodes`: see `DevicesOffered`."""
         self.bindings.update(bindings)
         offered = messages.DevicesOffered(
-            devices=dict(self.bindings), num_cores=available_cores(), nodes=nodes
+            devices=dict(self.bindings),
+            num_cores=available_cores(),
+            nodes=nodes,
+            limits_memory=self._limits.limits_memory(),
         )
         self._answer(offered)
 
