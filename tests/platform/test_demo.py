@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,8 @@ def test_the_demo_keeps_its_promises(tmp_path: Path) -> None:
     out = tmp_path / "out.json"
     done = run_program("demo", "--json", out, environ=plain, timeout_s=LIMIT_S, folder=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
+    assert re.search(r"^Live page.*: http://127\.0\.0\.1:\d+/", done.stdout, re.MULTILINE)
+    assert "LOSS is of held-out data" in done.stdout
     found = json.loads(out.read_text())
     assert found.keys() == {"cluster", "jobs"}
     assert found["cluster"].keys() == {"devices", "paced"}

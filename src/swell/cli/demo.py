@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 import subprocess
@@ -26,6 +27,7 @@ from swell.demo.jobs import (
     BATCHES,
     CAST,
     HEADINGS,
+    LEGEND,
     PACED_DEVICES,
     DemoJob,
     DemoSchedule,
@@ -86,6 +88,12 @@ def demo(
         check_folder("--json", json_file.parent)
         check_files({"--json": json_file}, [])
     with _platform(devices) if state is None else _idle_platform(state) as client:
+        print(
+            f"Live page, while the demo runs: {client.page().url}\n"
+            f"(the link works once, within a minute; another one: {_program()} page --state "
+            f"{client.folder.path})",
+            flush=True,
+        )
         play = DemoRun(client, seed)
         play.run()
         cluster, views = client.cluster(), play.views()
@@ -97,6 +105,14 @@ def demo(
             print(f"JSON: {json_file}")
         if failures:
             raise typer.Exit(1)
+    if _program() != "swell":
+        print(f"To go on with your own jobs: . {os.path.relpath(sys.prefix)}/bin/activate, then swell up")
+
+
+def _program() -> str:
+    """How the shell that called this finds the program."""
+    is_found = shutil.which("swell") or sys.prefix == sys.base_prefix
+    return "swell" if is_found else f"{os.path.relpath(sys.prefix)}/bin/swell"
 
 
 def _platform(devices: str | None) -> AbstractContextManager[Client]:
@@ -198,7 +214,7 @@ def _describe(cluster: ClusterView) -> str:
 def _show(play: DemoRun, views: list[JobView], failures: list[str]) -> None:
     print("\nWhat was promised and what came of it\n")
     print_table(HEADINGS, rows(play.schedule.played, views), wrapping=None)
-    print()
+    print(f"\n{LEGEND}\n")
     for view in views:
         if view.counter_offer_s is not None:
             print(f"{view.name} was refused: {view.reason}")

@@ -22,6 +22,10 @@ HEADINGS = (
     *("JOB", "CLASS", "DEADLINE", "FINISHED", "KEPT?", "SIZES", "RESIZES", "LOST IN RESIZES"),
     *("LOSS", "ACCURACY"),
 )
+LEGEND = (
+    "LOSS is of held-out data (of the cnn jobs: of their last training steps), ACCURACY of held-out images.\n"
+    "Behind ≤ or ≥ stands what the model had to reach."
+)
 NUM_DEVICES = 8
 #: Samples a paced device takes each second: eight of them are no more than two slow cores can do.
 PACE_PER_S = 100.0
