@@ -94,7 +94,7 @@ def test_a_job_gets_another_priority_until_it_has_ended(tmp_path: Path, script: 
         assert "priority" in [told.code for told in stage.client.stories(job_id)]
         assert stage.client.change_priority(job_id, weight=2.5).weight == 2.5
         assert stage.client.job(job_id).priority == -5
-        with pytest.raises(InvalidJob, match=r"weight: 0 is not between 0.000001 and 1,000,000"):
+        with pytest.raises(InvalidJob, match=r"weight: 0 is not above 0 and at most 1,000,000"):
             stage.client.change_priority(job_id, weight=0)
         with pytest.raises(InvalidJob, match="neither a priority nor a weight is given"):
             stage.client.change_priority(job_id)

@@ -236,7 +236,7 @@ def test_a_strict_job_is_waited_for_unless_told_not_to(
         ((*JOB, "--name", "a/b"), ("name:", "letters")),
         (
             ("--script", "{script}", "--global-batch", 8, "--epochs", -3),
-            ("--epochs: -3 is not between 0.000001 and 1,000,000,000,000; choose a number that is",),
+            ("--epochs: -3 is not above 0 and at most 1,000 billion; choose a number that is",),
         ),
         (("absent.yaml",), ("absent.yaml cannot be read",)),
     ],
@@ -489,7 +489,7 @@ def test_another_deadline_is_promised_or_the_job_keeps_what_it_has(here: Run, co
     assert re.fullmatch(
         r"a-1: refused: 8 devices cannot finish it so soon\n"
         r"  keeps its promise to finish by .+ \(in 7\d s\); "
-        r"ask again with --deadline now\+(1m1s|1m2s|61s|62s|1m)\n",
+        r"ask again with --deadline 20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\n",
         refused.stdout,
     ), refused.stdout
     assert "stays without a deadline; ask again" in here("promise", "b", "--deadline", "now+5s").stdout

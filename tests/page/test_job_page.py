@@ -328,10 +328,7 @@ def test_the_tail_of_a_log_begins_with_a_line(pieces: list[str], num_bytes: int)
         ),
         ({"phase": Phase.CANCELLED, "finished_s": NOW_S}, "It was cancelled."),
         ({"phase": Phase.FAILED, "finished_s": NOW_S, "kept": False}, "was not kept: it failed"),
-        (
-            {"phase": Phase.REJECTED, "finished_s": NOW_S, "counter_offer_s": NOW_S + 60},
-            "A deadline of now+1m51s could be promised then: retry it with that or a later one.",
-        ),
+        ({"stalled_since_s": NOW_S - 90.0}, "The promise is at risk: the job makes no steps."),
     ],
 )
 def test_a_promise_is_told_in_words(changes: dict[str, Any], said: str) -> None:

@@ -101,11 +101,10 @@ Fields = TypeVar("Fields", bound=msgspec.Struct)
 def bounded(field: str, value: Count, least: float, most: float) -> Count:
     """The value. Raises InvalidField if it is not within [least, most], or NaN."""
     if not least <= value <= most:  # false for NaN too
-        raise InvalidField(
-            field,
-            f"{_as_written(value)} is not between {_figure(least)} and {_figure(most)}; "
-            "choose a number that is",
-        )
+        rule = f"is not between {_figure(least)} and {_figure(most)}"
+        if 0.0 < least < 1e-3:  # so near to 0 that its digits say nothing
+            rule = f"is not above 0 and at most {_figure(most)}"
+        raise InvalidField(field, f"{_as_written(value)} {rule}; choose a number that is")
     return value
 
 
@@ -116,6 +115,8 @@ def _as_written(value: float) -> str:
 
 def _figure(value: float) -> str:
     """A number as people write it, in full."""
+    if 1e9 <= value < math.inf and value % 1e9 == 0:
+        return f"{value / 1e9:,.0f} billion"
     text = f"{value:,.6f}" if math.isfinite(value) else str(value)
     return text.rstrip("0").rstrip(".") if "." in text else text
 

@@ -224,7 +224,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         str | Number | None,
         _option(
             "TIME",
-            f"When the job must have ended: `now+3m` or `{MOMENT}`. Also tomorrow 08:00; times are in your "
+            f"When the job must have ended: 18:00, 5m, tomorrow 08:00 or `{MOMENT}`; times are in your "
             "time zone, unless they have an offset.",
             "An offset is written `...+00:00`. A number is seconds since 1970.",
         ),

@@ -1,4 +1,4 @@
-"""Moments as people write them: now+2d, +30m, tomorrow 08:00, 2030-01-31T18:00:00+01:00."""
+"""Moments as people write them: 18:00, 5m, now+2d, tomorrow 08:00, 2030-01-31T18:00:00+01:00."""
 
 from __future__ import annotations
 
@@ -7,19 +7,20 @@ from datetime import datetime, time, timedelta
 
 from swell.model.quantities import parse_duration
 
+DAY_S = 86400.0
 #: Examples for a message about a text that is no moment.
-EXAMPLES = "now+3m, tomorrow 08:00, 2030-01-31T18:00:00"
+EXAMPLES = "18:00, 5m, now+2d, tomorrow 08:00, 2030-01-31T18:00:00"
 
-_RELATIVE = re.compile(r"(?:now)?\s*(?P<sign>[-+])\s*(?P<length>.+)|now", re.ASCII)
+_RELATIVE = re.compile(r"((?:now)?\s*(?P<sign>[-+]))?\s*(?P<length>\d.*)|now", re.ASCII)
 #: Since 1970. Eight digits are a date.
 _SECONDS = re.compile(r"(?!\d{8}$)[-+]?\d+(\.\d*)?", re.ASCII)
-_OF_A_DAY = re.compile(r"(?P<day>today|tomorrow)\s+(at\s+)?(?P<clock>\d{1,2}:\d{2}(:\d{2})?)", re.ASCII)
+_OF_A_DAY = re.compile(r"((?P<day>today|tomorrow)\s+)?(at\s+)?(?P<clock>\d{1,2}:\d{2}(:\d{2})?)", re.ASCII)
 
 
 def parse_time(text: str, now_s: float) -> float:
     """Seconds since 1970.
 
-    A time without an offset is one of this process's time zone ($TZ).
+    A time without an offset is one of this process's time zone ($TZ); one without a day is yet to come.
 
     Raises:
         ValueError: not of such a form, or no time that a calendar has.
@@ -66,8 +67,9 @@ def _ahead_s(text: str) -> float | None:
     return -length_s if match["sign"] == "-" else length_s
 
 
-def _of_a_day(day: str, clock: str, now_s: float) -> float:
-    """That clock time of today or tomorrow."""
+def _of_a_day(day: str | None, clock: str, now_s: float) -> float:
+    """That clock time of today or tomorrow; without a day, the next time that it is so late."""
     at = time.fromisoformat(clock.zfill(5 if clock.count(":") == 1 else 8))
-    date = datetime.fromtimestamp(now_s).astimezone().date() + timedelta(days=day == "tomorrow")
-    return datetime.combine(date, at).astimezone().timestamp()
+    now = datetime.fromtimestamp(now_s).astimezone()
+    is_tomorrow = day == "tomorrow" or (day is None and at <= now.time())
+    return datetime.combine(now.date() + timedelta(days=is_tomorrow), at).astimezone().timestamp()

@@ -242,7 +242,7 @@ class SubmittedJob(str):
 
     @property
     def offer(self) -> str:
-        """The deadline that could be promised when that of the job was refused, as `now+12m`; else empty.
+        """The deadline that could be promised for a job that was refused, as `2030-01-31T18:00:00`; or empty.
 
         Waits as `promised` does. Why it was refused is the `refusal` of `wait_for_verdict(job)`; if the job
         ended, its `reason`.

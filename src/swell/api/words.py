@@ -6,6 +6,7 @@ import math
 import shlex
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from swell.model.deadline_state import (
@@ -17,7 +18,7 @@ from swell.model.deadline_state import (
     is_measured,
 )
 from swell.model.job import LOSS, JobClass, Phase
-from swell.model.quantities import format_bytes, format_duration, relative, span, told_devices, told_workers
+from swell.model.quantities import format_bytes, relative, span, told_devices, told_workers
 from swell.model.resize import Resize, Verdict
 from swell.script_facts import is_unchecked
 
@@ -31,6 +32,9 @@ from swell.model.view import JobView
 MOST_TOLD = 1e11
 #: What the earliest deadline that could be promised is called.
 OFFERED = "could be promised"
+
+#: From the decision that a deadline could be promised until it is asked for.
+TO_TYPE_S = 30.0
 
 #: Stands where there is no value.
 NOTHING = "\N{EN DASH}"
@@ -149,11 +153,9 @@ def promise_moments(view: JobView) -> dict[str, float]:
     return _known({"deadline": view.deadline_s, "asked for": view.asked_deadline_s, OFFERED: offered})
 
 
-def deadline_words(at_s: float, since_s: float) -> str:
-    """A deadline as people write one, `now+5m`: said as a length of time it does not grow old while it is
-    read. A second is for the way there.
-    """
-    return f"now+{format_duration(max(1, math.ceil(at_s - since_s) + 1))}"
+def deadline_words(at_s: float) -> str:
+    """The deadline that could be promised as people write one, `2030-01-31T18:00:00`, with time to do so."""
+    return datetime.fromtimestamp(math.ceil(at_s + TO_TYPE_S)).isoformat()  # noqa: DTZ006 - of this zone
 
 
 def offer(view: JobView) -> str:
@@ -161,7 +163,7 @@ def offer(view: JobView) -> str:
     is_refused = view.phase is Phase.REJECTED or (view.is_unpromised and not view.phase.is_end)
     if not is_refused or view.counter_offer_s is None:
         return ""
-    return deadline_words(view.counter_offer_s, view.submitted_s)
+    return deadline_words(view.counter_offer_s)
 
 
 def refusal_of_change(view: JobView) -> str:
@@ -183,11 +185,6 @@ def _past(view: JobView) -> str:
 
 
 def _ended(view: JobView) -> Iterator[str]:
-    if view.phase is Phase.REJECTED:
-        yield "Its deadline was refused."
-        if view.counter_offer_s is not None:
-            yield f"A deadline of {offer(view)} could be promised then: retry it with that or a later one."
-        return
     if view.kept is None or view.finished_s is None or view.deadline_s is None:
         yield "It ended without a deadline to keep." if view.deadline_s is None else f"It {_past(view)}."
         return

@@ -32,6 +32,11 @@ STATUSES: Mapping[type[Exception], int] = {
     Unavailable: 5,
 }
 KNOWN = tuple(STATUSES)
+#: Why a text is no value of an option, by Pydantic's name for it.
+NUMBERS = {
+    "int_parsing": "is not a whole number; write one in digits, such as 64",
+    "float_parsing": "is not a number; write one such as 0.5",
+}
 
 app = typer.Typer(
     name="swell",
@@ -84,7 +89,8 @@ def _run(arguments: Sequence[str]) -> int:
         path = context.command_path if context is not None else "swell"
         text = error.format_message().rstrip(".")  # type: ignore[attr-defined]
         for wrong in getattr(error.__context__, "errors", list)():  # which do not tell the value
-            text = text.replace(wrong["msg"], f"{wrong['input']!r:.80} does not fit ({wrong['msg']})")
+            rule = NUMBERS.get(wrong["type"], f"does not fit ({wrong['msg']})")
+            text = text.replace(wrong["msg"], f"{wrong['input']!r:.80} {rule}")
         return _complain(f"{text[:1].lower()}{text[1:]}; see `{path} --help`{_broken_engines(path)}", 2)
     return status if isinstance(status, int) else 0
 

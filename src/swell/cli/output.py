@@ -109,12 +109,12 @@ def print_table(
             table = [[*row[:place], *row[place + 1 :]] for row in table]
             wrapping = None if wrapping is None else wrapping - (place < wrapping)
     widths = _narrowed(_widths(table), wrapping)
-    lines = [line for row in table for line in _lines(row, widths, wrapping)]
+    lines = [line for row in table[1:] for line in _lines(row, widths, wrapping)]
     if any(headings):
         is_bold = sys.stdout.isatty() and os.environ.get("TERM", "").lower() not in ("", "dumb", "unknown")
-        heading = printable(lines[0])
+        heading = printable("\n".join(_lines(table[0], widths, wrapping)))
         raw(sys.stdout).write(f"\033[1m{heading}\033[0m\n" if is_bold else f"{heading}\n")
-    for line in lines[1:]:
+    for line in lines:
         print(line)
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import typer
 
 import swell
-from swell.api.times import parse_time
+from swell.api.times import DAY_S, parse_time
 from swell.cli.output import warn
 from swell.model.job import Phase
 from swell.model.job_query import newest
@@ -159,7 +159,12 @@ def parse_since(text: str | None, option: str = "since") -> Callable[[float], fl
         raise typer.BadParameter(
             f"--{option}: {text!r} is not a time; write 2h for two hours ago, or 2030-01-31T18:00:00"
         ) from error
-    return lambda now_s: parse_time(text, now_s)
+
+    def begin_s(now_s: float) -> float:
+        at_s = parse_time(text, now_s)
+        return at_s if at_s <= now_s else at_s - DAY_S  # `18:00` is the next one
+
+    return begin_s
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,7 +47,7 @@ def print_results(results: list[PolicyResult]) -> None:
         print(f"  {line}")
     for table in result_tables(results):
         print()
-        print_table(table.headings, table.rows, wrapping=None)
+        print_table([one.replace(" ", "\n", 1) for one in table.headings], table.rows, wrapping=None)
     if (bound := bound_in_words(results[0].truth)) is not None:
         print(f"\n{bound}")
 
@@ -205,6 +205,8 @@ def simulate(
     from swell.sim.conditions import truth_of
     from swell.sim.html_report import SimulatedLog
 
+    if not trace.exists():  # the first thing to put right
+        raise InvalidInput(f"cannot read {trace}: there is no such file")
     settings = _settings(set_ or [])
     rules = FillRules(**filling)
     quotas = {tenant: one for tenant, one in parse_quotas(quota or []).items() if one is not None}

@@ -173,12 +173,12 @@ def _shape(text: str) -> tuple[int, int, int, Islands]:
 
     numbers, has_islands, islands = text.partition("/")
     words = numbers.split("x")
-    if len(words) not in (2, 3) or not all(word.isdecimal() for word in words):
+    if len(words) > 3 or not all(word.isdecimal() for word in words):
         raise InvalidInput(
             f"--cluster is {text!r}; write NODESxDEVICES, such as 16x8, or RACKSxNODESxDEVICES, and islands "
             "behind it, such as 2x8x8/4/2"
         )
-    racks, nodes, devices = map(int, ["1", *words][-3:])
+    racks, nodes, devices = map(int, ["1", "1", *words][-3:])
     if racks < 1:
         raise InvalidInput(f"--cluster is {text!r}; there is at least one rack")
     try:

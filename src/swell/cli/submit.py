@@ -289,7 +289,7 @@ def change_refused(view: JobView, now_s: float) -> str:
     text = f"{view.id}: refused: {view.refusal}\n  {keeps}"
     if view.counter_offer_s is None:
         return text
-    return f"{text}; ask again with --deadline {words.deadline_words(view.counter_offer_s, now_s)}"
+    return f"{text}; ask again with --deadline {words.deadline_words(view.counter_offer_s)}"
 
 
 def _promise(view: JobView, now_s: float) -> str:

@@ -33,7 +33,7 @@ def is_measured(job: JobView) -> bool:
 
 def is_finish_known(job: JobView) -> bool:
     """Whether the estimate of its end is more than a guess, which only programs are given."""
-    return job.estimated_finish_s is not None and is_measured(job)
+    return job.estimated_finish_s is not None and is_measured(job) and job.stalled_since_s is None
 
 
 def deadline_state(view: JobView, now_s: float, expected_s: float | None) -> DeadlineState:

@@ -31,33 +31,31 @@ COLUMNS = (
     "starts",
     "pauses",
 )
-#: MET: share of deadlines that were met. MET H: hours that these jobs take on one device each.
-#: LATE: admitted, and not met. QUEUE: mean time to the first step.
-#: EFF: cluster efficiency. USED: share of device-seconds that jobs held.
+#: `html_report.COLUMNS` says what each means.
 HEADINGS = (
     "POLICY",
-    "MET",
-    "MET H",
-    "ADM",
-    "REJ",
+    "DEADLINES MET",
+    "HOURS IN TIME",
+    "ADMITTED",
+    "REFUSED",
     "LATE",
     "DONE",
-    "AVG JCT",
-    "P99 JCT",
-    "MAKESPAN",
-    "QUEUE",
-    "EFF",
-    "USED",
+    "MEAN TIME",
+    "99% WITHIN",
+    "ALL WITHIN",
+    "MEAN WAIT",
+    "EFFICIENCY",
+    "IN USE",
     "RESIZES",
 )
-#: Jobs that were refused a promise and tried all the same, and how many of them met their deadlines: MET
-#: counts these too.
-UNPROMISED_HEADINGS = ("POLICY", "UNPROMISED", "MET UNPROMISED")
+#: Jobs that were refused a promise and tried all the same, and how many of them met their deadlines: all
+#: deadlines met count these too.
+UNPROMISED_HEADINGS = ("POLICY", "UNPROMISED", "UNPROMISED MET")
 #: What was lent until the last job ended, how many nodes give as much if they never leave, and device-seconds
 #: that jobs held on nodes that had been reclaimed.
 POOL_HEADINGS = ("POLICY", "NODE-HOURS LENT", "EQUIVALENT NODES", "KEPT")
 #: How equal the shares of deadlines met are between tenants, and who has the smallest.
-TENANT_HEADINGS = ("POLICY", "FAIRNESS", "WORST-SERVED TENANT", "MET")
+TENANT_HEADINGS = ("POLICY", "FAIRNESS", "WORST-SERVED TENANT", "DEADLINES MET")
 #: Begins a line about deadlines that the log does not have.
 INVENTED = "invented deadlines"
 _DEADLINE = "deadline = "

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from swell.api.resubmission import is_undone
+from swell.api.times import with_offset
 from swell.api.user_list import ApiUser
 from swell.api.verbs import Verb, Verbs
 from swell.api.words import offer
@@ -23,7 +24,7 @@ class Field(NamedTuple):
     is_needed: bool = False
 
 
-DEADLINE_HINT = "such as now+10m, now+2h, 2030-01-31T18:00:00"
+DEADLINE_HINT = "such as 18:00, 2h, tomorrow 08:00, 2030-01-31T18:00:00"
 NEW_DEADLINE = Field("deadline", "New deadline (empty: as submitted)", DEADLINE_HINT)
 
 
@@ -33,7 +34,7 @@ class Action(NamedTuple):
     name: str
     verb: Verb
     command: str  #: of the command line
-    label: str  #: of the button; may have `{offer}`
+    label: str  #: of the button
     title: str
     text: str
     does: str  #: on the button of the dialog
@@ -47,6 +48,11 @@ class Action(NamedTuple):
 def _verb(name: str) -> Verb:
     found: Verb = getattr(Verbs, name).verb
     return found
+
+
+def _offered(view: JobView) -> str:
+    """The deadline that could be promised, as it means the same in the zone of the browser."""
+    return str(with_offset(offer(view), 0.0))
 
 
 def _is_open(view: JobView) -> bool:
@@ -114,7 +120,7 @@ ACTIONS = (
         "Ask for it",
         _is_open,
         Field("deadline", "Deadline", DEADLINE_HINT, is_needed=True),
-        value=offer,
+        value=_offered,
     ),
     Action(
         "cancel",
@@ -153,13 +159,13 @@ ACTIONS = (
         "take-offer",
         _verb("retry"),
         "retry",
-        "Submit again with {offer}…",
+        "Submit again with the offer…",
         "Submit it again with the deadline that was offered?",
         "It is a new job, and is promised this deadline if the devices are still free for it.",
         "Submit again",
         lambda view: is_undone(view) and bool(offer(view)),
         NEW_DEADLINE,
-        value=offer,
+        value=_offered,
     ),
 )
 

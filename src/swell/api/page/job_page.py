@@ -100,6 +100,7 @@ class JobPage:
         checkpoints, num_checkpoints = read_checkpoints(folder)
         stories = changes_only((view.id, story) for story in self._control.stories(view.id))
         is_failed = view.phase is Phase.FAILED
+        is_offer_open = (view.counter_offer_s or 0.0) > now_s
         return {
             "view": view,
             "row": row,
@@ -107,6 +108,7 @@ class JobPage:
             "offer": words.offer(view),
             "may_change": may_change,
             "actions": allowed(view, caller),
+            "acted_on": view if is_offer_open else msgspec.structs.replace(view, counter_offer_s=None),
             "quoted_id": shlex.quote(view.id),
             "state_option": _state_option(str(folder.parent.parent)),
             "job_dir": str(folder),

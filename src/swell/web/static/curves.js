@@ -11,7 +11,7 @@
 //
 // More of `data`, none of it needed: `kind` "lines" (or "steps", "bars"); `xUnit` "s" (a length of time) or "date"
 // (Unix seconds); `yLabel`; `yRange` [least, most]; `height` in pixels; `title`, for those who cannot see it. A series
-// may have an `x` of its own; `isCount`: values are whole numbers, and so are ticks; `ticks`: texts below the places of
+// may have an `x` of its own; `mood` "good", "warn" or "bad": the page's colour of that; `isCount`: values are whole numbers, and so are ticks; `ticks`: texts below the places of
 // `x`, each [text, what it is in], of which the latter stands only where it is another one. null is a gap. A log scale leaves out what is not above 0, and says how much that is.
 
 import { drawMarks } from "/static/curve_marks.js";
@@ -225,7 +225,9 @@ class Curves {
   build() {
     const kept = this.isZoomed ? { ...this.range } : null;
     this.u?.destroy();
-    const { data } = this, colours = palette(this.element), ink = getComputedStyle(this.element).color;
+    const { data } = this, style = getComputedStyle(this.element), ink = style.color;
+    const moods = data.series.map((one) => one.mood && style.getPropertyValue(`--${one.mood}`).trim());
+    const colours = palette(this.element).map((colour, place) => moods[place] || colour);
     const { joined, dropped } = columns(data, this.isLog);
     const { series, bands, members } = seriesOf(data, colours);
     const common = { stroke: ink, font: FONT, labelGap: 0, ticks: { stroke: `${colours[6]}66`, width: 1, size: 5 },

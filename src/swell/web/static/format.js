@@ -26,12 +26,13 @@ export function clock(atS) {
 
 // A time without an offset, as the same moment with one: it is of the browser's zone, and the platform may be in another.
 export function withOffset(text) {
-  const found = /^(?:(\d{4}-\d\d-\d\d)[T ]|(today|tomorrow) +(?:at +)?)(\d{1,2}):(\d\d)(?::(\d\d))?$/i.exec(text);
+  const found = /^(?:(\d{4}-\d\d-\d\d)[T ]|(?:(today|tomorrow) +)?(?:at +)?)(\d{1,2}):(\d\d)(?::(\d\d))?$/i.exec(text);
   if (found === null || found[3] > 23 || found[4] > 59 || found[5] > 59) return text;
   const at = found[1] ? new Date(`${found[1]}T00:00`) : new Date(now() * 1000);
   if (Number.isNaN(at.getTime())) return text;
-  if (found[2]?.toLowerCase() === "tomorrow") at.setDate(at.getDate() + 1);
   at.setHours(found[3], found[4], found[5] ?? 0, 0);
+  const isNext = !found[1] && !found[2] && at.getTime() <= now() * 1000; // `18:00` is the next one
+  if (isNext || found[2]?.toLowerCase() === "tomorrow") at.setDate(at.getDate() + 1);
   return at.toISOString();
 }
 

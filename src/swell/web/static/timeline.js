@@ -9,7 +9,8 @@
 import { LEAST_S, spanAfter } from "/static/timeline_keys.js";
 import { stretches } from "/static/timeline_stretches.js";
 
-const NUM_COLOURS = 10;
+const NUM_HUES = 12;
+const NUM_COLOURS = 3 * NUM_HUES; // in three lightnesses, which the stylesheet knows
 const LEFT = 34;
 const RIGHT = 10;
 const TOP = 22;
@@ -22,14 +23,22 @@ const STEPS_S = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 
 
 const given = new Map();
 
-// Number of a job's colour: the one that the fewest of those that have one show.
+// Number of a job's colour, which its id tells: after a reload it is the same. No other job that is shown has it,
+// as long as there are enough.
 export function colourNumber(id) {
   if (!given.has(id)) {
-    const counts = Array(NUM_COLOURS).fill(0);
-    for (const number of given.values()) counts[number] += 1;
-    given.set(id, counts.indexOf(Math.min(...counts)));
+    const taken = new Set(given.values());
+    let number = [...id].reduce((sum, letter) => (31 * sum + letter.codePointAt(0)) % 1000003, 7) % NUM_COLOURS;
+    for (let tries = 0; taken.has(number) && tries < NUM_COLOURS; tries += 1) number = (number + 5) % NUM_COLOURS;
+    given.set(id, number);
   }
   return given.get(id);
+}
+
+// lightness: of its level. Five numbers on, a hue is another one.
+function colourOf(id, lightness) {
+  const number = colourNumber(id);
+  return `oklch(${lightness(Math.floor(number / NUM_HUES))} 0.13 ${(number % NUM_HUES) * (360 / NUM_HUES)})`;
 }
 
 // Colours of jobs that are not shown any more are free for others.
@@ -39,9 +48,10 @@ export function giveColours(jobs) {
   for (const id of shown) colourNumber(id);
 }
 
-// The stylesheet knows colours and patterns.
+// The stylesheet knows patterns.
 export function paint(swatch, job) {
-  swatch.className = `swatch c${colourNumber(job.id)} ${job.cls}`;
+  swatch.className = `swatch ${job.cls}`;
+  swatch.style.setProperty("--own", colourOf(job.id, (level) => `var(--job-l${level})`));
 }
 
 const two = (number) => String(number).padStart(2, "0");
@@ -219,9 +229,9 @@ class Timeline {
 
   // Strict: full. Soft: stripes. Best effort: dots.
   fill(pen, job) {
-    const number = colourNumber(job.id);
-    const key = `${number} ${job.cls}`;
-    if (!this.patterns.has(key)) this.patterns.set(key, this.pattern(pen, this.colour(`c${number}`), job.cls));
+    const colour = colourOf(job.id, (level) => this.colour(`job-l${level}`));
+    const key = `${colour} ${job.cls}`;
+    if (!this.patterns.has(key)) this.patterns.set(key, this.pattern(pen, colour, job.cls));
     return this.patterns.get(key);
   }
 
@@ -276,7 +286,7 @@ class Timeline {
 
   // A deadline is a flag with a line to the ground; a finish is a ring at the ground, full once it has happened.
   drawMarks(pen, job) {
-    const colour = this.colour(`c${colourNumber(job.id)}`);
+    const colour = colourOf(job.id, (level) => this.colour(`job-l${level}`));
     pen.strokeStyle = pen.fillStyle = colour;
     if (job.deadline_s !== null && job.deadline_s !== undefined) {
       const x = Math.round(this.x(job.deadline_s)) + 0.5;
@@ -380,7 +390,7 @@ function line(pen, fromX, fromY, toX, toY) {
 
 function legend() {
   const list = make("ul", "legend");
-  const parts = [["swatch c7 strict", "strict"], ["swatch c7 soft", "soft"], ["swatch c7 best_effort", "best effort"],
+  const parts = [["swatch plain strict", "strict"], ["swatch plain soft", "soft"], ["swatch plain best_effort", "best effort"],
     ["key flag", "deadline"], ["key ring", "expected finish"], ["key ring full", "finished"]];
   for (const [className, text] of parts) {
     const item = make("li", "", "");
