@@ -2,47 +2,63 @@
 
 from __future__ import annotations
 
+import ssl
 import stat
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import httpx
 import msgspec
 import pytest
+from starlette.routing import Mount, Route
 from tests.api.fake_control import FakeControl
 from tests.store.views import job_view
 
+from swell.api.page.page import Page
 from swell.api.role import Role
 from swell.api.server import ApiServer, bind, create_app
 from swell.api.user_list import ACCESS_FILE, AccessEntry, AccessLog, TenantLimits, UserList
-from swell.api.verbs import VERBS, Verb
+from swell.api.verbs import VERBS
 from swell.model.job import Phase
 
 OWN, OTHER = "own-1", "other-1"
 TOKEN = "t" * 40
+TLS = ssl.create_default_context()  #: that clients share: each would load certificates
 
 
 @dataclass
 class Site:
-    """A server with one user of each role, ."""
+    """A server with one user of each role."""
 
     folder: Path
     control: FakeControl
     users: UserList
+    page: Page
     tokens: dict[Role, str] = field(default_factory=dict)
     base_url: str = ""
 
     def client(self, token: str) -> httpx.Client:
         headers = {"Authorization": f"Bearer {token}"}
-        return httpx.Client(base_url=self.base_url, headers=headers, trust_env=False)
+        return httpx.Client(base_url=self.base_url, headers=headers, trust_env=False, verify=TLS)
 
-    def ask(self, role: Role, verb: Verb, job_id: str = OWN) -> httpx.Response:
-        path = verb.path.format(job_id=job_id, name="node9")
-        with self.client(self.tokens[role]) as client:
-            return client.request(verb.method, path, json=BODIES.get(verb.name))
+    def caller(self, role: Role | None, *, is_page: bool) -> httpx.Client:
+        """A program with a token, or a browser with a session; None: a stranger."""
+        if role is None or not is_page:
+            return self.client(self.tokens[role] if role else "wrong" * 9)
+        user, sessions = self.users.find(self.tokens[role]), self.page.sessions
+        assert user is not None
+        cookie = sessions.enter(sessions.invite(user)) or ""
+        session = sessions.session(cookie)
+        assert session is not None
+        headers = {"Origin": self.base_url, "X-Swell-CSRF": session.csrf}
+        cookies = {f"swell-{httpx.URL(self.base_url).port}": cookie}
+        return httpx.Client(
+            base_url=self.base_url, headers=headers, cookies=cookies, trust_env=False, verify=TLS
+        )
 
     def log(self) -> list[tuple[str, str, str, int]]:
         entries = entries_in(self.folder)
@@ -64,10 +80,10 @@ def site(tmp_path: Path) -> Iterator[Site]:
     folder.mkdir()
     for job_id, tenant in ((OWN, "vision"), (OTHER, "speech")):
         control.put(job_view(id=job_id, tenant=tenant))
-    site = Site(folder, control, UserList(folder))
+    site = Site(folder, control, UserList(folder), Page(control))
     for role in Role:
         site.tokens[role] = site.users.add(role.word, role, "vision" if role is Role.SUBMIT else "")
-    server = ApiServer(create_app(control, TOKEN, users=site.users), bind())
+    server = ApiServer(create_app(control, TOKEN, page=site.page, users=site.users), bind())
     server.start()
     site.base_url = f"http://127.0.0.1:{server.port}"
     yield site
@@ -78,48 +94,55 @@ def job(script: Path, **fields: Any) -> dict[str, Any]:
     return {"script": str(script), "workdir": str(script.parent), "global_batch": 64, "steps": 9} | fields
 
 
-def by_name(name: str) -> Verb:
-    return next(verb for verb in VERBS if verb.name == name)
+# ---------------------------------------------------------------- each route for each caller
+FILES = ("/page/jobs/{job_id}/code", "/page/jobs/{job_id}/checkpoint")
 
 
-@pytest.mark.slow
-def test_every_operation_refuses_every_role_below_its_least_and_no_other(site: Site) -> None:
-    for verb in VERBS:
-        for role in Role:
-            answer = site.ask(role, verb)
-            assert (answer.status_code == 403) == (role < verb.role), (verb.name, role)
-            if answer.status_code == 403:
-                assert f"needs role {verb.role.word}" in answer.json()["error"]
+def routes() -> list[tuple[str, str, Role | None]]:
+    """Method, path and least role of all that the application answers; None: anybody may ask for it."""
+    least: dict[tuple[str, str], Role | None] = {(verb.method, verb.path): verb.role for verb in VERBS}
+    least |= dict.fromkeys((("GET", path) for path in FILES), Role.SUBMIT) | {("GET", "/enter"): None}
+    found = create_app(FakeControl(Path()), TOKEN).routes
+    ways = [(method, one.path) for one in found if isinstance(one, Route) for method in one.methods or ()]
+    static = [("GET", f"{one.path}/base.css", None) for one in found if isinstance(one, Mount)]
+    return static + [(*way, least.get(way, Role.VIEW)) for way in sorted(ways) if way[0] != "HEAD"]
 
 
-def test_a_refused_request_changes_nothing(site: Site) -> None:
-    before = site.control.jobs()
-    for verb in VERBS:
-        for role in Role:
-            if role < verb.role:
-                site.ask(role, verb)
-    assert site.control.jobs() == before
-    assert not site.control.stopped.is_set()
-    assert not site.control.removed
+@pytest.mark.parametrize(("method", "path", "least"), routes())
+def test_each_route_refuses_each_caller_below_its_least_role_and_changes_nothing_then(
+    site: Site, method: str, path: str, least: Role | None
+) -> None:
+    before, name = site.control.jobs(), next((verb.name for verb in VERBS if verb.path == path), "")
+
+    def is_let_in(role: Role | None, job_id: str, is_page: bool) -> bool:
+        is_strange = job_id == OTHER and least is Role.SUBMIT and role is not Role.OPERATE and "{" in path
+        is_weak = role is None or role < (least or Role.VIEW)
+        return least is None or not (is_weak or is_strange or (is_page and name == "page"))
+
+    def ask(role: Role | None, job_id: str, is_page: bool) -> httpx.Response:
+        with site.caller(role, is_page=is_page) as client:
+            return client.request(method, path.format(job_id=job_id, name="node9"), json=BODIES.get(name))
+
+    probes = [(None, OWN, False), *product(Role, (OWN, OTHER), (False, True))]
+    for probe in probes:
+        if not is_let_in(*probe):
+            answer = ask(*probe)
+            assert answer.status_code == (401 if probe[0] is None else 403), (probe, answer.text)
+            if probe[0] and least and path not in FILES and not (probe[2] and name == "page"):
+                why = f"needs role {least.word}" if probe[0] < least else "'speech'"
+                assert why in answer.json()["error"]
+    assert site.control.jobs() == before and not site.control.stopped.is_set() and not site.control.removed
+    for probe in probes:
+        if is_let_in(*probe) and path != "/enter" and (probe[0] or least):
+            assert ask(*probe).status_code not in (401, 403), probe
+    if least is Role.SUBMIT and "{" in path:
+        assert ask(Role.SUBMIT, "absent", False).status_code == 404
 
 
 def test_reading_needs_no_more_than_view_and_changing_more(site: Site) -> None:
     for verb in VERBS:
         is_read = verb.method == "GET" and verb.name != "head_state"
         assert (verb.role is Role.VIEW) == (is_read or verb.name == "page"), verb.name
-
-
-@pytest.mark.parametrize(
-    "name", [one.name for one in VERBS if one.role is Role.SUBMIT and "job_id" in one.path]
-)
-def test_jobs_of_another_tenant_are_changed_by_the_operator_only(site: Site, name: str) -> None:
-    verb, before = by_name(name), site.control.jobs()
-    answer = site.ask(Role.SUBMIT, verb, OTHER)
-    assert answer.status_code == 403
-    assert "'speech'" in answer.json()["error"]
-    assert site.control.jobs() == before
-    assert site.ask(Role.SUBMIT, verb, "absent").status_code == 404
-    assert site.ask(Role.OPERATE, verb, OTHER).status_code != 403
 
 
 def test_a_job_is_of_the_tenant_of_its_user(site: Site, script: Path) -> None:
