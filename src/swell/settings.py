@@ -158,17 +158,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         _GANG.heartbeat_s
     )
 
-    log_bytes: Annotated[int, _bytes(0, "Bytes kept of each worker's output, the newest; 0: all.")] = (
-        _GANG.log_bytes
-    )
-    job_log_bytes: Annotated[
-        int,
-        _bytes(
-            0,
-            "Logs of a job's ended workers are discarded, oldest first, while its logs "
-            "hold more than this; 0: no limit.",
-        ),
-    ] = _GANG.job_log_bytes
+    log_bytes: Annotated[
+        int, _bytes(0, "Bytes kept of the output of a job that has no `log_limit`; 0: all.")
+    ] = _GANG.log_bytes
     lease_s: Annotated[
         float,
         _seconds(

@@ -53,6 +53,7 @@ GIVEN: dict[str, dict[str, Any]] = {
     "devices_per_worker": {"devices_per_worker": 4},
     "kind": {"kind": "a100,v100"},
     "memory": {"memory": "4GiB"},
+    "log_limit": {"log_limit": "1GB"},
     "checkpoint_interval": {"checkpoint_interval": "10m"},
     "elasticity": {"elasticity": "restart", "steps": None},
     "estimate": {"estimate": "10m"},

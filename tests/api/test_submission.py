@@ -342,6 +342,7 @@ BROKEN: list[tuple[dict[str, Any], str, str]] = [
     ({"checkpoint_interval": 0.5}, "checkpoint_interval", "not between 1s and 1d; write a time such as 10m"),
     ({"memory": "much"}, "memory", "write 500MB or 4GiB"),
     ({"memory": 4}, "memory", "not between 16 MiB and 1024 TiB"),
+    ({"log_limit": "1kB"}, "log_limit", "not between 1 MiB and 1 TiB"),
     ({"memory": 1.5}, "memory", "1.5 is not a whole number or a text"),
     ({"code": "dead"}, "code", "snapshot, live"),
     ({"env": {"1A": "x"}}, "env", "letters, digits and _"),

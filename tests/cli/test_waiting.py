@@ -114,6 +114,17 @@ def test_the_last_lines_of_a_log(here: Run, control: FakeControl) -> None:
     assert here("logs", "logged", "-n", 2).stdout == "line 998\nline 999\n"
     assert here("logs", "logged", "-n", 0).stdout == ""
     assert here("logs", "logged", "--lines", 5000).stdout.count("\n") == 1000
+    assert here("logs", "logged").stderr == ""
+    begin = log.stat().st_size
+    (path / f"worker-0.log.{begin + 5000}").write_text("line 1000\n" * 200)
+    shown = here("logs", "logged")
+    assert shown.stdout.startswith("line 201\n") and shown.stdout.count("\n") == 1000
+    assert "last 1,000 of 1,201 lines; `swell logs logged -n all` prints all" in shown.stderr
+    shown = here("logs", "logged", "-n", "all")
+    assert "line 999\n[swell: 5,000 bytes are left out here: see --log-limit]\nline 1000\n" in shown.stdout
+    assert shown.stdout.startswith("line 0\n") and shown.stderr == ""
+    (path / f"worker-0.log.{begin + 5000}").unlink()
+    assert here("logs", "logged", "-n", "some").returncode == 2
     assert here("logs", "logged", "-n", 1, "--json").returncode == 2
 
     def go_on() -> None:

@@ -25,9 +25,15 @@ from swell.executors.local.logs.files import (
     read_range,
     read_tail,
 )
-from swell.executors.local.logs.writer import ANSWER_WITHIN_S, MOST_WAITING_BYTES, NO_ANSWER, LogWriter
+from swell.executors.local.logs.writer import (
+    ANSWER_WITHIN_S,
+    FILES_OF_JOB,
+    MOST_WAITING_BYTES,
+    NO_ANSWER,
+    LogWriter,
+)
 
-KEEP_BYTES = 200
+KEEP_BYTES = 640
 
 
 class Disk:
@@ -80,23 +86,47 @@ def read_all(log: Path, offset: int = 0, limit: int = 1 << 20) -> bytes:
     offset=st.integers(0, 3000),
     limit=st.integers(1, 300),
 )
-def test_what_is_kept_is_the_end_of_the_stream_at_its_own_positions(
+def test_what_is_kept_is_the_begin_and_the_end_of_the_stream_at_their_own_positions(
     tmp_path_factory: pytest.TempPathFactory, chunks: list[bytes], offset: int, limit: int
 ) -> None:
     log = tmp_path_factory.mktemp("log") / "worker-0.log"
     writer = LogWriter(log, KEEP_BYTES)
     write(writer, *chunks)
     close(writer)
-    stream = b"".join(chunks)
-    begin = (begins_of(log) or (0,))[0]
-    assert end_offset(log) == len(stream)
-    assert num_bytes(log, begins_of(log)) == len(stream) - begin <= KEEP_BYTES
-    assert begin == 0 or len(stream) - begin >= KEEP_BYTES // 2 - 90
-    span = read_range(log, begins_of(log), offset, limit)
-    assert span.begin == max(offset, begin)
-    assert span.content == stream[span.begin :][:limit]
-    assert read_all(log, offset, limit) == stream[max(offset, begin) :]
-    assert read_tail(log, 50) == stream[max(begin, len(stream) - 50) :].decode(errors="replace").strip()
+    stream, begins = b"".join(chunks), begins_of(log)
+    files = {begin: piece_path(log, begin).read_bytes() for begin in begins}
+    assert all(stream[begin:].startswith(content) for begin, content in files.items())
+    assert end_offset(log) == len(stream) and num_bytes(log, begins) <= KEEP_BYTES
+    assert num_bytes(log, begins) >= min(len(stream), KEEP_BYTES - 3 * KEEP_BYTES // FILES_OF_JOB)
+    gaps = [begin for begin in begins if begin and stream[:begin] and begin - 1 not in kept_places(files)]
+    assert begins[0] == 0 and len(gaps) <= 1
+    kept = [place for place in kept_places(files) if place >= offset]
+    span = read_range(log, begins, offset, limit)
+    assert span.begin == (kept[0] if kept else offset) and stream[span.begin :].startswith(span.content)
+    assert read_all(log, offset, limit) == bytes(stream[place] for place in kept)
+    assert read_tail(log, 50) == stream[-50:].decode(errors="replace").strip()
+
+
+def kept_places(files: dict[int, bytes]) -> list[int]:
+    return [begin + place for begin, content in files.items() for place in range(len(content))]
+
+
+def test_all_logs_of_a_job_together_have_a_limit(tmp_path: Path) -> None:
+    """96 MB of four workers, one of which prints more."""
+    limit, block = 64 << 20, b"a line of 32 bytes, as all are.\n" * 8192
+    writers = [LogWriter(log_path(tmp_path, WORKER, number), limit) for number in range(4)]
+    for number in (0, 1, 2, 3, 0, 0) * 61:
+        write(writers[number], block)
+    for number, writer in enumerate(writers):
+        write(writer, b"end\n")
+        close(writer)
+        assert read_tail(log_path(tmp_path, WORKER, number)).endswith("are.\nend")
+    sizes = [
+        num_bytes(log_path(tmp_path, WORKER, one), begins)
+        for one, begins in list_logs(tmp_path, WORKER).items()
+    ]
+    assert 56 << 20 < sum(sizes) <= limit + 4 * limit // FILES_OF_JOB and min(sizes) > 12 << 20
+    assert (tmp_path / "worker-0.log").stat().st_size == limit // FILES_OF_JOB, "its begin stays"
 
 
 def test_what_a_full_disk_refuses_waits_and_is_dropped_and_marked_when_it_is_too_much(tmp_path: Path) -> None:
@@ -165,9 +195,12 @@ def test_the_logs_of_ended_workers_go_first_and_no_number_is_given_again(tmp_pat
     for kind, number in ((TRIAL, 0), (WORKER, 0), (WORKER, 1), (WORKER, 2), (WORKER, 3)):
         log_path(tmp_path, kind, number).write_bytes(b"x" * 100)
     piece_path(log_path(tmp_path, WORKER, 1), 100).write_bytes(b"x" * 100)
-    discard_logs(tmp_path, 400, live={0})
+    live = LogWriter(log_path(tmp_path, WORKER, 0))
+    write(live)
+    discard_logs(tmp_path, 400)
     assert list(list_logs(tmp_path, WORKER)) == [0, 2, 3], "worker 0 still prints"
-    discard_logs(tmp_path, 10, live=())
+    close(live)
+    discard_logs(tmp_path, 10)
     assert (list(list_logs(tmp_path, WORKER)), list(list_logs(tmp_path, TRIAL))) == ([3], [0])
     assert next_number(tmp_path, WORKER) == 4
 
@@ -188,8 +221,8 @@ def test_a_log_that_another_writer_keeps_is_not_discarded_on_nfs_either(
     writer = LogWriter(tmp_path / "worker-0.log")
     write(writer, b"x" * 100)
     (tmp_path / "worker-1.log").touch()
-    discard_logs(tmp_path, 10, live=())
+    discard_logs(tmp_path, 10)
     assert end_offset(tmp_path / "worker-0.log") == 100
     close(writer)
-    discard_logs(tmp_path, 10, live=())
+    discard_logs(tmp_path, 10)
     assert list(list_logs(tmp_path, WORKER)) == [1]

@@ -113,15 +113,15 @@ def test_storage_that_hangs_keeps_no_worker_from_printing_ending_or_being_forked
 def test_a_worker_that_prints_without_end_does_not_keep_others_from_being_forked(
     zygote: Zygote, tmp_path: Path
 ) -> None:
-    zygote.ask(fork_of(tmp_path, "a", "print_for_ever", log_bytes=1 << 20))
+    zygote.ask(fork_of(tmp_path, "worker-0", "print_for_ever", log_bytes=1 << 20))
     zygote.answer()
-    eventually(lambda: bool(list(tmp_path.glob("a.log.*"))))
+    eventually(lambda: bool(list(tmp_path.glob("worker-0.log.*"))))
     for number in range(5):
         zygote.fork(tmp_path, "draw", key=str(number))
         assert zygote.answer() == Exited(key=str(number), status=0)
-    zygote.ask(Signal(key="a", signal=signal.SIGKILL))
-    assert zygote.answer() == Exited(key="a", status=-signal.SIGKILL)
-    assert sum(path.stat().st_size for path in tmp_path.glob("a.log*")) <= 2 << 20
+    zygote.ask(Signal(key="worker-0", signal=signal.SIGKILL))
+    assert zygote.answer() == Exited(key="worker-0", status=-signal.SIGKILL)
+    assert sum(path.stat().st_size for path in tmp_path.glob("worker-0.log*")) <= 2 << 20
 
 
 def test_numbers_that_a_worker_prints_are_told_now_and_then_and_the_last_before_its_end(

@@ -80,8 +80,9 @@ MAX_SCRIPT_BYTES = 16 << 20
 LEAST_INTERVAL_S, MOST_INTERVAL_S = 1.0, 86_400.0
 #: Limits of the memory that a job may be given: an interpreter alone needs more than the least, and no node
 #: has the most.
-MIN_MEMORY_BYTES = 16 << 20
-MAX_MEMORY_BYTES = 1 << 50
+MEMORY_BYTES = 16 << 20, 1 << 50
+#: Least and most that may be kept of a job's output.
+LOG_BYTES = 1 << 20, 1 << 40
 #: The highest speed that can be stated, in samples a second.
 MOST_RATE_PER_S = 1e12
 
@@ -521,8 +522,8 @@ def metric_rises(goes: str | None, name: str | None, until: MetricTarget | None)
     return goes == "up"
 
 
-def memory(value: str | int | None) -> int | None:
-    """Bytes; None for no limit."""
+def size(field: str, value: str | int | None, least: int, most: int) -> int | None:
+    """Bytes; None if none were named."""
     if value is None:
         return None
     try:
@@ -530,11 +531,10 @@ def memory(value: str | int | None) -> int | None:
     except (ValueError, OverflowError):
         num_bytes = -1
     if num_bytes < 0:
-        raise InvalidField("memory", f"{shown(value)} is not an amount of memory; write 500MB or 4GiB")
-    if not MIN_MEMORY_BYTES <= num_bytes <= MAX_MEMORY_BYTES:
-        raise InvalidField(
-            "memory", f"{_said(value)} is not between 16 MiB and 1024 TiB; write an amount such as 4GiB"
-        )
+        raise InvalidField(field, f"{shown(value)} is not an amount of bytes; write 500MB or 4GiB")
+    if not least <= num_bytes <= most:
+        bounds = f"{least >> 20} MiB and {most >> 40} TiB"
+        raise InvalidField(field, f"{_said(value)} is not between {bounds}; write an amount such as 4GiB")
     return num_bytes
 
 

@@ -299,6 +299,14 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             "A number is bytes. Default: none.",
         ),
     ] = None
+    log_limit: Annotated[
+        str | int | None,
+        _option(
+            "SIZE",
+            "What is kept of its output, the begin and the end, such as `1GB`. Default: 64MB.",
+            "A number is bytes, of all workers together. `swell up --set log_bytes=N` sets another default.",
+        ),
+    ] = None
     checkpoint_interval: Annotated[
         str | Number | None,
         _option(
@@ -526,7 +534,8 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             needs=fields.needs(self.needs),
             metric=fields.metric(self.metric),
             metric_rises=fields.metric_rises(self.metric_goes, self.metric, fields.target(self.until)),
-            memory_bytes=fields.memory(self.memory),
+            memory_bytes=fields.size("memory", self.memory, *fields.MEMORY_BYTES),
+            log_limit_bytes=fields.size("log_limit", self.log_limit, *fields.LOG_BYTES),
             **fields.kinds(self.kind),
             checkpoint_interval_s=fields.checkpoint_interval(self.checkpoint_interval),
             grows_when_distributed=is_restart,

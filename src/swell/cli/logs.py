@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 #: Seconds between two looks at a job's logs.
 LOOK_EVERY_S = 0.3
+#: So many lines are printed if no number is given, and this prints all.
+LAST_LINES, ALL = 1000, "all"
 #: Among so many lines the end of a traceback is looked for.
 NUM_LAST_LINES = 200
 
@@ -32,9 +34,11 @@ def logs(
         bool, typer.Option("--follow", "-f", help="Keep printing new lines until the job has ended.")
     ] = False,
     num_lines: Annotated[
-        int | None,
-        typer.Option("-n", "--lines", min=0, metavar="N", help="Begin with the last N lines. Default: all."),
-    ] = None,
+        str,
+        typer.Option(
+            "-n", "--lines", metavar="N", help="Begin with the last N lines, or `all`. Default: 1000."
+        ),
+    ] = "",
     every: Annotated[
         bool, typer.Option("--all", help="Lines of all workers, each with its worker's number.")
     ] = False,
@@ -58,7 +62,9 @@ def logs(
 
     if every and (trial or worker is not None):
         raise typer.BadParameter("--all excludes --worker and --trial; give one of them")
-    if json and num_lines is not None:
+    if not (num_lines in ("", ALL) or (num_lines.isascii() and num_lines.isdecimal())):
+        raise typer.BadParameter(f"-n {num_lines!r} is no number of lines, nor `{ALL}`")
+    if json and num_lines:
         raise typer.BadParameter("-n excludes --json, whose chunks are no lines; leave one of them out")
     whose = None
     if trial or every or worker is not None:
@@ -70,7 +76,9 @@ def logs(
             print_json([chunk for chunks in read() for chunk in chunks])
             return
         lines = LogLines(whose is not None and worker is None, str if is_raw else printable_log)
-        _print_all(lines, read, num_lines, lambda: not follow or client.job(job_id).phase.is_end)
+        most = None if num_lines == ALL else int(num_lines or LAST_LINES)
+        hint = "" if num_lines else f"`swell logs {job} -n {ALL}` prints all"
+        _print_all(lines, read, most, hint, lambda: not follow or client.job(job_id).phase.is_end)
         view = client.job(job_id)
         last_words = view.message.strip() if view.phase == "failed" else ""
         if whose is None and last_words and last_words.split("\n")[-1] not in lines.last:
@@ -83,14 +91,26 @@ def _print_all(
     lines: LogLines,
     read: Callable[[], Iterator[list[LogChunk]]],
     num_lines: int | None,
+    hint: str,
     has_ended: Callable[[], bool],
 ) -> None:
-    """Print lines until there are no more; `num_lines`: of those that are there the last so many."""
+    """Print lines until there are no more.
+
+    Args:
+        num_lines: of those that are there the last so many; None: all.
+        hint: what is said where there are more; empty: nothing.
+    """
     is_over = False
     while not is_over:
         is_over = has_ended()  # asked before the logs are read: nothing is written after the end
         shown = (line for chunks in read() for line in lines.of(chunks))
-        raw(sys.stdout).writelines(shown if num_lines is None else deque(shown, num_lines))
+        if num_lines is None:
+            raw(sys.stdout).writelines(shown)
+        else:
+            last = deque(enumerate(shown, 1), num_lines)
+            raw(sys.stdout).writelines(line for _, line in last)
+            if hint and last and last[0][0] > 1:
+                warn(f"these are the last {num_lines:,} of {last[-1][0]:,} lines; {hint}")
         sys.stdout.flush()
         num_lines = None
         if not is_over:
@@ -160,7 +180,9 @@ class LogLines:
                 yield from self.unfinished(but=key)  # it leads no more
             if chunk.discarded_bytes:
                 yield from self.unfinished(of=key)
-                yield self._line(key, f"[swell: {chunk.discarded_bytes} bytes before this were discarded]")
+                yield self._line(
+                    key, f"[swell: {chunk.discarded_bytes:,} bytes are left out here: see --log-limit]"
+                )
             *lines, self._unfinished[key] = (self._unfinished[key] + chunk.text).split("\n")
             for line in lines:
                 yield self._line(key, line)

@@ -186,6 +186,7 @@ class JobSpec(
     metric_rises: bool = False  #: learning raises it, as it does an accuracy
     needs: tuple[str, ...] = ()  #: absolute paths that a host must have to run its workers
     memory_bytes: int | None = None  #: that all its workers together may have on a node; None: no limit
+    log_limit_bytes: int | None = None  #: kept of what all its workers print; None: the platform chooses
     #: No more than its smallest number of workers until its script has shown that it works with others.
     grows_when_distributed: bool = False
     kind: str = ""  #: of the devices that it runs on; empty: of the only kind that there is

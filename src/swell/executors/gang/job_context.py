@@ -51,8 +51,7 @@ class GangSettings:
     checkpoint_interval_s: float = 0.0  #: 0: chosen for each gang
     keep_checkpoints: int = _WELCOME["keep_checkpoints"]
     heartbeat_s: float = _WELCOME["heartbeat_s"]
-    log_bytes: int = 64 << 20  #: of what each worker prints, that are kept; 0: all
-    job_log_bytes: int = 1 << 30  #: of what all workers of a job print
+    log_bytes: int = 64 << 20  #: of what the workers of a job print that names no limit; 0: all is kept
 
 
 @dataclass(frozen=True, slots=True)

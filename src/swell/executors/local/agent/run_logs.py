@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Container
+from collections.abc import Callable
 from pathlib import Path
 
 from swell.executors.gang.host_messages import StartWorker, TellWorker
-from swell.executors.gang.job_context import GangSettings
 from swell.executors.limited_log import LimitedLog
 from swell.executors.local.logs.files import (
     TRIAL,
@@ -85,11 +84,11 @@ class RunLogSet:
 
         in_background(note, settle)
 
-    def discard(self, limits: GangSettings, live: Container[int]) -> None:
+    def discard(self, keep_bytes: int) -> None:
         """Before another worker starts to print: those of ended ones are in the way. Touches the storage."""
-        if self._kind == WORKER and limits.job_log_bytes:
+        if self._kind == WORKER and keep_bytes:
             try:
-                discard_logs(self._folder, limits.job_log_bytes, live)
+                discard_logs(self._folder, keep_bytes)
             except FileNotFoundError:
                 pass  # another host does the same
             except OSError as error:

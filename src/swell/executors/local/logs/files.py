@@ -6,7 +6,7 @@ position in its log from which on it speaks for the job. `swell logs` follows th
 
 A log begins in `worker-3.log`, and goes on in `worker-3.log.BEGIN`: BEGIN is the position of the file's first
 byte. Positions count all bytes that were ever written to the log, discarded ones too, so that a reader's
-position stays right when a file is removed.
+position stays right when a file is removed. All logs of a job together have a limit: see `discard_logs`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import fcntl
 import os
 import re
 import stat
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -105,10 +105,10 @@ def read_tail(path: Path, num_tail_bytes: int = TAIL_BYTES) -> str:
 
 
 def read_range(log: Path, begins: Sequence[int], offset: int, limit: int) -> LogRange:
-    """Up to `limit` bytes from position `offset` on. Empty if there is no such log."""
-    place = max(offset, begins[0] if begins else 0)
-    content = b""
+    """Up to `limit` bytes from position `offset` on, or from the next one that is kept, in one piece."""
+    place, content = offset, b""
     for begin in begins:
+        place = place if content else max(place, begin)
         content += _read(piece_path(log, begin), place + len(content) - begin, limit - len(content))
     return LogRange(place, content)
 
@@ -146,31 +146,41 @@ def _private(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)  # the job may write there too
 
 
-def discard_logs(folder: Path, keep_bytes: int, live: Container[int]) -> None:
-    """Remove logs of ended workers, oldest first, while all logs of the job hold more than `keep_bytes`.
+def discard_logs(folder: Path, keep_bytes: int) -> None:
+    """Remove files of a job's logs while they hold more than this, from the middle of the longest first.
 
-    The newest of a kind stays: its number says which ones were given.
+    The first file of the job's first worker stays, and the last one of each log. Then ended workers' logs go,
+    the oldest first. The newest one of a kind stays: its number says which were given.
 
     Raises:
         OSError: one of them cannot be removed.
     """
-    listed = {kind: list_logs(folder, kind) for kind in (TRIAL, WORKER)}
-    sizes = {
-        (kind, number): num_bytes(log_path(folder, kind, number), begins)
-        for kind, listing in listed.items()
-        for number, begins in listing.items()
+    logs = {
+        (kind, number): {begin: _size(piece_path(log_path(folder, kind, number), begin)) for begin in begins}
+        for kind in (TRIAL, WORKER)
+        for number, begins in list_logs(folder, kind).items()
     }
-    excess = sum(sizes.values()) - keep_bytes
-    for (kind, number), size in sizes.items():
-        if excess <= 0:
-            return
-        log, begins = log_path(folder, kind, number), listed[kind][number]
-        is_ended = number < max(listed[kind]) and (kind == TRIAL or number not in live)
-        # A worker on another host is not among `live`: its log is kept by another writer.
-        if is_ended and not is_written(piece_path(log, begins[-1])):
-            for begin in begins:
-                piece_path(log, begin).unlink(missing_ok=True)
-            excess -= size
+    newest = dict(logs.keys())  # of each kind: the last number stands
+    first = min((log for log in logs if log[0] == WORKER), default=None)
+    excess = sum(sum(sizes.values()) for sizes in logs.values()) - keep_bytes
+
+    def parts() -> Iterator[tuple[tuple[bool, int, int], tuple[str, int], int]]:
+        for log, sizes in logs.items():
+            for begin in [*sizes][:-1]:
+                if begin or log != first:
+                    yield (not begin, -sum(sizes.values()), begin), log, begin
+
+    while excess > 0 and (found := min(parts(), default=None)) is not None:
+        _, log, begin = found
+        piece_path(log_path(folder, *log), begin).unlink(missing_ok=True)
+        excess -= logs[log].pop(begin)
+    for (kind, number), sizes in logs.items():
+        path = log_path(folder, kind, number)
+        # A worker on another host may write it.
+        if excess > 0 and number < newest[kind] and not is_written(piece_path(path, max(sizes))):
+            for begin in sizes:
+                piece_path(path, begin).unlink(missing_ok=True)
+            excess -= sum(sizes.values())
 
 
 def mark_as_written(descriptor: int) -> None:

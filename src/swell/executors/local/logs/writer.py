@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from swell.executors.local.logs.files import begins_of, mark_as_written, piece_path
+from swell.executors.local.logs.files import begins_of, discard_logs, mark_as_written, piece_path
 
 #: A disk that was full is tried again so often.
 RETRY_S = 0.2
@@ -21,6 +21,8 @@ ANSWER_WITHIN_S = 2.0
 NO_ANSWER = "the storage does not answer"
 #: What waits in memory for one log, and how much of it is written at once.
 MOST_WAITING_BYTES, CHUNK_BYTES = 4 << 20, 256 << 10
+#: A job's logs are discarded by files; each has this part of what they may hold together.
+FILES_OF_JOB = 32
 NEWLINE = ord("\n")
 
 
@@ -33,7 +35,7 @@ def gap_line(num_bytes: int, why: str, is_line_begun: bool) -> bytes:
 class LogWriter:
     """Appends to a log. `flush` alone touches the disk, in a thread, and no call fails because of it.
 
-    The newest `keep_bytes` are kept, in two files at most, or all if it is 0.
+    Of all logs in its folder together `keep_bytes` are kept, see `discard_logs`, or all if it is 0.
     """
 
     def __init__(
@@ -44,7 +46,7 @@ class LogWriter:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._path = path
-        self._piece_bytes = keep_bytes // 2
+        self._keep_bytes, self._piece_bytes = keep_bytes, keep_bytes // FILES_OF_JOB
         self._write = write
         self._clock = clock
         self._is_due = threading.Event()
@@ -168,11 +170,10 @@ class LogWriter:
         return self._descriptor
 
     def _rotate(self) -> None:
-        """Go on in another file; only the former one is kept."""
+        """Go on in another file, for which others make room."""
         begin = self._begin or 0
         size = os.fstat(self._open()).st_size  # not as counted if its owner has truncated it
         self._close()
         self._begin = begin + size
-        for former in begins_of(self._path):
-            if former < begin:
-                piece_path(self._path, former).unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # what is printed now is worth more
+            discard_logs(self._path.parent, self._keep_bytes - self._piece_bytes)

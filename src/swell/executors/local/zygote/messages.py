@@ -19,7 +19,7 @@ class Fork(Note, frozen=True, kw_only=True):
     environ: dict[str, str]  #: added to the zygote's own
     workdir: str
     log_path: str  #: stdout and stderr are appended to it
-    log_bytes: int = 0  #: the newest so many are kept; 0: all
+    log_bytes: int = 0  #: of the job's logs together so many are kept; 0: all
     call: str  #: `package.module:function`, called with `entry` and `args`
     entry: str
     args: tuple[str, ...]
