@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -75,9 +76,11 @@ def test_a_hypothetical_job_is_judged_as_a_real_one_would_be(
     ).jobs[-1]
     assert hasty.is_hypothetical and hasty.now is None and hasty.id == "train-new"
     assert hasty.then.phase is Phase.REJECTED and hasty.then.counter_offer_s is not None
-    calm = what_if(
-        stage.folder.path, WhatIfQuery(submit=job_file(tmp_path, script, deadline="now+60s"))
-    ).jobs[-1]
+    (elsewhere := tmp_path / "elsewhere").mkdir()
+    same = Path(shutil.copy(script, elsewhere))
+    calm = what_if(stage.folder.path, WhatIfQuery(submit=job_file(elsewhere, same, deadline="now+60s"))).jobs[
+        -1
+    ]
     assert calm.job_class is JobClass.STRICT and calm.then.is_promised and calm.then.kept
 
 

@@ -16,7 +16,7 @@ from tests.executors.test_profile_store import snapshot
 from swell.executors.controller.profile_store import ProfileStore
 from swell.executors.exit_status import OUT_OF_MEMORY, OVER_MEMORY
 from swell.executors.gang.host_messages import Effect, TellWorker, WorkerOrder
-from swell.executors.gang.trial_controller import Trial
+from swell.executors.gang.trial_controller import QueuedTrial, Trial
 from swell.executors.gang.trial_plan import ALONE, MOST_OF_RANGE, GroupTimes, local_batches
 from swell.model.command import ProfileJob
 from swell.model.event import JobProfiled, Outcome, ProfilingFailed
@@ -33,7 +33,7 @@ class Tries:
     def __init__(self, sizes: Sequence[int] = (1, 2, 4, 8), holders: int = 1, **changes: Any) -> None:
         job = make_stage(**changes)
         command = ProfileJob(job_id="digits-1", spec=job.spec, sizes=tuple(sizes), device_kind="cpu")
-        self.trial = Trial(job, command, 8, TIMES)
+        self.trial = Trial(job, QueuedTrial(command), 8, TIMES)
         self.holders, self.worker, self.now_s = holders, -1, 0.0
         self.trial.begin(ALONE, ["node0/0"], 0.0)
         self.begin()

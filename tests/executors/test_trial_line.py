@@ -34,10 +34,19 @@ from swell.executors.gang.host_messages import (
     WorkerOrder,
 )
 from swell.executors.gang.job_context import DeviceBinding, GangSettings, JobContext
+from swell.executors.gang.trial_controller import Trial
 from swell.executors.gang.trial_plan import local_batches
 from swell.model.command import ProfileJob
-from swell.model.event import AnyEvent, GangEnded, JobProfiled, Outcome, ProfilingFailed, StepsReported
-from swell.model.job import MOST_BETWEEN_S, EndCondition, JobSpec, Profile
+from swell.model.event import (
+    AnyEvent,
+    GangEnded,
+    JobProfiled,
+    Outcome,
+    ProfilingFailed,
+    StepsReported,
+    TrialQueued,
+)
+from swell.model.job import MOST_BETWEEN_S, EndCondition, JobClass, JobSpec, Profile
 from swell.script_facts import BetweenSteps
 from swell.wire import messages as m
 
@@ -124,8 +133,8 @@ class Machines:
         self.events.append(event)
 
     # ------------------------------------------------------------ what a test does
-    def add(self, job: str, devices_per_worker: int = 1, sizes: tuple[int, ...] = (1, 2, 4)) -> None:
-        spec = make_spec(entry=f"/scripts/{job}.py", devices_per_worker=devices_per_worker)
+    def add(self, job: str, each: int = 1, sizes: tuple[int, ...] = (1, 2, 4), **more: Any) -> None:
+        spec = make_spec(entry=f"/scripts/{job}.py", devices_per_worker=each, **more)
         self.trials.add(ProfileJob(job_id=job, spec=spec, sizes=sizes, device_kind=self.kind))
 
     def say(self, pid: int, *said: m.FromWorker) -> None:
@@ -149,6 +158,15 @@ class Machines:
                 self.do(run, run.director.tick(self.time_s))
             self.trials.advance()
             self.bury()
+
+    def hang(self, seconds: int) -> None:
+        """Scripts that run make no step, as their workers say once a second."""
+        for _ in range(seconds):
+            self.pass_time(1.0)
+            for pid, process in list(self.processes.items()):
+                (member,) = process.run.director.members.values()
+                for_s = self.time_s - member.since_s
+                self.say(pid, m.Alive(for_s=for_s, place="train.py:2 in load"))
 
     def calibrate(self) -> None:
         """Every calibration that runs, or then may run, comes to its end."""
@@ -210,16 +228,51 @@ def test_who_waits_for_the_calibration_of_another_does_it_when_that_one_fails(tm
     assert "the all-reduce of 2 workers was not measured" in failed.message
 
 
-def test_the_same_script_twice_is_measured_once(machines: Machines) -> None:
+@pytest.mark.parametrize("is_failed", [False, True])
+def test_the_same_script_twice_is_tried_out_once(machines: Machines, is_failed: bool) -> None:
     spec = make_spec(code=snapshot(machines.folder))
     for job in ("a", "b", "c"):
-        machines.gangs.update(machines.bindings.keys())
         machines.trials.add(ProfileJob(job_id=job, spec=spec, sizes=(1,), device_kind="cpu", attempt=2))
-    machines.measure("a")
-    assert machines.answers() == ["a", "b", "c"] and not machines.processes
+    if is_failed:
+        machines.exit(machines.scripts("a")[0], 3)
+    else:
+        machines.measure("a")
+    assert machines.answers(ProfilingFailed if is_failed else JobProfiled) == ["a", "b", "c"]
+    assert not machines.processes and not machines.trials.jobs
     for event in machines.events:
         assert isinstance(event, JobProfiled | ProfilingFailed)
         assert event.attempt == 2
+
+
+# ---------------------------------------------------------------- scripts that make no step
+def test_a_strict_job_is_measured_though_nine_scripts_hang_before_it(calibrated: Machines) -> None:
+    hanging = [f"j{number}" for number in range(9)]
+    for job in hanging:
+        calibrated.add(job)
+    calibrated.add("strict", job_class=JobClass.STRICT, deadline_s=1e6)
+    calibrated.hang(4)
+    calibrated.measure("strict")
+    waits = [one for one in calibrated.events if isinstance(one, TrialQueued) and one.job_id == "strict"]
+    assert [one.behind for one in waits] == [tuple(hanging[:NUM_DEVICES]), ()]
+    assert 1.0 <= waits[0].waited_s < waits[1].waited_s <= 4.1
+    calibrated.hang(1500)
+    assert sorted(calibrated.answers(ProfilingFailed)) == hanging, "each has its whole time in the end"
+    told = {one.message for one in calibrated.events if isinstance(one, ProfilingFailed)}
+    assert all("elastic within 2 min, and is at train.py:2 in load" in message for message in told)
+
+
+def test_a_slow_start_is_not_interrupted_while_no_job_waits(calibrated: Machines) -> None:
+    calibrated.add("slow")
+    [pid] = calibrated.scripts("slow")
+    calibrated.hang(100)
+    assert calibrated.scripts("slow") == [pid]
+
+
+def test_one_run_is_lent_a_device_that_gangs_keep_busy(calibrated: Machines) -> None:
+    calibrated.gangs.update(["n/1", "n/2", "n/3"])
+    for job in ("idle", "lent", "waits"):
+        calibrated.add(job)
+    assert calibrated.scripts("idle") and calibrated.scripts("lent") and not calibrated.scripts("waits")
 
 
 # ---------------------------------------------------------------- what hangs, and what is called off
@@ -288,21 +341,30 @@ def test_a_host_without_room_costs_no_job_a_setback(calibrated: Machines) -> Non
     assert calibrated.scripts("a")
 
 
-def test_a_silent_trial_is_lost_and_a_slow_one_is_the_scripts_fault(calibrated: Machines) -> None:
+@pytest.mark.parametrize(
+    ("num_steps", "told"),
+    [(None, "did not call swell.train.elastic"), (0, "came to the end of no step"), (3, "lower the batch")],
+)
+def test_a_silent_trial_is_lost_and_a_slow_one_is_the_scripts_fault(
+    calibrated: Machines, num_steps: int | None, told: str
+) -> None:
     calibrated.add("silent")
     calibrated.add("slow")
     (silent,), (slow,) = calibrated.scripts("silent"), calibrated.scripts("slow")
     for pid in (silent, slow):
         calibrated.say(pid, m.Hello(token="t", worker=0, pid=pid))
+    if num_steps is not None:
+        calibrated.say(slow, m.Ready())
     for _ in range(13):
         if slow in calibrated.processes:
-            calibrated.say(slow, m.Alive())
+            calibrated.say(slow, m.Alive(place="train.py:57 in evaluate", steps=num_steps or 0))
         calibrated.pass_time(10.0)
     one, other = (event for event in calibrated.events if isinstance(event, ProfilingFailed))
     assert (one.job_id, one.outcome) == ("silent", Outcome.LOST)
     assert "gave no sign of life" in one.message
     assert (other.job_id, other.outcome) == ("slow", Outcome.FAILED)
-    assert "did not call swell.train.elastic within 2 min" in other.message
+    assert "2 min, and is at train.py:57 in evaluate; " in other.message and told in other.message
+    assert ("raise the smallest number of workers" in other.message) == bool(num_steps)
 
 
 # ---------------------------------------------------------------- the rule
@@ -318,16 +380,18 @@ def test_what_is_measured_at_once_has_devices_and_cores_to_itself(
     with tempfile.TemporaryDirectory() as folder:
         machines = Machines(Path(folder), num_cores, "cuda:H200" if is_gpu else "cpu")
         machines.gangs.update(f"n/{number}" for number in gangs)
-        for number, (devices_per_worker, sizes) in enumerate(wanted):
-            machines.add(f"j{number}", devices_per_worker, sizes)
-            runs = {process.run.key for process in machines.processes.values()}
+        for number, (each, sizes) in enumerate(wanted):
+            machines.add(f"j{number}", each, sizes)
+            runs = {process.run.key: process for process in machines.processes.values()}
             assert runs, "one always takes place"
             if len(runs) > 1:
-                first = next(iter(machines.by_key))
-                later = [d for p in machines.processes.values() if p.run.key != first for d in p.devices]
-                assert not machines.calibrating()
-                assert all(machines.devices_in_use()[device] == 1 for device in later)
-                assert is_gpu or machines.devices_in_use().total() <= num_cores
+                lent = [one for one in runs.values() if cast(Trial, one.run.director).is_lent]
+                in_use = machines.devices_in_use()
+                in_use.subtract(device for one in lent for device in one.devices)
+                apart = [device for one in runs.values() if one not in lent for device in one.devices]
+                assert not machines.calibrating() and len(lent) <= 1
+                assert all(in_use[device] == 1 for device in apart)
+                assert is_gpu or in_use.total() <= num_cores
 
 
 # ---------------------------------------------------------------- what follows an epoch

@@ -15,7 +15,7 @@ from tests.executors.puppets import hear_exited, hear_said, make_spec, make_stag
 
 from swell.executors.controller.profile_store import ProfileStore
 from swell.executors.gang.host_messages import Effect, TellWorker
-from swell.executors.gang.trial_controller import Trial
+from swell.executors.gang.trial_controller import QueuedTrial, Trial
 from swell.executors.gang.trial_plan import (
     ALONE,
     LEAST_GROUP_STEPS,
@@ -154,7 +154,7 @@ def test_a_script_that_cannot_be_tried_out_says_why(
 
 def test_a_trial_that_measured_nothing_has_failed() -> None:
     command = ProfileJob(job_id="digits-1", spec=make_spec(), sizes=(1,), device_kind="cpu")
-    trial = Trial(make_stage(), command, 1, GroupTimes())
+    trial = Trial(make_stage(), QueuedTrial(command), 1, GroupTimes())
     trial.begin(ALONE, ["node0/0"], 0.0)
     said = Profiled(compute_s={}, grad_bytes=4, state_bytes=8, samples_per_epoch=512)
     hear_said(trial, 0, said, 1.0)
@@ -169,7 +169,7 @@ def test_a_script_that_fails_with_a_part_of_a_batch_is_measured_with_all_of_it(
 ) -> None:
     job = make_stage(accept_differences=accepted)
     command = ProfileJob(job_id="digits-1", spec=job.spec, sizes=(1, 2, 4), device_kind="cpu")
-    trial = Trial(job, command, 1, GroupTimes())
+    trial = Trial(job, QueuedTrial(command), 1, GroupTimes())
     trial.begin(ALONE, ["node0/0"], 0.0)
     assert welcome_of(hear_said(trial, 0, Hello(token="", worker=0, pid=1), 1.0)).local_batches == (
         64,
@@ -200,7 +200,7 @@ def stepping_trial(hold: bool, num_devices: int = 8) -> Trial:
     """A trial of which all but steps of groups is measured, at second 2."""
     job = make_stage(hold_after_trial=hold)
     command = ProfileJob(job_id="digits-1", spec=job.spec, sizes=(1, 2, 4, 8), device_kind="cpu")
-    trial = Trial(job, command, num_devices, times_of(2, 4, 8))
+    trial = Trial(job, QueuedTrial(command), num_devices, times_of(2, 4, 8))
     compute_s = {64: 0.1, 32: 0.05, 16: 0.025, 8: 0.0125}
     said = Profiled(compute_s=compute_s, grad_bytes=4000, state_bytes=8, samples_per_epoch=512)
     trial.begin(ALONE, ["node0/0"], 0.0)
@@ -252,7 +252,7 @@ def test_sums_of_large_gradients_take_in_proportion_to_their_bytes() -> None:
     job = make_stage()
     command = ProfileJob(job_id="digits-1", spec=job.spec, sizes=(1, 2), device_kind="cpu")
     times = GroupTimes(allreduce_s={2: {1000: 0.001, 30_000_000: 0.03}})
-    trial = Trial(job, command, 2, times)
+    trial = Trial(job, QueuedTrial(command), 2, times)
     said = Profiled(compute_s={64: 0.1}, grad_bytes=300_000_000, state_bytes=8, samples_per_epoch=512)
     trial.begin(ALONE, ["node0/0"], 0.0)
     hear_said(trial, 0, said, 1.0)

@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from swell.executors.local.processes.listing import is_alive
 
 TRIALLED = SCRIPTS / "trialled.py"
 MEMORY = Path("/dev/shm")  # noqa: S108 - that of a trial run, too
+HANGS = "\nimport swell.train\nwhile True:\n    pass\nswell.train.elastic()\n"
 SETTINGS = ("standstill_s=1", "min_hold_s=0.5")
 
 
@@ -136,6 +138,22 @@ def test_a_trial_run_that_waits_holds_no_other_up(swell: Program, tmp_path: Path
     swell.await_end(two.id)
     one.release("built")
     swell.await_end(one.id)
+
+
+@pytest.mark.slow
+def test_a_strict_job_is_answered_though_nine_scripts_hang_before_it(swell: Program, tmp_path: Path) -> None:
+    hanging: list[str] = []
+    with connect(swell.state) as client:
+        for number in range(9):
+            script = tmp_path / f"hangs{number}.py"
+            script.write_text(f"# {number}{HANGS}")
+            hanging.append(client.submit(script=script, workdir=tmp_path, global_batch=64, epochs=1))
+    begun_s = time.monotonic()
+    swell.promise(tmp_path, "--epochs", 2, within_s=360.0)
+    assert time.monotonic() - begun_s < 60.0, "a turn each would take minutes"
+    waiting = [swell.job(job) for job in hanging]
+    assert any(job.reason.startswith("waits for the trial run") for job in waiting)
+    swell.ok("cancel", *hanging)
 
 
 @pytest.mark.slow

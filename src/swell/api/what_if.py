@@ -6,6 +6,7 @@ The head that is asked is a copy: it goes on in a simulated world from the state
 from __future__ import annotations
 
 import copy
+import hashlib
 import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -29,6 +30,7 @@ from swell.executors.controller.profile_store import ProfileStore
 from swell.live.clock import HeadClock
 from swell.live.job_checks import check_job, with_named_kinds
 from swell.model.cluster import Cluster
+from swell.model.code import decode_tree, tree_path
 from swell.model.command import ProfileJob
 from swell.model.errors import InvalidInput, InvalidJob
 from swell.model.job import Elasticity, JobClass, JobSpec, Phase, Profile
@@ -170,9 +172,8 @@ def _check_policy(policy: str | None) -> None:
 def _scene(folder: StateFolder) -> WhatIfState:
     is_up, state, views = _stand(folder)
     ended = [view for view in views if view.phase.is_end]
-    cache = ProfileStore(folder.path)
     quotas = None if is_up else dict(UserList(folder.path).quotas())  # as a platform hears when it starts
-    kinds = [_kind_scene(one, cache, ended, quotas) for one in read_platform(state).kinds]
+    kinds = [_kind_scene(one, folder.path, ended, quotas) for one in read_platform(state).kinds]
     clock, calendar = HeadClock(), kinds[0].saved.calendar
     clock.go_on(calendar, max(kind.saved.now_s for kind in kinds))
     return WhatIfState(
@@ -185,13 +186,13 @@ def _scene(folder: StateFolder) -> WhatIfState:
 
 
 def _kind_scene(
-    one: SavedKind, cache: ProfileStore, ended: Sequence[JobView], quotas: dict[str, Quota] | None
+    one: SavedKind, folder: Path, ended: Sequence[JobView], quotas: dict[str, Quota] | None
 ) -> KindState:
     """Args: quotas: that hold; None: those that its head knows."""
     saved, belief = one.saved, FittedBelief()
     saved.quotas = saved.quotas if quotas is None else quotas
     belief.restore(saved.belief)
-    similar_jobs = EqualJobs(cache, saved.cluster, saved.records, ended)
+    similar_jobs = EqualJobs(folder, saved.cluster, saved.records, ended)
     return KindState(kind=one.kind, saved=saved, similar_jobs=similar_jobs, belief=belief)
 
 
@@ -414,15 +415,15 @@ class EqualJobs:
     """Jobs are alike that run the same script with the same global batch on workers of the same size.
 
     Args:
-        cache: of the platform's trial runs.
+        folder: of the platform's state.
         records: jobs that the head knows.
         ended: jobs that it has forgotten.
     """
 
     def __init__(
-        self, cache: ProfileStore, cluster: Cluster, records: Iterable[JobRecord], ended: Sequence[JobView]
+        self, folder: Path, cluster: Cluster, records: Iterable[JobRecord], ended: Sequence[JobView]
     ) -> None:
-        self._cache = cache
+        self._folder, self._cache = folder, ProfileStore(folder)
         self._cluster = cluster
         self._records = sorted(records, key=lambda record: record.submitted_s, reverse=True)
         self._ended = sorted(ended, key=lambda view: view.submitted_s, reverse=True)
@@ -438,14 +439,33 @@ class EqualJobs:
                 code=view.code,
             )
             for view in self._ended
-            if is_like(view, spec)
+            if self._is_like(view, spec)
         )
         found = chain(
             [self._kept(spec)],
-            (record.profile for record in self._records if is_like(record.spec, spec)),
+            (record.profile for record in self._records if self._is_like(record.spec, spec)),
             map(self._kept, ended),
         )
         return next((profile for profile in found if profile is not None), None)
+
+    def _is_like(self, one: JobSpec | JobView, other: JobSpec) -> bool:
+        """Whether trial runs measure the same batches of the same script, wherever it lies.
+
+        Arguments may differ: they mostly say for how long, and how, a model is trained.
+        """
+        names = ("global_batch", "min_batch", "max_batch", "batch_per_worker", "devices_per_worker")
+        is_alike = all(getattr(one, name) == getattr(other, name) for name in names)
+        return is_alike and (one.entry == other.entry or self._script(one) == self._script(other) != "")
+
+    def _script(self, one: JobSpec | JobView) -> str:
+        """Digest of a script's content; empty where that is not known."""
+        try:
+            if not one.code:
+                return hashlib.sha256(Path(one.entry).read_bytes()).hexdigest()
+            files = decode_tree(tree_path(self._folder, one.code).read_bytes()).files
+        except OSError:
+            return ""
+        return files[path].digest if (path := os.path.realpath(one.entry)) in files else ""
 
     def _kept(self, spec: JobSpec) -> Profile | None:
         if not self._cluster.nodes:
@@ -453,12 +473,3 @@ class EqualJobs:
         sizes = tuple(job_sizes(spec, self._cluster.num_devices).tolist())
         kind = self._cluster.nodes[0].kind
         return self._cache.profile(ProfileJob(job_id="", spec=spec, sizes=sizes, device_kind=kind))
-
-
-def is_like(one: JobSpec | JobView, other: JobSpec) -> bool:
-    """Whether trial runs measure the same batches of the same script.
-
-    Arguments may differ: they mostly say for how long, and how, a model is trained.
-    """
-    names = ("entry", "global_batch", "min_batch", "max_batch", "batch_per_worker", "devices_per_worker")
-    return all(getattr(one, name) == getattr(other, name) for name in names)

@@ -60,6 +60,7 @@ from swell.model.event import (
     ScriptDistributed,
     StepsReported,
     SuspendFailed,
+    TrialQueued,
     Woke,
     WorkersLost,
 )
@@ -300,6 +301,14 @@ def _(event: JobProfiled, state: HeadState, record: JobRecord) -> None:
     if record.spec.hold_after_trial and not record.is_held:
         record.hold()
         state.relearn(record)
+
+
+@_apply_to.register
+def _(event: TrialQueued, state: HeadState, record: JobRecord) -> None:
+    record.trial_behind = event.behind or record.trial_behind
+    record.trial_waited_s += 0.0 if event.behind else event.waited_s
+    waits = f"waits for {record.told_trials}"
+    state.explain(record, "profiling", waits if event.behind else record.backoff.told_of_trial())
 
 
 @_apply_to.register

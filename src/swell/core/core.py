@@ -12,7 +12,7 @@ from swell.arrays import IntArray, read_only
 from swell.core.apply import apply
 from swell.core.converge import Converger, pending, trial_run
 from swell.core.core_settings import CoreSettings
-from swell.core.deadlines import befall, cause, promise, settle
+from swell.core.deadlines import befall, cause, promise, settle, with_trial_wait
 from swell.core.explanations import PendingAccount, PlanEstimate, TurnChanges
 from swell.core.feedback import expect_resize, is_repair
 from swell.core.fencing import is_stale
@@ -410,7 +410,7 @@ class Core:
             self._state.tell(record, "accepted", partial(_after, "is accepted without a promise; ", why))
 
     def _refuse(self, record: JobRecord, why: Callable[[], Refusal]) -> None:
-        record.admission.is_decided = True
+        record.admission.is_decided, why = True, with_trial_wait(record, why)
         self._state.refusals[record.id] = why
         now_s = self._state.now_s
         self._state.end(record, Phase.REJECTED, "refused", lambda: why().told(now_s))

@@ -119,11 +119,26 @@ def settle(state: HeadState, job_ids: Sequence[str], refusals: Mapping[int, Refu
     return is_any
 
 
+def with_trial_wait(record: JobRecord, why: Callable[[], Refusal]) -> Callable[[], Refusal]:
+    """Tell with a refusal for how long the trial run had to wait, and whether the refusal is due to that."""
+    waited_s, trials, asked_s = record.trial_waited_s, record.told_trials, record.planned_deadline_s
+
+    def told() -> Refusal:
+        refusal = why()
+        offer_s, text = refusal.earliest_deadline_s, f"it had waited {span(waited_s)} for {trials}"
+        if offer_s is not None and asked_s is not None and offer_s <= asked_s + waited_s:
+            text += ", and would have been promised its deadline without that"
+        return Refusal(earliest_deadline_s=offer_s, text=f"{refusal.text}; {text}")
+
+    return told if waited_s else why
+
+
 def _goes_on(state: HeadState, record: JobRecord, why: Callable[[], Refusal]) -> bool:
     if not record.is_undecided:
         return False
     asked = record.admission.asked
     is_change = asked is not None and not asked.is_offer
+    why = why if is_change else with_trial_wait(record, why)
     if not _takes_offer(state, record, why, is_change):
         if is_change:
             _stay(state, record, why)

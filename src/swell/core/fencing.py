@@ -28,6 +28,7 @@ from swell.model.event import (
     ScriptDistributed,
     StepsReported,
     SuspendFailed,
+    TrialQueued,
     WorkersLost,
 )
 
@@ -61,7 +62,7 @@ def _is_history(record: JobRecord, event: JobEvent) -> bool:
         return True
     if isinstance(event, GangEvent):  # most are
         return _is_stale_report(record, event)
-    if isinstance(event, JobProfiled | ProfilingFailed):
+    if isinstance(event, JobProfiled | TrialQueued | ProfilingFailed):
         return not record.is_profiling or event.attempt != record.backoff.num_trials
     if isinstance(event, CancelRequested | DeadlineChangeAsked):
         return record.is_cancelled

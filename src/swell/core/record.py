@@ -164,6 +164,8 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     profile: Profile | None = None
     least_by_memory: int = 1  #: workers, of which one is not known to run out of memory
     is_profiling: bool = False
+    trial_waited_s: float = 0.0  #: that its trial runs have waited
+    trial_behind: tuple[str, ...] = ()  #: for those of these jobs, the last time
     is_distributed: bool = False  #: its script has shown that it works with other workers
     accepted: tuple[str, ...] = ()  #: findings, since it was submitted
     is_cancelled: bool = False  #: by its owner; its gang may still be there
@@ -198,6 +200,12 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
         step_s = self.profile.compute_s.get(self.spec.global_batch) if self.profile else None
         total_steps = self.progress.total_steps
         return None if step_s is None or total_steps is None else step_s * total_steps
+
+    @property
+    def told_trials(self) -> str:
+        """`the trial runs of a, b, c and 5 more`: those for which its own has waited."""
+        named, num = ", ".join(self.trial_behind[:3]), len(self.trial_behind)
+        return f"the trial run{'s' if num > 1 else ''} of {named}{f' and {num - 3} more' if num > 3 else ''}"
 
     @property
     def phase(self) -> Phase:

@@ -66,6 +66,14 @@ class JobProfiled(JobEvent, frozen=True, kw_only=True):
     attempt: int = 0  #: of the `ProfileJob` that this answers
 
 
+class TrialQueued(JobEvent, frozen=True, kw_only=True):
+    """The trial run of a job waits for devices that those of other jobs have, or has waited."""
+
+    behind: tuple[str, ...]  #: these jobs; empty: it begins, or needs no run of its own any more
+    waited_s: float  #: so far
+    attempt: int = 0  #: of the `ProfileJob` that waits
+
+
 class ProfilingFailed(JobEvent, frozen=True, kw_only=True):
     """The trial run ended without a profile, and its processes are gone."""
 
@@ -344,6 +352,7 @@ class PlanFailed(Event, frozen=True, kw_only=True):
 AnyEvent = (
     JobSubmitted
     | JobProfiled
+    | TrialQueued
     | ProfilingFailed
     | CancelRequested
     | HoldRequested

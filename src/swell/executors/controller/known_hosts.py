@@ -211,11 +211,11 @@ class Machine:
         """Whether these are different devices, and no process is on any of them."""
         return len(set(devices)) == len(devices) and not any(self.in_use.get(device) for device in devices)
 
-    def has_cores(self, devices: Collection[str]) -> bool:
-        """Whether a worker more on each of these finds what it needs of the cores."""
+    def has_room(self, devices: Collection[str]) -> bool:
+        """Whether these are idle, and a worker on each finds what it needs of the cores."""
         needed = sum(map(self._cores, devices))
         used = sum(count * self._cores(device) for device, count in self.in_use.items())
-        return not needed or used + needed <= self.num_cores
+        return self.is_idle(devices) and (not needed or used + needed <= self.num_cores)
 
     def _cores(self, device: str) -> float:
         """That a worker on the device keeps busy."""

@@ -37,7 +37,7 @@ class ProfileStore:
         It must tell of each size of the command. One that does not tell what follows an epoch will do for a
         job in which no epoch ends.
         """
-        path = self._profile_path(command)
+        path = self.path(command)
         if path is None:
             return None
         self._path_of[command.job_id] = path
@@ -49,7 +49,7 @@ class ProfileStore:
 
     def keep_profile(self, command: ProfileJob, profile: Profile) -> None:
         """Store it for later jobs. No effect if the code cannot be read."""
-        if (path := self._profile_path(command)) is not None:
+        if (path := self.path(command)) is not None:
             known = _read(path, Profile)
             _write(path, msgspec.structs.replace(profile, end_s=known.end_s) if known else profile)
 
@@ -88,8 +88,10 @@ class ProfileStore:
     def _times_path(self, kind: str) -> Path:
         return self._folder / f"groups-{hashlib.sha256(kind.encode()).hexdigest()[:16]}.json"
 
-    def _profile_path(self, command: ProfileJob) -> Path | None:
-        """None if the code's content cannot be known: then nothing is kept.
+    def path(self, command: ProfileJob) -> Path | None:
+        """Where the profile is kept of all jobs of which the same is measured.
+
+        None if the code's content cannot be known: then nothing is kept.
 
         So it is of a job that runs its files as they are: what they import may be another thing each time.
         """

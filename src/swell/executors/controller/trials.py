@@ -1,12 +1,18 @@
 """Trial runs: which come when, on which host and devices.
 
 A trial run begins once there are devices for its script on which it measures no other one, and is measured by
-none. It keeps these to its end. Those for one kind of device begin in order of arrival.
+none. Those for one kind of device begin by class, then in order of arrival; jobs of which the same is to be
+measured share one.
 
-Two trial runs measure at once if each has idle devices to itself. Devices that compute on the machine's cores
+Trial runs measure at once if each has idle devices to itself. Devices that compute on the machine's cores
 (`cpu`, `paced`) share these: of them no more may be in use than there are cores, a `paced` one counting as
-half, for it waits most of the time. A trial run that measures how fast workers talk to each other is alone
-with gangs on its host.
+half, for it waits most of the time. Where gangs keep all busy, one trial run begins all the same. One that
+measures how fast workers talk to each other is alone with gangs on its host.
+
+While others wait, a trial run whose script makes no step gives up its devices after a turn of some seconds,
+and waits for a longer turn behind those that have had fewer: a multi-level feedback queue.
+
+References: Corbato et al., An experimental time-sharing system, 1962.
 """
 
 from __future__ import annotations
@@ -16,18 +22,32 @@ from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 
+import msgspec
+
 from swell.executors.controller.directed_runs import DirectedRun, DirectedRuns
 from swell.executors.controller.known_hosts import KnownHosts, Machine, Opening, OpeningSet
 from swell.executors.controller.profile_store import ProfileStore
 from swell.executors.gang.host_messages import CloseRun, Effect, OpenRun, trial_run
-from swell.executors.gang.trial_controller import Trial, not_profiled, profiled
+from swell.executors.gang.trial_controller import QueuedTrial, Trial, not_profiled, profiled
 from swell.executors.gang.trial_plan import CROSSING, Part, PartKind
 from swell.model.command import ProfileJob
-from swell.model.event import GangEnded, JobWarned, Outcome, StepsReported
+from swell.model.event import (
+    GangEnded,
+    JobWarned,
+    Outcome,
+    ProfilingFailed,
+    StepsReported,
+    TrialQueued,
+)
 from swell.model.job import Elasticity
 from swell.script_facts import BetweenSteps
 
 log = logging.getLogger("swell.agent")
+
+#: The first turn of a trial run that makes no step; each later one is so many times as long.
+FIRST_TURN_S, TURN_GROWTH = 3.0, 3
+#: A wait is told that is as long as this, to so many jobs, those that are next.
+TOLD_AFTER_S, NUM_TOLD = 1.0, 8
 
 
 class TrialQueue:
@@ -36,7 +56,7 @@ class TrialQueue:
     def __init__(self, state_dir: Path, hosts: KnownHosts, openings: OpeningSet, runs: DirectedRuns) -> None:
         self._hosts, self._openings, self._runner = hosts, openings, runs
         self._cache = ProfileStore(state_dir)
-        self._queue: dict[str, ProfileJob] = {}  #: by job: those that have no host yet
+        self._queue: dict[str, QueuedTrial] = {}  #: by job: those that have no host yet
         #: By job, hosts that were asked for it and did not make ready, and what each said.
         self._refusals: dict[str, dict[str, str]] = {}
         self._runs: dict[str, Trial] = {}  #: by key, in the order in which they got devices
@@ -45,7 +65,7 @@ class TrialQueue:
     @property
     def jobs(self) -> tuple[str, ...]:
         """Whose trial is under way or waits."""
-        return (*(one.command.job_id for one in self._runs.values()), *self._queue)
+        return tuple({one.command.job_id for one in self._runs.values()} | self._queue.keys())
 
     # ------------------------------------------------------------ what the head and gangs say
     def add(self, command: ProfileJob) -> None:
@@ -58,7 +78,8 @@ class TrialQueue:
             why = "a job with elasticity 'restart' has no steps to measure; give an estimate_s"
             self._runner.report(not_profiled(command, Outcome.FAILED, why))
         elif not self._is_known(command):
-            self._queue[command.job_id] = command
+            now_s, path = self._runner.now_s(), self._cache.path(command)
+            self._queue[command.job_id] = QueuedTrial(command, path, now_s)
             self.make_way()
             self.advance()
 
@@ -99,6 +120,8 @@ class TrialQueue:
                     self._cache.correct(run.job_id, between=seen)
                 case GangEnded(outcome=Outcome.SUCCEEDED) if run.finished_s is not None:
                     self._cache.correct(run.job_id, end_s=max(0.0, self._runner.now_s() - run.finished_s))
+                case ProfilingFailed(outcome=Outcome.FAILED) if run.key in self._runs:
+                    self._share(self._runs[run.key].queued, effect)
         if run.gang is None:
             self._follow_trial(run)
 
@@ -116,10 +139,17 @@ class TrialQueue:
                 self._cache.keep_profile(one.command, one.profile)
         self.advance()
 
+    def _share(self, failed: QueuedTrial, failure: ProfilingFailed) -> None:
+        """What a script has done in its trial run fails all jobs with the same request."""
+        for other in [other for other in self._queue.values() if other.request == failed.request]:
+            self._leave_queue(other)
+            job_id, attempt = other.command.job_id, other.command.attempt
+            self._runner.report(msgspec.structs.replace(failure, job_id=job_id, attempt=attempt))
+
     def lose_host(self, host: str, why: str) -> None:
         """A host is gone, with the trial runs that it has not finished. Called before its processes' ends."""
         for one in list(self._runs.values()):
-            if host == one.host and host in self._hosts_of(one):
+            if host == one.host and host in self._hosts_of(one) and not one.is_called_off:
                 self._give_up(one.command, Outcome.LOST, why)
                 self._stop(one)
         self._apart.clear()
@@ -180,47 +210,91 @@ class TrialQueue:
     def _admit(self) -> None:
         """Have hosts make ready for trial runs that can begin; of one kind none overtakes another."""
         full: set[str] = set()
-        for job_id, command in list(self._queue.items()):
+        for place, queued in enumerate(sorted(self._queue.values(), key=lambda queued: queued.order)):
+            command, job_id = queued.command, queued.command.job_id
             kind, run = command.device_kind, trial_run(job_id)
             refusals = self._refusals.get(job_id, {})
-            if kind in full or run in self._runs or run in self._openings.under_way:
+            is_gone = self._queue.get(job_id) is not queued  # by what another run has led to
+            if is_gone or run in self._runs or run in self._openings.under_way:
                 continue
+            others = [one for one in self._runs.values() if one.kind == kind]
+            same = [one for one in others if one.queued.path == queued.path is not None]
             hosts = [host for host in self._hosts.num_of(kind, command.avoid) if host not in refusals]
-            allotted = next(((h, found) for h in hosts if (found := self._allot(command, h))), None)
-            if hosts and allotted is None:
-                full.add(kind)
+            is_next = kind not in full and not same
+            allotted = next(
+                ((h, found) for h in hosts if is_next and (found := self._allot(command, h))), None
+            )
+            if (hosts or same) and allotted is None:
+                if is_next:
+                    full.add(kind)
+                    self._take_turn(others)
+                if place < NUM_TOLD:
+                    self._tell_wait(queued, same or others)
                 continue
-            del self._queue[job_id]
+            self._leave_queue(queued)
             if self._is_known(command):
                 continue
             if allotted is not None:
-                self._open(command, *allotted)
+                self._open(queued, *allotted)
             else:
                 none_there = f"no device of kind {kind!r} is on any machine that is there; see `swell nodes`"
                 why = [none_there, *self._refusals.pop(job_id, {}).values()][-1]
                 self._give_up(command, Outcome.LOST, why, is_taken=True)
 
+    def _take_turn(self, runs: list[Trial]) -> None:
+        """Have the one that has made no step for longest give up its devices, if its turn is over."""
+        over = [one for one in runs if one.stalled_s >= FIRST_TURN_S * TURN_GROWTH**one.queued.num_turns]
+        if over and not any(one.is_called_off for one in runs):
+            one = max(over, key=lambda one: one.stalled_s)
+            again = QueuedTrial(one.command, one.queued.path, self._runner.now_s(), one.queued.num_turns + 1)
+            self._queue[one.command.job_id] = again
+            self._stop(one)
+
+    def _tell_wait(self, queued: QueuedTrial, runs: list[Trial]) -> None:
+        """Tell for whose runs it waits, and again once none of these is under way."""
+        jobs = [one.command.job_id for one in runs]
+        is_long = self._runner.now_s() - queued.since_s >= TOLD_AFTER_S
+        if jobs and is_long and not set(jobs).intersection(queued.behind):
+            self._report_wait(queued, *jobs)
+
+    def _leave_queue(self, queued: QueuedTrial) -> None:
+        del self._queue[queued.command.job_id]
+        if queued.behind:
+            self._report_wait(queued)
+
+    def _report_wait(self, queued: QueuedTrial, *behind: str) -> None:
+        waited_s, attempt = self._runner.now_s() - queued.since_s, queued.command.attempt
+        job_id, queued.behind = queued.command.job_id, behind
+        told = TrialQueued(at_s=0.0, job_id=job_id, behind=behind, waited_s=waited_s, attempt=attempt)
+        self._runner.report(told)
+
     def _allot(self, command: ProfileJob, host: str) -> tuple[str, ...]:
         """Devices for the script of a trial run that can begin on this host. Empty: it has to wait.
 
-        It can begin where there is no other trial run, even if gangs keep the devices busy.
+        One run is lent what gangs keep busy: it begins as if they were not there.
         """
         others = [other for other in self._runs.values() if other.measures(host)]
         machine = self._machine(command, host, self._runs.values())
         devices = machine.idlest(command.device_kind, command.spec.devices_per_worker)
         times, num = self._cache.times(command.device_kind), len(machine.of(command.device_kind))
         is_calibrating = times.unmeasured(command.sizes, num) or any(one.is_calibrating for one in others)
-        is_apart = machine.is_idle(devices) and machine.has_cores(devices) and not is_calibrating
-        return devices if is_apart or not others else ()
+        if not others or (machine.has_room(devices) and not is_calibrating):
+            return devices
+        taken = [device for one in others for device in one.devices or one.script_devices]
+        machine = self._hosts.machine(host, taken, command.avoid)
+        devices = machine.idlest(command.device_kind, command.spec.devices_per_worker)
+        is_lent = is_calibrating or any(one.is_lent for one in others)
+        return devices if machine.has_room(devices) and not is_lent else ()
 
-    def _open(self, command: ProfileJob, host: str, devices: tuple[str, ...]) -> None:
+    def _open(self, queued: QueuedTrial, host: str, devices: tuple[str, ...]) -> None:
         """Begin the run on this host, once that is ready."""
-        kind = command.device_kind
+        command, kind = queued.command, queued.command.device_kind
         total_steps = command.spec.end.total_steps(command.spec.global_batch, None)
         job = self._runner.job_context(command.job_id, command.spec, total_steps)
         nums, times = self._hosts.num_of(kind, command.avoid), self._cache.times(kind)
-        one = Trial(job, command, nums[host], times)
+        one = Trial(job, queued, nums[host], times)
         one.host, one.script_devices = host, devices
+        one.is_lent = not self._machine(command, host, self._runs.values()).has_room(devices)
         self._runs[one.run] = one
         self._ask(one, host)
 
@@ -260,7 +334,7 @@ class TrialQueue:
             self._give_up(one.command, outcome, why)
         else:
             self._refusals.setdefault(one.command.job_id, {})[one.host] = why
-            self._queue = {one.command.job_id: one.command, **self._queue}
+            self._queue = {one.command.job_id: one.queued, **self._queue}
 
     def _hosts_of(self, one: Trial) -> set[str]:
         """Hosts on which its run is open."""

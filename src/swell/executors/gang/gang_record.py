@@ -333,6 +333,11 @@ class Member:
     is_killed: bool = False  #: by us: SIGKILL is on its way
 
     @property
+    def whereabouts(self) -> str:
+        """` is at train.py:57 in evaluate`; empty while the place in its script is not known."""
+        return f" is at {self.heartbeat.place}" if self.heartbeat and self.heartbeat.place else ""
+
+    @property
     def busy_s(self) -> float:
         """Its script has made no step and come to no collective for so long."""
         return self.heartbeat.for_s if self.heartbeat is not None and not self.heartbeat.awaits else 0.0
@@ -370,7 +375,7 @@ def overdue(member: Member, script: str, now_s: float, settings: GangSettings) -
     is_reading = member.heartbeat is not None and member.heartbeat.awaits == "data"
     ready_s = settings.ready_s * (READING_SHARE if is_reading else 1.0)
     if is_on_its_way and now_s - member.since_s > ready_s:
-        return never_called(script, settings.ready_s), True
+        return never_called(script, settings.ready_s, member), True
     if why := unresponsive(member, now_s, settings):
         return why, False
     if member.left_s is not None and now_s - member.left_s > settings.leave_s:
@@ -385,9 +390,10 @@ def unresponsive(member: Member, now_s: float, settings: GangSettings) -> str:
     return ""
 
 
-def never_called(script: str, limit_s: float) -> str:
+def never_called(script: str, limit_s: float, member: Member) -> str:
+    where = member.whereabouts and f", and{member.whereabouts}"
     return (
-        f"script {script} did not call swell.train.elastic within {span(limit_s)}; call it before the "
+        f"script {script} did not call swell.train.elastic within {span(limit_s)}{where}; call it before the "
         "training loop, after only what is needed to build model, optimizer and data, or submit the job with "
         "elasticity 'restart'"
     )

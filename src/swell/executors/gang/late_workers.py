@@ -182,5 +182,4 @@ def _busy(live: GangRuntime, limit_s: float) -> list[Member]:
 
 def _whereabouts(live: GangRuntime, members: list[Member]) -> str:
     """`worker 3 (rank 1 of 4) is at train.py:57 in evaluate`"""
-    places = [(m, m.heartbeat.place if m.heartbeat is not None else "") for m in members]
-    return "; ".join(live.gang.describe(m) + (f" is at {place}" if place else "") for m, place in places)
+    return "; ".join(live.gang.describe(member) + member.whereabouts for member in members)

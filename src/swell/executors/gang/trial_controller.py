@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from swell.executors.exit_status import OUT_OF_MEMORY, OVER_MEMORY, UNFIT
 from swell.executors.gang import regrouping
@@ -29,11 +30,35 @@ from swell.executors.gang.trial_plan import CROSSING, GroupTimes, Part, PartKind
 from swell.model.command import ProfileJob
 from swell.model.event import JobProfiled, Outcome, ProfilingFailed
 from swell.model.failure import LOG_ENDS
-from swell.model.job import MOST_BETWEEN_S, Profile
+from swell.model.job import MOST_BETWEEN_S, JobClass, Profile
 from swell.model.quantities import span
 from swell.wire import messages
 
 CALIBRATE_ENTRY = "swell.train.runtime.group_trial:main"
+
+
+@dataclass(slots=True)
+class QueuedTrial:
+    """A trial run that waits for devices, or has waited."""
+
+    command: ProfileJob
+    path: Path | None = None  #: where what it measures is kept; None: it is not
+    since_s: float = 0.0
+    num_turns: int = 0  #: that it has had, in which its script made no step
+    behind: tuple[str, ...] = ()  #: jobs for whose trial runs it waits, as was told last
+
+    @property
+    def order(self) -> tuple[int, int, int]:
+        """The one with the least begins first; of equal ones the one that came first."""
+        spec = self.command.spec
+        return self.num_turns, list(JobClass).index(spec.job_class), -spec.priority
+
+    @property
+    def request(self) -> tuple[object, ...]:
+        """Scripts fail alike where this is the same."""
+        spec, what = self.command.spec, self.path or self.command.job_id
+        limits = (spec.end, spec.memory_bytes, spec.needs, spec.accept_differences)
+        return what, self.command.sizes, spec.entry, spec.workdir, *limits
 
 
 @dataclass(slots=True)
@@ -63,7 +88,7 @@ class RunningPart:
 class Trial(GangRuntime):
     """Answers one `ProfileJob`, part by part; each begins once it is given devices (`begin`)."""
 
-    def __init__(self, job: JobContext, command: ProfileJob, num_devices: int, times: GroupTimes) -> None:
+    def __init__(self, job: JobContext, queued: QueuedTrial, num_devices: int, times: GroupTimes) -> None:
         """
         Args:
             num_devices: devices of the kind on its host.
@@ -71,13 +96,15 @@ class Trial(GangRuntime):
         """
         super().__init__(job, GangRecord())
         self.run = trial_run(job.job_id)
-        self.plan = TrialPlan(command, num_devices, times)
+        self.queued, self.command = queued, queued.command
+        self.plan = TrialPlan(self.command, num_devices, times)
         self.profile: Profile | None = None
         self.is_over = self.is_called_off = False
         self.why_not_crossed = ""  #: why a group on two hosts could not be measured
-        self.command, self.kind = command, command.device_kind
+        self.kind = self.command.device_kind
         self.host = ""  #: where the script runs
         self.script_devices: tuple[str, ...] = ()  #: that are kept for the script there
+        self.is_lent = False  #: gangs keep its devices busy, or its cores
         self.other_host = ""  #: where the second of two workers on two hosts would be; empty: nowhere
         self._running: RunningPart | None = None
 
@@ -95,6 +122,14 @@ class Trial(GangRuntime):
     def is_calibrating(self) -> bool:
         """Whether it times all-reduces, or has yet to time them on one host."""
         return bool(self.plan.sums) or (self.part is not None and self.part.sums)
+
+    @property
+    def stalled_s(self) -> float:
+        """For how long its script has made no step that is to be measured."""
+        running = self._running
+        is_to_step = running is not None and running.is_alone and not running.is_measured
+        busy_s = max((member.busy_s for member in self.members.values()), default=0.0)
+        return busy_s if is_to_step else 0.0
 
     def measures(self, host: str) -> bool:
         """Whether it has, or is about to have, processes on this host."""
@@ -146,11 +181,16 @@ class Trial(GangRuntime):
             return f"no process for a worker was there within {span(limit_s)}; see `zygote.log`"
         if not running.is_alone:
             return f"it took longer than {span(limit_s)}"
+        [member] = self.members.values()
         if self.plan.start_s is None:
-            return never_called(entry, limit_s)
+            return never_called(entry, limit_s, member)
+        where = member.whereabouts and f", and{member.whereabouts}"
+        told = f"the trial run of {entry} took longer than {span(limit_s)}{where}; "
+        if not (member.heartbeat and member.heartbeat.steps):
+            return f"{told}it came to the end of no step: if that is its ordinary work, raise trial_s"
         return (
-            f"the trial run of {entry} took longer than {span(limit_s)}; a step at the full global batch "
-            "must take seconds at most: raise the smallest number of workers, or lower the batch"
+            f"{told}a step at the full global batch must take seconds at most: raise the smallest number of "
+            "workers, or lower the batch"
         )
 
     # ------------------------------------------------------------ what workers say
@@ -159,6 +199,8 @@ class Trial(GangRuntime):
         running = self._running
         assert running is not None  # noqa: S101 - a part runs while it has workers
         match message:
+            case messages.Alive():
+                member.heartbeat = message
             case messages.Hello():
                 self.send([member.number], self._welcome(running.part, member.slot))
             case messages.Ready():

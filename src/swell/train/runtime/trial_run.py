@@ -196,6 +196,7 @@ class Profiling(Host):
         self.shown.steps = self.course.steps_per_epoch or self.shown.steps
 
     def reach_boundary(self) -> None:
+        self._link.heartbeat.note_steps(self._num_begun)
         self._num_begun += 1
         self.shown.begin_step(is_again=isinstance(self._tried, SizeComparison))
         if self._share_of is None or isinstance(self._tried, SizeComparison):
