@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ from swell.executors.local.logs.files import (
     list_logs,
     log_path,
     next_number,
+    note_leaders,
     num_bytes,
     piece_path,
     read_range,
@@ -32,6 +34,7 @@ from swell.executors.local.logs.writer import (
     NO_ANSWER,
     LogWriter,
 )
+from swell.wire.untrusted_files import IrregularFile, open_regular
 
 KEEP_BYTES = 640
 
@@ -226,3 +229,22 @@ def test_a_log_that_another_writer_keeps_is_not_discarded_on_nfs_either(
     close(writer)
     discard_logs(tmp_path, 10)
     assert list(list_logs(tmp_path, WORKER)) == [1]
+
+
+@pytest.mark.parametrize("plant", [os.mkfifo, Path.mkdir, lambda path: path.symlink_to("../b/file")])
+def test_only_a_regular_file_where_its_name_says_is_opened(
+    tmp_path: Path, plant: Callable[[Path], None]
+) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").symlink_to("a")
+    os.close(open_regular(tmp_path / "a" / "file", os.O_WRONLY | os.O_CREAT, root=tmp_path))
+    for name in ("worker-0.log", "leaders"):
+        plant(tmp_path / "a" / name)
+    for name in ("a/leaders", "b/file", "b/leaders"):
+        with pytest.raises(IrregularFile, match="is no regular file, or lies behind a link"):
+            open_regular(tmp_path / name, root=tmp_path)
+    with pytest.raises(OSError, match="leaders"):
+        note_leaders(tmp_path / "a", [(0, 0)])
+    writer = LogWriter(tmp_path / "a" / "worker-0.log")
+    write(writer, b"x" * (1 << 20))
+    assert writer.trouble

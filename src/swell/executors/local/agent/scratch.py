@@ -10,11 +10,8 @@ from __future__ import annotations
 
 import itertools
 import logging
-import os
-import stat
 import tempfile
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -23,6 +20,7 @@ from swell.executors.local.limits.control_groups import platform_prefix
 from swell.executors.local.zygote.messages import Fork
 from swell.wire import environ
 from swell.wire.private_files import remove_room
+from swell.wire.untrusted_files import is_own_folder
 
 log = logging.getLogger("swell.agent")
 
@@ -93,7 +91,5 @@ class Scratch:
 def _remove(folders: list[Path]) -> None:
     """Remove those that are folders of this user, and no links to any."""
     for folder in folders:
-        with suppress(FileNotFoundError):
-            found = folder.lstat()
-            if stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid():
-                remove_room(folder)  # what is left goes with the agent
+        if is_own_folder(folder):
+            remove_room(folder)  # what is left goes with the agent

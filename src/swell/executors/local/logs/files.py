@@ -16,10 +16,11 @@ import errno
 import fcntl
 import os
 import re
-import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
+
+from swell.wire.untrusted_files import open_regular
 
 TAIL_BYTES = 4000
 #: Before the number in the names of logs: of a gang's workers, and of a trial run's.
@@ -92,7 +93,7 @@ def num_bytes(log: Path, begins: Sequence[int]) -> int:
 
 def _size(path: Path) -> int:
     try:
-        return path.stat().st_size
+        return path.lstat().st_size
     except FileNotFoundError:
         return 0
 
@@ -116,34 +117,25 @@ def read_range(log: Path, begins: Sequence[int], offset: int, limit: int) -> Log
 def _read(path: Path, offset: int, limit: int) -> bytes:
     """What stands there; nothing if it cannot be read."""
     try:
-        # A link in the folder could lead anywhere, a pipe could block.
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        file = os.fdopen(open_regular(path), "rb", buffering=0)
     except OSError:
         return b""
-    try:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            return b""
-        num_left = status.st_size - offset if offset >= 0 else 0
+    with file:
+        num_left = os.fstat(file.fileno()).st_size - offset if offset >= 0 else 0
         length = min(limit, num_left)  # not `limit`: so much memory would be allocated
-        return os.pread(descriptor, length, offset) if length > 0 else b""
-    finally:
-        os.close(descriptor)
+        return os.pread(file.fileno(), length, offset) if length > 0 else b""
 
 
 # ------------------------------------------------------------ changing
 def note_leaders(folder: Path, leaders: Iterable[tuple[int, int]]) -> None:
     """(worker, position): from there on the lines of its log are the job's. Raises OSError: none is noted."""
     lines = "".join(f"{worker} {offset}\n" for worker, offset in leaders).encode()
-    with open(folder / LEADERS, "ab", buffering=0, opener=_private) as file:
+    descriptor = open_regular(folder / LEADERS, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    with os.fdopen(descriptor, "ab", buffering=0) as file:
         size = os.fstat(file.fileno()).st_size
         if file.write(lines) < len(lines):
             file.truncate(size)
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder / LEADERS))
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)  # the job may write there too
 
 
 def discard_logs(folder: Path, keep_bytes: int) -> None:
@@ -192,7 +184,7 @@ def mark_as_written(descriptor: int) -> None:
 def is_written(path: Path) -> bool:
     """Whether a process has this file of a log open to write."""
     try:
-        descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        descriptor = open_regular(path, os.O_RDWR)
     except OSError:
         return False
     try:

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from swell.executors.local.logs.files import begins_of, discard_logs, mark_as_written, piece_path
+from swell.wire.untrusted_files import open_regular
 
 #: A disk that was full is tried again so often.
 RETRY_S = 0.2
@@ -163,8 +164,8 @@ class LogWriter:
             self._begin = max(begins_of(self._path), default=0)
         if self._descriptor is None:
             # For reading, too: else NFS has no lock for it.
-            flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-            self._descriptor = os.open(piece_path(self._path, self._begin), flags, 0o600)
+            flags = os.O_RDWR | os.O_APPEND | os.O_CREAT
+            self._descriptor = open_regular(piece_path(self._path, self._begin), flags)
             mark_as_written(self._descriptor)
             self._size = os.fstat(self._descriptor).st_size
         return self._descriptor
