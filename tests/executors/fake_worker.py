@@ -26,7 +26,7 @@ import msgspec
 
 from swell.wire import environ
 from swell.wire import messages as m
-from swell.wire.checkpoint_files import checkpoint_name, newest_whole
+from swell.wire.checkpoint_files import checkpoint_name, checkpoints_in, is_whole
 from swell.wire.lease_end import LeaseWatch
 
 STEP_S = 0.01
@@ -208,7 +208,8 @@ class Worker:
     def join(self, order: m.Regroup) -> None:
         self.part()
         self.regroup = None
-        newest = newest_whole(Path(self.welcome.checkpoint_dir))
+        found = checkpoints_in(Path(self.welcome.checkpoint_dir))
+        newest = next((path for digest, path in found if is_whole(path, digest)), None)
         if order.source is None and newest is not None:
             self.steps = int(newest.read_text())
         if order.rank == 0:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -182,12 +183,26 @@ def test_a_job_that_continues_another_has_its_newest_sound_checkpoint(tmp_path: 
         result = platform.submit(spec(), Origin(continues=old))
         assert (result.continues, result.steps) == (old, 40)
         (given,) = folders.checkpoints(result.id).iterdir()
-        assert given.samefile(sound)
+        assert given.read_bytes() == sound.read_bytes() and not given.samefile(sound), "each job has its own"
         assert platform.job(result.id).continues == old
         assert platform.job(result.id).steps == 40
         told = platform.stories(result.id)[0].text
         assert told == f"was submitted as best_effort, to continue {old} from step 40"
         hands.obey_again(result.id)
+
+
+@pytest.mark.parametrize("is_folder", [True, False])
+@pytest.mark.parametrize("plant", [os.symlink, lambda _, path: os.mkfifo(path)])
+def test_no_job_goes_on_from_what_another_has_planted(
+    tmp_path: Path, plant: Callable[[Path, Path], None], is_folder: bool
+) -> None:
+    folders = JobFiles(tmp_path)
+    target = checkpoint(folders, "other", 40)
+    planted = tmp_path / "mine" / target.relative_to(tmp_path / "other")
+    (planted.parent.parent if is_folder else planted.parent).mkdir(parents=True)
+    plant(*((target.parent, planted.parent) if is_folder else (target, planted)))
+    with pytest.raises(WrongPhase, match="no sound checkpoint"):
+        folders.hand_over("mine", "new")
 
 
 def test_without_a_checkpoint_there_is_nothing_to_continue(tmp_path: Path) -> None:

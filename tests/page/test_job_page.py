@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from html.parser import HTMLParser
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,6 +24,7 @@ from swell.api.page.rows import job_row
 from swell.api.role import Role
 from swell.api.user_list import OWNER, ApiUser
 from swell.api.words import promise_words
+from swell.model.code import CodeFile, CodeTree, decode_tree
 from swell.model.job import JobClass, Phase
 from swell.model.resize import Resize, Verdict
 from swell.store.code_store import CodeStore
@@ -197,6 +200,11 @@ def test_the_snapshot_of_its_code_can_be_read_and_nothing_else(served: Served, t
     store = CodeStore(job_dir.parent.parent)
     digest = store.take(str(source), str(source / "train.py"))
     store.bind("digits-1", digest)
+    planted = CodeTree(roots=(), files={"/x": CodeFile("../../../secret", 1)}, links={}, sources_digest="")
+    (job_dir / "code.json").unlink()
+    (job_dir / "code.json").write_bytes(msgspec.json.encode(planted))
+    with pytest.raises(msgspec.ValidationError, match="matching regex"):
+        decode_tree(msgspec.json.encode(planted))
     served.control.put(job_view(code=digest, entry=str(source / "train.py")))
     found = look(served)
     assert found.having("data-file") == [f"{source}/train.py", f"{source}/parts/data.bin"]
@@ -209,7 +217,7 @@ def test_the_snapshot_of_its_code_can_be_read_and_nothing_else(served: Served, t
         assert ask(source / "train.py").json()["text"] == f"print({WILD!r})\n"
         assert "is not a text" in ask(source / "parts" / "data.bin").json()["error"]
         assert "the page shows files up to" in ask(source / "large.txt").json()["error"]
-        for path in ("/etc/passwd", f"{source}/../source/train.py", "", digest):
+        for path in ("/x", "/etc/passwd", f"{source}/../source/train.py", "", digest):
             assert ask(path).status_code == 404
             assert "not in the snapshot" in ask(path).json()["error"]
     eve = served.user("eve", Role.VIEW)
@@ -250,6 +258,7 @@ def test_who_may_cancel_a_job_may_keep_its_checkpoints_and_no_other_file(
     (folder / name).write_bytes(b"weights \x00")
     (tmp_path / "secret").write_text("secret")
     (folder / link).symlink_to(tmp_path / "secret")
+    os.mkfifo(folder / checkpoint_name(300, 300, "0" * 64))
     served.control.put(job_view(tenant="vision"))
     path = "/page/jobs/digits-1/checkpoint"
     for caller, is_given in (
@@ -267,7 +276,9 @@ def test_who_may_cancel_a_job_may_keep_its_checkpoints_and_no_other_file(
     with served.opened() as client:
         answer = client.get(path, params={"file": name})
         assert answer.headers["content-disposition"] == f'attachment; filename="{name}"'
-        for other in ("", "none", f"../checkpoints/{name}", link, "/etc/passwd"):
+        folder.rename(tmp_path / "of another tenant")
+        folder.symlink_to(tmp_path / "of another tenant")
+        for other in ("", "none", f"../checkpoints/{name}", name, link, "/etc/passwd"):
             assert client.get(path, params={"file": other}).status_code == 404
         assert client.get("/page/jobs/none/checkpoint", params={"file": name}).status_code == 404
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import secrets
 import shutil
@@ -14,13 +13,14 @@ from pathlib import Path
 
 import msgspec
 
+from swell.executors.storage import CHECKPOINTS
 from swell.live.head_thread import HeadQueue
 from swell.model.errors import KeyInUse, Unavailable, WrongPhase
 from swell.model.event import JobSubmitted
 from swell.model.job import KEY_OF, Elasticity, JobSpec, Origin
 from swell.model.view import SubmitResult
 from swell.store.journal import SqlJournal
-from swell.wire.checkpoint_files import newest_whole, steps_in
+from swell.wire.checkpoint_files import checkpoints_in, is_whole, open_checkpoint, steps_in
 from swell.wire.whole_files import sync
 
 #: Digits and small letters without those that look alike (0 and o, 1 and l): five bits each.
@@ -28,10 +28,6 @@ ALPHABET = "23456789abcdefghijkmnpqrstuvwxyz"
 #: 40 bits: with a million jobs one id in a million is taken, and another one is tried.
 NUM_RANDOM = 8
 
-#: Folder of a job's checkpoints, inside the job's.
-CHECKPOINTS = "checkpoints"
-#: What a file system answers that has no hard links, or none to this file.
-NO_LINKS = (errno.EPERM, errno.EXDEV, errno.EMLINK, errno.EOPNOTSUPP, errno.ENOSYS)
 
 #: Of a job and the ids of those of its tenant that are being submitted: the job as it is to be.
 Checked = Callable[[JobSpec, Collection[str]], JobSpec]
@@ -62,29 +58,24 @@ class JobFiles:
         return self.path / job_id / CHECKPOINTS
 
     # ------------------------------------------------------------ going on from a checkpoint
-    def newest_checkpoint(self, job_id: str) -> Path:
-        """The newest that is whole; reads it. Raises WrongPhase if there is none."""
-        folder = self.checkpoints(job_id)
-        found = newest_whole(folder)
-        if found is None:
-            raise WrongPhase(
-                f"job {job_id!r} has no sound checkpoint in {folder}; start it from the beginning with "
-                f"`swell retry {job_id}`"
-            )
-        return found
+    def hand_over(self, job_id: str, to: str) -> Path:
+        """Copy the newest checkpoint that is whole for another job: the file of a link would be of both.
 
-    def hand_over(self, checkpoint: Path, to: str) -> None:
-        """Give the checkpoint to another job too: a hard link, or a copy where there are no links."""
-        folder = self.checkpoints(to)
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        target = folder / checkpoint.name
-        try:
-            os.link(checkpoint, target)
-        except OSError as error:
-            if error.errno not in NO_LINKS:
-                raise
-            shutil.copyfile(checkpoint, target)
-        sync(folder)
+        Raises WrongPhase: there is none.
+        """
+        folder, own = self.checkpoints(job_id), self.checkpoints(to)
+        for digest, path in checkpoints_in(folder):
+            if is_whole(path, digest):
+                own.mkdir(mode=0o700, parents=True, exist_ok=True)
+                with open_checkpoint(path) as content, (own / path.name).open("xb") as copy:
+                    shutil.copyfileobj(content, copy)
+                sync(own / path.name)
+                sync(own)
+                return own / path.name
+        raise WrongPhase(
+            f"job {job_id!r} has no sound checkpoint in {folder}; start it from the beginning with "
+            f"`swell retry {job_id}`"
+        )
 
     def discard(self, job_id: str) -> None:
         """Remove what `reserve` and `hand_over` made for a job that never was."""
@@ -197,8 +188,7 @@ class Submitter:
         if not origin.continues or spec.elasticity is Elasticity.RESTART:
             return origin
         try:
-            checkpoint = self._folders.newest_checkpoint(origin.continues)
-            self._folders.hand_over(checkpoint, mine.job_id)
+            checkpoint = self._folders.hand_over(origin.continues, mine.job_id)
         except BaseException as error:
             self._folders.discard(mine.job_id)
             if not isinstance(error, OSError):

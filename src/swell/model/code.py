@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 
@@ -10,7 +11,7 @@ import msgspec
 class CodeFile(msgspec.Struct, frozen=True, array_like=True):
     """The content of one file."""
 
-    digest: str  #: SHA-256
+    digest: Annotated[str, msgspec.Meta(pattern=r"\A[0-9a-f]{64}\Z")]  #: SHA-256, a part of a file's name
     num_bytes: int
     is_executable: bool = False
 

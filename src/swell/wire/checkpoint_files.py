@@ -8,8 +8,12 @@ number too: `step-000000000100-000000000070.DIGEST.pt`.
 from __future__ import annotations
 
 import hashlib
+import os
 import re
+from io import BufferedReader
 from pathlib import Path
+
+from swell.wire.untrusted_files import IrregularFile, open_regular
 
 _NAME = re.compile(r"step-(\d{12})(?:-(\d{12}))?\.([0-9a-f]{64})\.pt")
 
@@ -20,8 +24,8 @@ def checkpoint_name(steps: int, updates: int, digest: str) -> str:
 
 
 def checkpoints_in(folder: Path) -> list[tuple[str, Path]]:
-    """(digest, path) of the checkpoints there, newest first."""
-    if not folder.is_dir():
+    """(digest, path) of the checkpoints there, newest first; none in a folder that is a link."""
+    if folder.is_symlink() or not folder.is_dir():
         return []
     named = [(match, path) for path in folder.iterdir() if (match := _NAME.fullmatch(path.name))]
     named.sort(key=lambda pair: _order(pair[0]), reverse=True)
@@ -51,12 +55,15 @@ def _order(match: re.Match[str]) -> tuple[int, int]:
     return int(match[1]), int(match[2] or match[1])
 
 
+def open_checkpoint(path: Path) -> BufferedReader:
+    """Open a checkpoint to read. Raises OSError; `IrregularFile`: it or its folder is a link, for example."""
+    return os.fdopen(open_regular(path, root=path.parent.parent), "rb")
+
+
 def is_whole(path: Path, digest: str) -> bool:
-    """Whether the content has this SHA-256. Reads all of it. Raises OSError."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest() == digest
-
-
-def newest_whole(folder: Path) -> Path | None:
-    """The newest checkpoint whose content is what its name says; None if there is none."""
-    return next((path for digest, path in checkpoints_in(folder) if is_whole(path, digest)), None)
+    """Whether the content of this file has this SHA-256. Reads all of it. Raises OSError."""
+    try:
+        with open_checkpoint(path) as file:
+            return hashlib.file_digest(file, "sha256").hexdigest() == digest
+    except IrregularFile:
+        return False

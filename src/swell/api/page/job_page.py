@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import shlex
+from io import BufferedReader
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
+from starlette.background import BackgroundTask
 from starlette.requests import Request
 from starlette.responses import FileResponse, HTMLResponse, Response
 from starlette.routing import BaseRoute, Route
@@ -21,16 +23,17 @@ from swell.api.page.comparison_page import hyperparameters
 from swell.api.page.rows import changes_only, job_row
 from swell.api.page.sessions import base_values
 from swell.api.user_list import ApiUser
+from swell.executors.storage import CHECKPOINTS
 from swell.live.platform import Platform
-from swell.live.submitter import CHECKPOINTS
-from swell.model.code import CodeTree, decode_tree, job_tree_path, object_path
+from swell.model.code import CodeTree, decode_tree, object_path, tree_path
 from swell.model.errors import UnknownJob
 from swell.model.job import Phase
 from swell.model.quantities import format_bytes
 from swell.model.view import JobView
 from swell.store.folder import StateFolder
 from swell.web.templating import render
-from swell.wire.checkpoint_files import checkpoints_in, order_in
+from swell.wire.checkpoint_files import checkpoints_in, digest_in, open_checkpoint, order_in
+from swell.wire.untrusted_files import read_regular
 
 #: Jobs that are offered where an address names none.
 MOST_CANDIDATES = 10
@@ -77,7 +80,7 @@ class JobPage:
         more = {
             "throughput": self._control.throughput(view.id),
             "told_source": words.told_source,
-            "code": read_code(folder, view.entry) if view.code else None,
+            "code": read_code(folder, view.entry, view.code) if view.code else None,
             "most_shown_bytes": MOST_SHOWN_BYTES,
             "command": words.command_line(view),
             "parameters": hyperparameters(view),
@@ -145,10 +148,13 @@ class JobPage:
         Others are refused, since a file in the script's folder may hold a secret.
         """
         job_id, path = request.path_params["job_id"], request.query_params.get("file", "")
-        if not caller_of(request.scope).may_change_jobs_of(self._control.job(job_id).tenant):
+        view = self._control.job(job_id)
+        if not caller_of(request.scope).may_change_jobs_of(view.tenant):
             return failure(403, f"files of job {job_id!r} are shown to users who may cancel it")
         try:
-            return answer({"path": path, "text": read_code_text(self._control.log_dir(job_id), path)})
+            return answer(
+                {"path": path, "text": read_code_text(self._control.log_dir(job_id), path, view.code)}
+            )
         except NotShown as why:
             return failure(404, str(why))
 
@@ -157,12 +163,18 @@ class JobPage:
         job_id, name = request.path_params["job_id"], request.query_params.get("file", "")
         if not caller_of(request.scope).may_change_jobs_of(self._control.job(job_id).tenant):
             return failure(403, f"checkpoints of job {job_id!r} are given to users who may cancel it")
-        path = checkpoint_path(self._control.log_dir(job_id), name)
-        if path is None:
+        file = checkpoint_file(self._control.log_dir(job_id), name)
+        if file is None:
             return failure(
                 404, f"job {job_id!r} has no checkpoint of this name any more; load its page again"
             )
-        return FileResponse(path, media_type="application/octet-stream", filename=path.name)
+        return FileResponse(
+            f"/proc/self/fd/{file.fileno()}",  # whatever has its name by now
+            media_type="application/octet-stream",
+            filename=name,
+            stat_result=os.fstat(file.fileno()),
+            background=BackgroundTask(file.close),
+        )
 
 
 def _state_option(folder: str) -> str:
@@ -210,27 +222,30 @@ def read_checkpoints(job_dir: Path) -> tuple[list[Checkpoint], int]:
     paths = [path for _, path in checkpoints_in(job_dir / CHECKPOINTS)]
     found = []
     for path in paths[:MOST_CHECKPOINTS]:
-        try:
-            state = path.stat()
-        except FileNotFoundError:  # removed for a newer one
-            continue
-        found.append(Checkpoint(path.name, order_in(path)[0], state.st_size, state.st_mtime))
+        if (file := checkpoint_file(job_dir, path.name)) is not None:
+            with file:
+                state = os.fstat(file.fileno())
+            found.append(Checkpoint(path.name, order_in(path)[0], state.st_size, state.st_mtime))
     return found, len(paths)
 
 
-def checkpoint_path(job_dir: Path, name: str) -> Path | None:
-    """The checkpoint of this name; None if there is none, or it is no file of its own."""
-    found = (path for _, path in checkpoints_in(job_dir / CHECKPOINTS) if path.name == name)
-    return next((path for path in found if path.is_file() and not path.is_symlink()), None)
+def checkpoint_file(job_dir: Path, name: str) -> BufferedReader | None:
+    """Open the checkpoint of this name; None: there is none any more, or it is no file of the job's own."""
+    path = job_dir / CHECKPOINTS / name
+    try:
+        return open_checkpoint(path) if digest_in(path) and path.name == name else None
+    except OSError:
+        return None
 
 
-def read_code(job_dir: Path, entry: str) -> CodeList | None:
+def read_code(job_dir: Path, entry: str, digest: str) -> CodeList | None:
     """None: the job runs its files as they are, or the list of its snapshot cannot be read.
 
     Args:
         entry: the job's script, which comes first.
+        digest: of the snapshot.
     """
-    tree = _tree(job_dir)
+    tree = _tree(job_dir, digest)
     if tree is None:
         return None
     names = {path: _name(path, tree.roots) for path in tree.files}
@@ -240,9 +255,9 @@ def read_code(job_dir: Path, entry: str) -> CodeList | None:
     return CodeList(tree.roots, sum(file.num_bytes for file in tree.files.values()), len(paths), files)
 
 
-def read_code_text(job_dir: Path, path: str) -> str:
+def read_code_text(job_dir: Path, path: str, digest: str) -> str:
     """Return the text of one file of the job's code snapshot, as submitted. Raises NotShown."""
-    tree = _tree(job_dir)
+    tree = _tree(job_dir, digest)
     file = None if tree is None else tree.files.get(path)
     if file is None:
         raise NotShown(f"{path} is not in the snapshot of this job; choose a file of its list")
@@ -251,16 +266,18 @@ def read_code_text(job_dir: Path, path: str) -> str:
             f"{path} has {file.num_bytes} bytes, and the page shows files up to {MOST_SHOWN_BYTES}"
         )
     try:
-        return object_path(job_dir.parent.parent, file.digest).read_bytes().decode()
+        kept = object_path(job_dir.parent.parent, file.digest)
+        return read_regular(kept, MOST_SHOWN_BYTES).decode()
     except UnicodeDecodeError:
         raise NotShown(f"{path} is not a text in UTF-8; look at the file itself") from None
     except OSError as error:
         raise NotShown(f"the copy of {path} cannot be read ({error.strerror}); look at the file") from None
 
 
-def _tree(job_dir: Path) -> CodeTree | None:
+def _tree(job_dir: Path, digest: str) -> CodeTree | None:
+    """Read the manifest of the store: the job can replace what is in its own folder."""
     try:
-        return decode_tree(job_tree_path(job_dir).read_bytes())
+        return decode_tree(tree_path(job_dir.parent.parent, digest).read_bytes())
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
         return None
 

@@ -92,7 +92,7 @@ def load_checkpoint(path: str | Path) -> dict[str, Any]:
     Raises:
         NoCheckpointError: there is none, or none that is whole.
     """
-    path = Path(path)
+    path = Path(path).resolve()
     found = [each for _, each in checkpoints_in(path)] if path.is_dir() else [path]
     whole = next((each for each in found if _is_undamaged(each)), None)
     if whole is None:
@@ -162,7 +162,7 @@ class CheckpointStore:
         self.tell_damaged: Callable[[str, int], None] = lambda message, sound_steps: None
         self._sound: set[Path] = set()  # that this process has written or read whole
         self._writing = Lock()
-        self.folder = folder
+        self.folder = folder.resolve()
         self.num_kept = num_kept
         self.interval_s = interval_s
         self._clock = clock
