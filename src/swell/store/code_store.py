@@ -20,6 +20,7 @@ from pathspec import GitIgnoreSpec
 
 from swell.model.code import CodeFile, CodeTree, decode_tree, job_tree_path, object_path, tree_path
 from swell.model.quantities import span
+from swell.wire.untrusted_files import read_regular
 from swell.wire.whole_files import write_whole
 
 #: What was used so recently is kept: its job may be about to be written into the journal.
@@ -42,6 +43,7 @@ Fingerprint = tuple[int, int, int, int, int]
 
 MIB = 2**20
 IGNORE_FILE = ".swellignore"
+MOST_IGNORE_BYTES = 64 << 10
 #: Folders that hold no code of the user's; hidden folders are left out too.
 SKIPPED = frozenset({"__pycache__", "node_modules"})
 #: In this file's folder lies a virtual environment.
@@ -147,12 +149,17 @@ class CodeStore:
     # ------------------------------------------------------------ contents
     def _keep(self, roots: tuple[str, ...], found: CodeFiles, main: str | None) -> CodeTree:
         files: dict[str, CodeFile] = {}
+        found.num_bytes = 0  # they may have grown since
         for path, state in sorted(found.files.items()):
             try:
                 files[path] = self._keep_file(path, state)
             except OSError:
                 if path == main:
                     raise
+            else:
+                found.num_bytes += files[path].num_bytes
+            if found.num_bytes > self._limits.code_total_mib * MIB:
+                raise _too_much(found, self._limits)
         return CodeTree(
             roots=roots,
             files=files,
@@ -167,7 +174,7 @@ class CodeStore:
                 if _touch(object_path(self._state_dir, known.digest), known.num_bytes):
                     return known
         read_ns = time.time_ns()
-        content, state = _read(path)
+        content = read_regular(Path(path), max(state.st_size, int(self._limits.code_file_mib * MIB)))
         file = CodeFile(hashlib.sha256(content).hexdigest(), len(content), bool(state.st_mode & stat.S_IXUSR))
         with self._lock:
             _write(object_path(self._state_dir, file.digest), content)
@@ -191,16 +198,6 @@ def _digest_sources(roots: Iterable[str], files: dict[str, CodeFile], main: str 
 
 def _fingerprint(state: os.stat_result) -> Fingerprint:
     return (state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns)
-
-
-def _read(path: str) -> tuple[bytes, os.stat_result]:
-    """Content and state of a regular file; a pipe that took its place keeps no thread."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    with os.fdopen(descriptor, "rb") as file:
-        state = os.fstat(file.fileno())
-        if not stat.S_ISREG(state.st_mode):
-            raise OSError(f"{path} is no file any more")
-        return file.read(), state
 
 
 def _touch(path: Path, num_bytes: int) -> bool:
@@ -369,12 +366,9 @@ def _is_below(path: str, folder: str) -> bool:
 # ---------------------------------------------------------------- what the user leaves out
 def _read_patterns(file: Path) -> GitIgnoreSpec:
     try:
-        lines = file.read_text("utf-8", "replace").splitlines()
-    except OSError:
-        lines = []
-    try:
-        return GitIgnoreSpec.from_lines(lines)
-    except ValueError as error:
+        content = read_regular(file, MOST_IGNORE_BYTES) if os.path.lexists(file) else b""
+        return GitIgnoreSpec.from_lines(content.decode("utf-8", "replace").splitlines())
+    except (OSError, ValueError) as error:
         raise CodeNotFound(f"{file} cannot be read ({error}); write it as a .gitignore") from error
 
 
