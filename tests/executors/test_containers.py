@@ -20,6 +20,8 @@ from tests.executors.container_engines import TestedEngine, fake_docker
 from tests.executors.puppets import make_spec
 
 import swell
+from swell.api.intake import SubmissionCheck
+from swell.api.submission import Submission
 from swell.executors.local.containers import bootstrap
 from swell.executors.local.containers.command import Mount, job_mounts, package_mounts, run_words
 from swell.executors.local.containers.engine import (
@@ -30,7 +32,11 @@ from swell.executors.local.containers.engine import (
     engine_offers,
 )
 from swell.executors.local.processes.listing import is_alive
-from swell.model.code import CodeTree
+from swell.model.code import CodeTree, tree_path
+from swell.model.errors import InvalidJob
+from swell.model.job import CodeSource
+from swell.store.code_store import CodeLimits
+from swell.store.folder import StateFolder
 from swell.wire.lease_end import LEASE_FILE, ShownEnd
 
 DOCKER, PODMAN = ContainerEngine("docker"), ContainerEngine("podman")
@@ -68,6 +74,20 @@ def test_a_job_may_write_in_its_folder_only_and_sees_no_other(folder: Path, tmp_
     assert Mount("", str(state)) in job_mounts(state, folder, above), "it has all jobs' files and the token"
     own = job_mounts(tmp_path / "elsewhere", folder, above)
     assert Mount("", str(state)) in own, "here it is the storage of a host that has joined"
+    linked = tmp_path.with_name(f"link-to-{tmp_path.name}")
+    linked.symlink_to(tmp_path)
+    found = job_mounts(state, folder, msgspec.structs.replace(spec, workdir=str(linked)))
+    assert {Mount("", str(state)), Mount("", str(linked / "state"))} <= set(found)
+
+
+def test_what_a_worker_has_planted_is_not_mounted_for_the_next_one(folder: Path, tmp_path: Path) -> None:
+    (folder / "code").symlink_to("../..")
+    tree = CodeTree(roots=("/home/owner",), files={}, links={}, sources_digest="")
+    (folder / "code.json").write_bytes(msgspec.json.encode(tree))
+    for code in ("", "abc"):
+        spec = make_spec(workdir=str(tmp_path / "work"), entry="a:b", code=code)
+        found = job_mounts(tmp_path / "state", folder, spec)
+        assert {mount.source for mount in found} <= {spec.workdir, str(folder), str(folder / "code.json")}
 
 
 def test_a_job_sees_the_end_of_the_lease_of_a_machine_that_has_joined(folder: Path, tmp_path: Path) -> None:
@@ -83,16 +103,36 @@ def test_code_is_mounted_wherever_it_lies_and_by_both_of_its_names(folder: Path,
     (tmp_path / "disk").mkdir()
     (tmp_path / "home").symlink_to(tmp_path / "disk")
     tree = CodeTree(roots=("/elsewhere/lib",), files={}, links={}, sources_digest="")
-    (folder / "code.json").write_bytes(msgspec.json.encode(tree))
+    tree_path(state, "abc").parent.mkdir(parents=True)
+    tree_path(state, "abc").write_bytes(msgspec.json.encode(tree))
     spec = make_spec(workdir=str(tmp_path / "home"), entry="package.module:main", code="abc")
     sources = {mount.source for mount in job_mounts(state, folder, spec)}
     assert sources >= {"/elsewhere/lib", str(tmp_path / "home"), str(tmp_path / "disk")}
 
 
-@pytest.mark.parametrize("workdir", ["/", "/tmp", "/usr/", "/tmp/../etc"])  # noqa: S108
-def test_what_a_container_has_of_its_own_is_not_replaced(folder: Path, tmp_path: Path, workdir: str) -> None:
-    with pytest.raises(ValueError, match="which a container has of its own"):
-        job_mounts(tmp_path / "state", folder, make_spec(workdir=workdir, entry="package:main"))
+OWN, PLATFORMS = (
+    "which a container has of its own; use",
+    "which is of the platform; use a folder of the job's",
+)
+
+
+@pytest.mark.parametrize(
+    ("workdir", "why"),
+    [
+        *((path, OWN) for path in ("/", "/tmp", "/usr/", "/tmp/../etc")),  # noqa: S108
+        *((f"{{tmp}}/{name}", PLATFORMS) for name in ("state", "state/jobs/k", "link", "link/jobs")),
+    ],
+)
+def test_what_a_container_or_the_platform_has_of_its_own_is_no_workdir(
+    folder: Path, tmp_path: Path, workdir: str, why: str
+) -> None:
+    (tmp_path / "link").symlink_to("state")
+    spec = make_spec(workdir=workdir.format(tmp=tmp_path), entry="package:main", image="img:1")
+    with pytest.raises(InvalidJob, match=why):
+        job_mounts(tmp_path / "state", folder, spec)
+    asked = Submission(global_batch=8, steps=1, code=CodeSource.LIVE)
+    with pytest.raises(InvalidJob, match=why):
+        SubmissionCheck(StateFolder(tmp_path / "state"), CodeLimits()).prepare(asked, spec)
 
 
 # ---------------------------------------------------------------- options

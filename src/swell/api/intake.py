@@ -15,6 +15,8 @@ from swell.api.fields import InvalidField
 from swell.api.installed import how_to_install, lack_of_torch
 from swell.api.script_source import check_source
 from swell.api.submission import Submission
+from swell.executors.local.containers.command import code_roots
+from swell.executors.storage import storage_of
 from swell.model.errors import InvalidJob, Unwritable
 from swell.model.job import CodeSource, Elasticity, JobSpec
 from swell.store.code_store import CodeLimits, CodeNotFound, CodeStore
@@ -42,6 +44,7 @@ class SubmissionCheck:
     """Thread-safe."""
 
     def __init__(self, folder: StateFolder, limits: CodeLimits) -> None:
+        self._folder = folder.path
         self._store = CodeStore(folder.path, limits)
         self._able: dict[str, int] = {}  #: interpreters that lack nothing -> their time
         self._is_own_able = False  #: the platform's interpreter can train: it was looked for once
@@ -57,6 +60,8 @@ class SubmissionCheck:
         has_our_python = not (spec.python or spec.image)
         if submission.script is not None and has_our_python:
             check_source(spec.entry, spec.elasticity is Elasticity.LIVE)
+        if spec.image:
+            code_roots(spec, self._folder, storage_of(self._folder))
         if submission.code is CodeSource.LIVE:
             return spec
         script = spec.entry if submission.script is not None else None

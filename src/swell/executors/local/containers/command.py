@@ -17,7 +17,8 @@ from swell.executors.local.containers.engine import ContainerEngine, EngineUnava
 from swell.executors.local.zygote.client import DEFAULT_VARIABLES, TORCH_VARIABLES
 from swell.executors.local.zygote.messages import Fork
 from swell.executors.local.zygote.process import THREAD_VARIABLES
-from swell.model.code import decode_tree, is_within, job_tree_path
+from swell.model.code import decode_tree, is_within, tree_path
+from swell.model.errors import InvalidJob
 from swell.model.job import JobSpec
 from swell.wire import environ
 from swell.wire.lease_end import LEASE_FILE
@@ -158,37 +159,45 @@ def job_mounts(state_dir: Path, folder: Path, spec: JobSpec) -> list[Mount]:
     platform's token.
 
     Raises:
-        ValueError: a container cannot have one of these folders.
+        InvalidJob: a container cannot have one of these folders.
     """
-    roots = list[str]()
-    for root in sorted(_roots(folder, spec)):
-        if root in UNMOUNTABLE:
-            raise ValueError(
-                f"its code or its working directory is {root}, which a container has of its own; "
-                "use a folder of the job's"
-            )
-        if not any(is_within(root, other) for other in roots):
-            roots.append(root)
-    own = {str(path.resolve()) for path in (state_dir, folder.parent.parent)}
-    to_read = (*(folder / name for name in SEALED), state_dir / LEASE_FILE)
+    storage = folder.parent.parent
+    found = code_roots(spec, state_dir, storage)
+    roots = sorted(one for one in found if not any(is_within(one, other) for other in found - {one}))
+    pairs = [(root, os.path.realpath(root)) for root in roots]
+    own = {os.path.realpath(path) for path in (state_dir, storage)}
+    hidden = {root + path[len(real) :] for root, real in pairs for path in own if is_within(path, real)}
+    to_read = [folder / name for name in SEALED if spec.code and not (folder / name).is_symlink()]
     return [
         *(Mount(root, root) for root in roots),
-        *(Mount("", path) for path in sorted(own) if any(is_within(path, root) for root in roots)),
+        *(Mount("", path) for path in sorted(hidden)),
         Mount(str(folder), str(folder), is_writable=True),
-        *(Mount(str(path), str(path)) for path in to_read if path.exists()),
+        *(Mount(str(path), str(path)) for path in (*to_read, state_dir / LEASE_FILE) if path.exists()),
     ]
 
 
-def _roots(folder: Path, spec: JobSpec) -> set[str]:
-    """Return the folders of a job's code, each as the job names it and with its links resolved."""
+def code_roots(spec: JobSpec, state_dir: Path, storage: Path) -> set[str]:
+    """Return the folders of a job's code, each as the job names it and with its links resolved.
+
+    Raises:
+        InvalidJob: a container cannot have one of these folders.
+    """
     paths = [spec.workdir]
     if os.path.isabs(spec.entry):
         paths.append(os.path.dirname(spec.entry))
     try:
-        paths += decode_tree(job_tree_path(folder).read_bytes()).roots if spec.code else ()
+        paths += decode_tree(tree_path(storage, spec.code).read_bytes()).roots if spec.code else ()
     except (OSError, msgspec.DecodeError):
         pass  # its workers say what is wrong with its code
-    return {form for path in paths for form in (os.path.normpath(path), os.path.realpath(path))}
+    roots = {form for path in paths for form in (os.path.normpath(path), os.path.realpath(path))}
+    for root in sorted(roots):
+        is_own = any(is_within(root, os.path.realpath(path)) for path in (state_dir, storage))
+        if is_own or root in UNMOUNTABLE:
+            whose = "is of the platform" if is_own else "a container has of its own"
+            raise InvalidJob(
+                f"its code or its working directory is {root}, which {whose}; use a folder of the job's"
+            )
+    return roots
 
 
 def _own_folder() -> str:
