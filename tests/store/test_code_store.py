@@ -123,6 +123,20 @@ def test_swellignore_is_written_as_a_gitignore(state: Path, store: CodeStore, pr
     write(project, {".swellignore": "!\n"})
     with pytest.raises(CodeNotFound, match=r"\.swellignore cannot be read .*write it as a \.gitignore"):
         store.take(str(project), None)
+    for plant in (os.mkfifo, lambda path: path.symlink_to("train.py")):
+        (project / ".swellignore").unlink()
+        plant(project / ".swellignore")
+        with pytest.raises(CodeNotFound, match=r"\.swellignore cannot be read .*regular file"):
+            store.take(str(project), None)
+
+
+def test_a_file_that_holds_more_than_its_size_says_passes_no_limit(state: Path) -> None:
+    """As one that grows while it is read: those of /proc have size 0."""
+    limits = CodeLimits(code_file_mib=100 / 2**20)
+    files = read(state, CodeStore(state, limits).take("/proc/self/net", None)).files
+    assert 0 < max(file.num_bytes for file in files.values()) <= 100
+    with pytest.raises(CodeNotFound, match="would hold more than"):
+        CodeStore(state, CodeLimits(code_total_mib=0.001)).take("/proc/self/net", None)
 
 
 def test_the_state_folder_is_no_code(state: Path, store: CodeStore, tmp_path: Path) -> None:
@@ -202,6 +216,13 @@ def test_what_a_job_writes_is_its_own(state: Path, store: CodeStore, project: Pa
     (here[1] / "out").mkdir()
     assert (here[2] / "train.py").read_text() == "import net"
     assert (project / "train.py").read_text() == "import net" and not (project / "out").exists()
+
+
+def test_code_that_lies_there_before_the_job_is_not_run(state: Path, store: CodeStore, project: Path) -> None:
+    (state / "jobs" / "job-1").mkdir()
+    (state / "jobs" / "job-1" / "code").symlink_to(project)
+    with pytest.raises(ValueError, match="code is no folder that Swell has made; remove it"):
+        placed(state, store.take(str(project), None))
 
 
 def test_a_damaged_content_is_not_run(state: Path, store: CodeStore, project: Path) -> None:

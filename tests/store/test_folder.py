@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,18 @@ def test_a_storage_has_the_jobs_and_their_code(tmp_path: Path) -> None:
         folder.create()
     (folder.jobs / "job-1").mkdir()
     assert (storage / "jobs" / "job-1").is_dir() and folder.code.resolve() == storage / "code"
+
+
+@pytest.mark.parametrize("part", [".", "jobs", "code"])
+def test_a_storage_that_others_can_write_is_refused_whenever_it_is_used(tmp_path: Path, part: str) -> None:
+    folder, path = new_folder(tmp_path / "state"), tmp_path / "storage" / part
+    path.mkdir(parents=True)
+    for mode in (0o770, 0o755, 0o702):
+        path.chmod(mode)
+        with (
+            pytest.raises(StateError, match=f"can write folder {path}, ") if mode != 0o755 else nullcontext()
+        ):
+            folder.use_storage(str(tmp_path / "storage"))
 
 
 def test_jobs_stay_where_they_are_until_somebody_moves_them(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from typing import TypeVar
 import msgspec
 
 from swell.store.errors import StateError, StateUnwritable
+from swell.wire.untrusted_files import read_regular
 from swell.wire.whole_files import write_whole
 
 Options = TypeVar("Options", bound=msgspec.Struct)
@@ -151,6 +152,10 @@ class StateFolder:
 
     def _link_storage(self, storage: Path) -> None:
         """Raises StateError, OSError."""
+        for path in (storage, storage / self.jobs.name, storage / self.code.name):
+            if path.exists():
+                _refuse_open(path, path.stat().st_mode, "--storage")
+                _refuse_owner(path, path.stat().st_uid or os.geteuid())  # root may do all in any case
         own = self.jobs.resolve().parent
         if storage.resolve() == own:
             return
@@ -164,7 +169,6 @@ class StateFolder:
         self._claim(storage)
         for part in parts:
             (storage / part.name).mkdir(exist_ok=True, mode=0o700)
-            _refuse_owner(storage / part.name, (storage / part.name).stat().st_uid)
             with suppress(FileNotFoundError):
                 part.rmdir()
             part.symlink_to(storage / part.name)
@@ -176,7 +180,7 @@ class StateFolder:
         own, claim = self.storage_id.read_bytes(), storage / self.storage_id.name
         with suppress(FileExistsError), claim.open("xb") as file:
             file.write(own)
-        if claim.read_bytes() != own:
+        if read_regular(claim, NOTICE_BYTES) != own:
             raise StateError(
                 f"{storage} is the storage of another platform; choose another folder with --storage, or "
                 f"remove {claim} if that platform is no more"
@@ -219,11 +223,8 @@ class StateFolder:
             return
         except OSError as error:
             raise StateError(f"cannot read state folder {self.path} ({error.strerror})") from error
-        if names and status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-            raise StateError(
-                f"others can write state folder {self.path}, so what lies in it may not be yours; look at "
-                f"it, then `chmod -R go-w {self.path}`, or choose another folder with --state"
-            )
+        if names:
+            _refuse_open(self.path, status.st_mode, "--state")
         for path in map(self.path.joinpath, names):
             try:
                 _refuse_owner(path, path.lstat().st_uid)
@@ -349,6 +350,14 @@ def _refuse_owner(path: Path, uid: int) -> None:
             "its owner only. If it is shared with you, set SWELL_TOKEN to your token; else run the command "
             "as its owner, choose another folder with --state or SWELL_STATE, or, if you trust what lies in "
             "it, make it yours with `chown -R`"
+        )
+
+
+def _refuse_open(path: Path, mode: int, option: str) -> None:
+    if mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise StateError(
+            f"others can write folder {path}, so what lies in it may not be yours; look at it, then "
+            f"`chmod -R go-w {path}`, or choose another folder with {option}"
         )
 
 

@@ -27,6 +27,7 @@ from swell.model.event import Outcome
 from swell.model.job import JobSpec
 from swell.wire import environ
 from swell.wire.lease_end import LEASE_FILE
+from swell.wire.untrusted_files import is_own_folder
 
 CODE_FOLDER = "code"
 #: What is not whole yet is called so.
@@ -171,7 +172,9 @@ def place_code(storage: Path, job_dir: Path, spec: JobSpec) -> CodeTree | None:
         return None
     code, manifest = job_dir / CODE_FOLDER, tree_path(storage, spec.code)
     tree = decode_tree(manifest.read_bytes()) if manifest.exists() else None
-    if code.is_dir():
+    if os.path.lexists(code):
+        if not is_own_folder(code):
+            raise ValueError(f"{code} is no folder that Swell has made; remove it, and submit the job again")
         return tree
     if tree is None:
         raise ValueError(f"snapshot {spec.code[:12]} of its code is gone from {storage}; submit it again")
@@ -183,7 +186,7 @@ def place_code(storage: Path, job_dir: Path, spec: JobSpec) -> CodeTree | None:
         _link_originals(partial, tree)
         partial.rename(code)
     except OSError:
-        if not code.is_dir():
+        if not is_own_folder(code):
             raise
     finally:
         shutil.rmtree(partial, ignore_errors=True)
