@@ -158,8 +158,11 @@ def test_siblings_do_not_share_random_numbers(zygote: Zygote, tmp_path: Path) ->
     assert (tmp_path / "a.log").read_text() != (tmp_path / "b.log").read_text()
 
 
-def test_texts_have_the_same_hashes_in_all_workers(tmp_path: Path) -> None:
+def test_texts_have_the_same_hashes_in_all_workers_and_caches_of_torch_are_the_platforms(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A vocabulary that a script makes of a set has one order, under another agent too."""
+    monkeypatch.delenv("TORCHINDUCTOR_CACHE_DIR", raising=False)
     log = tmp_path / "zygote.log"
     with (tmp_path / "lock").open("w") as lock:
         child, channel = ZygoteProgram(sys.executable, (), log, lock.fileno()).start("z")
@@ -167,6 +170,8 @@ def test_texts_have_the_same_hashes_in_all_workers(tmp_path: Path) -> None:
         while not (environ := psutil.Process(child.pid).environ()):
             time.sleep(0.001)  # the kernel shows it a moment after the program has begun
         assert environ["PYTHONHASHSEED"] == "0"
+        assert environ["TORCHINDUCTOR_CACHE_DIR"] == str(tmp_path / "caches")
+        assert (tmp_path / "caches").stat().st_mode & 0o777 == 0o700
     finally:
         channel.close()
         child.kill()

@@ -80,7 +80,12 @@ class ZygoteProgram:
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
         command = [self.python, "-P", "-m", "swell.executors.local.zygote.process", str(theirs.fileno())]
-        environ = DEFAULT_VARIABLES | os.environ | dict.fromkeys(THREAD_VARIABLES, "1") | TORCH_VARIABLES
+        caches = self.log_path.parent.absolute() / "caches"
+        with contextlib.suppress(OSError):  # without room torch says so when it compiles
+            caches.mkdir(mode=0o700, exist_ok=True)
+        # Torch runs what it finds there; its own choice is a folder of /tmp that any user can make first.
+        usual = DEFAULT_VARIABLES | {"TORCHINDUCTOR_CACHE_DIR": str(caches)}
+        environ = usual | os.environ | dict.fromkeys(THREAD_VARIABLES, "1") | TORCH_VARIABLES
         with theirs, open_log(self.log_path) as file:
             try:
                 process = subprocess.Popen(
