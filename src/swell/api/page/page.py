@@ -12,12 +12,15 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from swell.api.answers import answer, failure
+from swell.api.identity import caller_of
 from swell.api.page.changes import PageChanges
 from swell.api.page.comparison_page import ComparisonPage
 from swell.api.page.history_page import HistoryPage
 from swell.api.page.job_page import JobPage
+from swell.api.page.new_job_page import NewJobPage
 from swell.api.page.rows import COLUMNS, NOW, JobRow, TenantRow
 from swell.api.page.sessions import SESSION_S, USED, SessionList, base_values, refusal_page
+from swell.api.role import Role
 from swell.api.user_list import ApiUser
 from swell.live.platform import Platform
 from swell.model.errors import Unavailable
@@ -46,7 +49,7 @@ class Page:
         self.sessions = SessionList(secrets.token_urlsafe(32)) if sessions is None else sessions
         self.changes = PageChanges(control)
         self._port = _no_port if port is None else port
-        self._views = [kind(control) for kind in (JobPage, HistoryPage, ComparisonPage)]
+        self._views = [kind(control) for kind in (JobPage, HistoryPage, ComparisonPage, NewJobPage)]
 
     def link(self, caller: ApiUser) -> str:
         """Opens the page for this caller once. Raises Unavailable."""
@@ -88,6 +91,7 @@ class Page:
         ]
         values = {
             "shown": shown,
+            "may_submit": caller_of(request.scope).role >= Role.SUBMIT,
             "jobs": jobs[:FIRST_ROWS],
             "columns": [COLUMNS[name] for name in NOW],
             "blank": JobRow(),

@@ -2,11 +2,7 @@
 
 import { clock, withOffset } from "/static/format.js";
 import { send } from "/static/events.js";
-
-// A word as a shell takes it for itself.
-function quoted(word) {
-  return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'"'"'`)}'`;
-}
+import { quoted } from "/static/job_file.js";
 
 // The answer to a changed deadline that says no; null: it does not.
 function refusal(view) {
