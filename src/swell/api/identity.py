@@ -116,7 +116,10 @@ class AccessMiddleware:
 
     def _admit(self, scope: Scope) -> None:
         """Raises HTTPException."""
-        if _head_bytes(scope) > MAX_HEAD_BYTES:
+        if (
+            sum(map(len, chain((scope["raw_path"], scope["query_string"]), *scope["headers"])))
+            > MAX_HEAD_BYTES
+        ):
             raise HTTPException(431, f"a request's head has at most {MAX_HEAD_BYTES} bytes; send less in it")
         host = _one(scope, b"host")
         if host is None or _without_port(host) not in HOSTS:
@@ -228,10 +231,6 @@ def _refusal(scope: Scope, refused: HTTPException) -> Response:
     if b"text/html" not in (_first(scope, b"accept") or b""):
         return failure(refused.status_code, refused.detail)
     return refusal_page(refused.status_code, NO_SESSION if refused.status_code == 401 else refused.detail)
-
-
-def _head_bytes(scope: Scope) -> int:
-    return len(scope["raw_path"]) + len(scope["query_string"]) + sum(map(len, chain(*scope["headers"])))
 
 
 def _first(scope: Scope, name: bytes) -> bytes | None:

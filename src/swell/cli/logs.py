@@ -94,11 +94,9 @@ def _print_all(
     hint: str,
     has_ended: Callable[[], bool],
 ) -> None:
-    """Print lines until there are no more.
+    """Print lines until there are no more, of those that are there the last `num_lines`.
 
-    Args:
-        num_lines: of those that are there the last so many; None: all.
-        hint: what is said where there are more; empty: nothing.
+    `hint` is said where there were more.
     """
     is_over = False
     while not is_over:

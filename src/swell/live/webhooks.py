@@ -306,8 +306,8 @@ class WebhookThread:
         }
         if self._http is None:
             self._http = _new_client()
-        is_checked = message.is_of_user and not getproxies()  # a proxy has rules of its own
-        extensions = {"trace": _refuse_private} if is_checked else {}
+        is_free = not message.is_of_user or getproxies()  # a proxy has rules of its own
+        extensions = {} if is_free else {"trace": _refuse_private}
         try:
             async with (
                 asyncio.timeout(ANSWER_WITHIN_S),
@@ -316,7 +316,7 @@ class WebhookThread:
                 ) as answer,
             ):
                 return "" if answer.is_success else _told_of(answer.status_code)
-        except _PrivateAddress:
+        except PermissionError:
             return PRIVATE
         except TimeoutError:
             return f"no answer within {span(ANSWER_WITHIN_S)}"
@@ -345,17 +345,13 @@ class WebhookThread:
             log.warning("%s stays on disk, and is sent again after a restart: %s", message, error)
 
 
-class _PrivateAddress(Exception):
-    pass
-
-
 async def _refuse_private(step: str, facts: dict[str, Any]) -> None:
-    """Before anything is sent: another name server may have answered, had we looked the name up before."""
+    """Raises PermissionError before anything is sent, by the address that was really connected to."""
     if step == "connection.connect_tcp.complete":
         line = facts["return_value"]
         if not ip_address(line.get_extra_info("server_addr")[0]).is_global:
             await line.aclose()
-            raise _PrivateAddress
+            raise PermissionError
 
 
 def _new_client() -> httpx.AsyncClient:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 import os
 from contextlib import suppress
 
@@ -44,7 +43,7 @@ SILENT = "does not answer now: its workers may train on; it is lost if it is not
 #: By these a host could claim the gang of any job: they are for the controller after the one that it had.
 KEPT = messages.RunKept | messages.EndKept
 #: Of one host. Each device is a column of the scheduler's.
-MOST_DEVICES, MOST_CORES, MOST_NAMED = 1024, 65_536, 100
+MOST_DEVICES, MOST_OF_DEVICE, MOST_NAMED = 1024, 1e9, 100
 
 log = logging.getLogger("swell.hosts")
 
@@ -344,18 +343,16 @@ class HostDoor:
 def can_offer(host: str, offered: DevicesOffered) -> bool:
     """Whether a host of this name may have this: one node at most, which is called so and has all devices."""
     own = sorted(f"{host}/{number}" for number in range(min(len(offered.devices), MOST_DEVICES)))
-    nodes, kinds = offered.nodes, [(device.kind, device.pace_per_s) for device in offered.devices.values()]
-    numbers = [pace for _, pace in kinds] + [node.cores for node in nodes]
-    names = [kind for kind, _ in kinds] + [
-        name for one in nodes for name in (one.kind, one.rack, one.address)
-    ]
-    is_own = sorted(offered.devices) == own and len(nodes) <= 1
-    is_own &= all(node.name == host and sorted(node.devices) == own for node in nodes)
+    nodes, devices = offered.nodes, offered.devices.values()
+    names = [name for node in nodes for name in (node.kind, node.rack, node.address)]
+    names += [device.kind for device in devices]
+    numbers = [offered.num_cores, *(one.pace_per_s for one in devices), *(one.cores for one in nodes)]
     with suppress(InvalidIslands):
         return (
-            is_own
-            and 1 <= offered.num_cores <= MOST_CORES
-            and all(number is None or 0 < number < math.inf for number in numbers)
+            sorted(offered.devices) == own
+            and len(nodes) <= 1
+            and all(node.name == host and sorted(node.devices) == own for node in nodes)
+            and all(number is None or 0 < number <= MOST_OF_DEVICE for number in numbers)
             and all(name.isprintable() and len(name) <= MOST_NAMED for name in names)
             and all(checked(node.islands, len(own)) == node.islands for node in nodes)
         )

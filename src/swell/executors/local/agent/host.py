@@ -285,7 +285,6 @@ class LocalHost:
         run.logs.note_leaders(self._log_background)
         run.live.add(order.worker)
         log_bytes = run.spec.log_limit_bytes or self._options.gang_settings.log_bytes
-        self._log_background(lambda: run.logs.discard(log_bytes), lambda _: None)
         fork = run.fork(order, self._options.call, self._address, log_bytes)
         is_trial = run.kind == TRIAL
         if (engine := run.place.engine) is not None:

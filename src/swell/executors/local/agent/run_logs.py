@@ -1,4 +1,4 @@
-"""The logs of one run's workers on this host: which worker led since when, and which are discarded."""
+"""The logs of one run's workers on this host: which worker led since when."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from swell.executors.gang.host_messages import StartWorker, TellWorker
 from swell.executors.limited_log import LimitedLog
 from swell.executors.local.logs.files import (
     TRIAL,
-    WORKER,
-    discard_logs,
     end_offset,
     log_path,
     note_leaders,
@@ -83,16 +81,6 @@ class RunLogSet:
                 )
 
         in_background(note, settle)
-
-    def discard(self, keep_bytes: int) -> None:
-        """Before another worker starts to print: those of ended ones are in the way. Touches the storage."""
-        if self._kind == WORKER and keep_bytes:
-            try:
-                discard_logs(self._folder, keep_bytes)
-            except FileNotFoundError:
-                pass  # another host does the same
-            except OSError as error:
-                log.warning("cannot discard old logs in %s: %s", self._folder, error)
 
     def end(self, worker: int, is_tail_wanted: bool) -> str:
         """The worker is gone. Returns the last lines of its log, if wanted. Touches the storage.

@@ -162,6 +162,7 @@ class LogWriter:
         """The file that is being written. Raises OSError."""
         if self._begin is None:
             self._begin = max(begins_of(self._path), default=0)
+            self._make_room()
         if self._descriptor is None:
             # For reading, too: else NFS has no lock for it.
             flags = os.O_RDWR | os.O_APPEND | os.O_CREAT
@@ -171,10 +172,15 @@ class LogWriter:
         return self._descriptor
 
     def _rotate(self) -> None:
-        """Go on in another file, for which others make room."""
+        """Go on in another file."""
         begin = self._begin or 0
         size = os.fstat(self._open()).st_size  # not as counted if its owner has truncated it
         self._close()
         self._begin = begin + size
-        with contextlib.suppress(OSError):  # what is printed now is worth more
-            discard_logs(self._path.parent, self._keep_bytes - self._piece_bytes)
+        self._make_room()
+
+    def _make_room(self) -> None:
+        """For one more file: what is printed now is worth more than what cannot be removed."""
+        if self._keep_bytes:
+            with contextlib.suppress(OSError):
+                discard_logs(self._path.parent, self._keep_bytes - self._piece_bytes)
