@@ -92,14 +92,6 @@ def test_a_parameter_that_cannot_be_is_refused_by_name(said: str, error: str) ->
         parse_setting(said)
 
 
-def test_a_log_that_is_kept_in_part_is_no_smaller_than_what_is_read_at_once() -> None:
-    make_settings({"log_bytes": 0})
-    with pytest.raises(
-        InvalidSettings, match=r"log_bytes=1000 is too small; it must be 0, .* at least 65536"
-    ):
-        make_settings({"log_bytes": 1000})
-
-
 def test_workers_are_welcomed_with_their_settings() -> None:
     changed = make_settings({"checkpoint_interval_s": 9, "keep_checkpoints": 5, "heartbeat_s": 2})
     stage = replace(make_stage(), settings=changed.gang_settings)

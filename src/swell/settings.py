@@ -29,8 +29,6 @@ DEFAULT_POLICY = "unified"
 HOUR_S = 3600.0
 DAY_S = 24 * HOUR_S
 MOST_BYTES = 1 << 50
-#: Less is rotated at every few lines.
-LEAST_LOG_BYTES = 64 << 10
 
 #: A worker must not die of a sign of life that was late, or lost.
 HEARTBEATS_IN_SILENCE = 4
@@ -159,7 +157,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     )
 
     log_bytes: Annotated[
-        int, _bytes(0, "Bytes kept of the output of a job that has no `log_limit`; 0: all.")
+        int, _bytes(1 << 20, "Bytes kept of the output of a job that has no `log_limit`.")
     ] = _GANG.log_bytes
     lease_s: Annotated[
         float,
@@ -208,11 +206,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             raise InvalidSettings(
                 f"checkpoint_interval_s={spell(self.checkpoint_interval_s)} is too short; "
                 "it must be 0, which lets Swell choose, or at least 1"
-            )
-        if 0 < self.log_bytes < LEAST_LOG_BYTES:
-            raise InvalidSettings(
-                f"log_bytes={self.log_bytes} is too small; "
-                f"it must be 0, which keeps all, or at least {LEAST_LOG_BYTES}"
             )
 
     @property

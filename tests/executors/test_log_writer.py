@@ -22,7 +22,6 @@ from swell.executors.local.logs.files import (
     log_path,
     next_number,
     note_leaders,
-    num_bytes,
     piece_path,
     read_range,
     read_tail,
@@ -96,22 +95,17 @@ def test_what_is_kept_is_the_begin_and_the_end_of_the_stream_at_their_own_positi
     writer = LogWriter(log, KEEP_BYTES)
     write(writer, *chunks)
     close(writer)
-    stream, begins = b"".join(chunks), begins_of(log)
-    files = {begin: piece_path(log, begin).read_bytes() for begin in begins}
+    stream, files = b"".join(chunks), {one: piece_path(log, one).read_bytes() for one in begins_of(log)}
     assert all(stream[begin:].startswith(content) for begin, content in files.items())
-    assert end_offset(log) == len(stream) and num_bytes(log, begins) <= KEEP_BYTES
-    assert num_bytes(log, begins) >= min(len(stream), KEEP_BYTES - 3 * KEEP_BYTES // FILES_OF_JOB)
-    gaps = [begin for begin in begins if begin and stream[:begin] and begin - 1 not in kept_places(files)]
-    assert begins[0] == 0 and len(gaps) <= 1
-    kept = [place for place in kept_places(files) if place >= offset]
-    span = read_range(log, begins, offset, limit)
-    assert span.begin == (kept[0] if kept else offset) and stream[span.begin :].startswith(span.content)
-    assert read_all(log, offset, limit) == bytes(stream[place] for place in kept)
+    kept = [begin + place for begin, content in files.items() for place in range(len(content))]
+    assert min(len(stream), KEEP_BYTES * 29 // FILES_OF_JOB) <= len(kept) <= KEEP_BYTES
+    assert sum(begin - 1 not in kept for begin in files) <= 2, "from 0 on, with one gap"
+    assert end_offset(log) == len(stream) and kept[:1] in ([], [0])
+    wanted = [place for place in kept if place >= offset]
+    span = read_range(log, begins_of(log), offset, limit)
+    assert span.begin == (wanted[0] if wanted else offset) and stream[span.begin :].startswith(span.content)
+    assert read_all(log, offset, limit) == bytes(stream[place] for place in wanted)
     assert read_tail(log, 50) == stream[-50:].decode(errors="replace").strip()
-
-
-def kept_places(files: dict[int, bytes]) -> list[int]:
-    return [begin + place for begin, content in files.items() for place in range(len(content))]
 
 
 def test_all_logs_of_a_job_together_have_a_limit(tmp_path: Path) -> None:
@@ -124,11 +118,8 @@ def test_all_logs_of_a_job_together_have_a_limit(tmp_path: Path) -> None:
         write(writer, b"end\n")
         close(writer)
         assert read_tail(log_path(tmp_path, WORKER, number)).endswith("are.\nend")
-    sizes = [
-        num_bytes(log_path(tmp_path, WORKER, one), begins)
-        for one, begins in list_logs(tmp_path, WORKER).items()
-    ]
-    assert 56 << 20 < sum(sizes) <= limit + 4 * limit // FILES_OF_JOB and min(sizes) > 12 << 20
+    sizes = [path.stat().st_size for path in tmp_path.iterdir()]
+    assert 56 << 20 < sum(sizes) <= limit + 4 * limit // FILES_OF_JOB
     assert (tmp_path / "worker-0.log").stat().st_size == limit // FILES_OF_JOB, "its begin stays"
 
 

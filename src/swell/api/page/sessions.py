@@ -15,7 +15,6 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
-from swell.api.role import Role
 from swell.api.user_list import ApiUser
 from swell.web.templating import render
 
@@ -47,15 +46,8 @@ class Session:
     csrf: str  #: that requests send which change something
 
 
-class _PageToken(msgspec.Struct, frozen=True, array_like=True):
-    """What a cookie says."""
-
-    name: str
-    role: int
-    tenant: str
-    ends_s: float
-    nonce: str
-    added_s: float = 0.0  #: see `ApiUser`
+#: What a cookie says: whose session it is, when it ends, and a word that no other one has.
+_Claims = tuple[ApiUser, float, str]
 
 
 class SessionList:
@@ -81,14 +73,7 @@ class SessionList:
         caller, ends_s = self._codes.pop(_digest(code), (None, 0.0))
         if caller is None or self._now_s() >= ends_s:
             return None
-        claims = _PageToken(
-            name=caller.name,
-            role=int(caller.role),
-            tenant=caller.tenant,
-            ends_s=self._now_s() + SESSION_S,
-            nonce=secrets.token_urlsafe(16),
-            added_s=caller.added_s,
-        )
+        claims: _Claims = caller, self._now_s() + SESSION_S, secrets.token_urlsafe(16)
         body = _text(msgspec.json.encode(claims))
         return f"{body}.{self._signature('session', body)}"
 
@@ -101,13 +86,10 @@ class SessionList:
             return None
         try:
             text = base64.urlsafe_b64decode(body + "=" * (-len(body) % 4))
-            claims = msgspec.json.decode(text, type=_PageToken)
+            caller, ends_s, nonce = msgspec.json.decode(text, type=_Claims)
         except msgspec.MsgspecError:  # signed by another version
             return None
-        if self._now_s() >= claims.ends_s:
-            return None
-        caller = ApiUser(claims.name, Role(claims.role), claims.tenant, claims.added_s)
-        return Session(caller, self._signature("csrf", claims.nonce))
+        return None if self._now_s() >= ends_s else Session(caller, self._signature("csrf", nonce))
 
     def _signature(self, purpose: str, text: str) -> str:
         return _text(hmac.digest(self._key, f"{purpose}:{text}".encode(), "sha256"))

@@ -51,7 +51,7 @@ class GangSettings:
     checkpoint_interval_s: float = 0.0  #: 0: chosen for each gang
     keep_checkpoints: int = _WELCOME["keep_checkpoints"]
     heartbeat_s: float = _WELCOME["heartbeat_s"]
-    log_bytes: int = 64 << 20  #: of what the workers of a job print that names no limit; 0: all is kept
+    log_bytes: int = 64 << 20  #: of what the workers of a job print that names no limit
 
 
 @dataclass(frozen=True, slots=True)

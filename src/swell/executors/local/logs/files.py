@@ -86,11 +86,6 @@ def _end_offset(log: Path, begins: Sequence[int]) -> int:
     return begins[-1] + _size(piece_path(log, begins[-1])) if begins else 0
 
 
-def num_bytes(log: Path, begins: Sequence[int]) -> int:
-    """What the files of this log hold."""
-    return sum(_size(piece_path(log, begin)) for begin in begins)
-
-
 def _size(path: Path) -> int:
     try:
         return path.lstat().st_size
