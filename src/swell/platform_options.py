@@ -100,6 +100,14 @@ class PlatformOptions(MachineOptions, frozen=True, kw_only=True, forbid_unknown_
             parse=absolute_path,
         ),
     ] = ""
+    workdirs: Annotated[
+        tuple[str, ...],
+        option(
+            "FOLDER",
+            "Folder in which users must have scripts and workdirs; may be repeated; '': any. Default: any.",
+            parse=lambda folders: tuple(absolute_path(folder) for folder in folders if folder),
+        ),
+    ] = ()
     engine: str = "local"  #: what brings machines; `cli.up` has its option
     engine_options: dict[str, OptionValue] = {}  #: those that are not as by default
     settings: dict[str, int | float | str] = {}  #: likewise, of `--set`

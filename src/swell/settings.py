@@ -15,7 +15,7 @@ from swell.executors.gang.job_context import GangSettings
 from swell.executors.leases import LeaseTimes
 from swell.live.pruning import HistoryLimits
 from swell.plugins import did_you_mean, type_hints
-from swell.store.code_store import CodeLimits
+from swell.store.code_snapshot import CodeLimits
 from swell.throughput.estimate_margins import KEPT_SHARE
 
 Number = int | float

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from swell.api.fields import InvalidField
-from swell.api.script_source import ScriptNumbers, numbers_of
+from swell.api.script_source import ScriptNumbers, read_script
 from swell.api.submission import parse
 from swell.model.job import EndCondition, JobSpec
 
@@ -84,7 +84,7 @@ def test_only_plain_numbers_are_taken(
     tmp_path: Path, text: str, batch: int | None, steps: int | None
 ) -> None:
     (tmp_path / "train.py").write_text(text)
-    assert numbers_of(str(tmp_path / "train.py")) == ScriptNumbers(batch, None, steps)
+    assert read_script(str(tmp_path / "train.py")).numbers == ScriptNumbers(batch, None, steps)
 
 
 @pytest.mark.parametrize(

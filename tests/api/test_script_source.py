@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from swell.api.fields import InvalidField
-from swell.api.script_source import check_source
+from swell.api.fields import InvalidField, check_source
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swell.api.fields import MAX_SCRIPT_BYTES, InvalidField, worker_range
+from swell.api.fields import InvalidField, worker_range
 from swell.api.job_file import load
+from swell.api.script_source import MAX_SCRIPT_BYTES
 from swell.api.submission import Submission, parse
 from swell.api.times import parse_time, with_offset
 from swell.model.errors import InvalidJob

@@ -35,7 +35,7 @@ from swell.executors.local.processes.listing import is_alive
 from swell.model.code import CodeTree, tree_path
 from swell.model.errors import InvalidJob
 from swell.model.job import CodeSource
-from swell.store.code_store import CodeLimits
+from swell.store.code_snapshot import CodeLimits
 from swell.store.folder import StateFolder
 from swell.wire.lease_end import LEASE_FILE, ShownEnd
 
@@ -132,7 +132,7 @@ def test_what_a_container_or_the_platform_has_of_its_own_is_no_workdir(
         job_mounts(tmp_path / "state", folder, spec)
     asked = Submission(global_batch=8, steps=1, code=CodeSource.LIVE)
     with pytest.raises(InvalidJob, match=why):
-        SubmissionCheck(StateFolder(tmp_path / "state"), CodeLimits()).prepare(asked, spec)
+        SubmissionCheck(StateFolder(tmp_path / "state"), CodeLimits()).prepare(asked, spec, is_owners=True)
 
 
 # ---------------------------------------------------------------- options

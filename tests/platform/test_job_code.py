@@ -40,9 +40,10 @@ def test_a_job_runs_what_was_submitted_whatever_becomes_of_its_files(swell: Prog
     write_version(tmp_path, "old")
     with (tmp_path / "large").open("wb") as large:
         large.truncate(2**21)
-    job = swell.submit(
-        tmp_path, "--epochs", ENDLESS, "--workers", 2, "--env", "MOOD=calm", script=tmp_path / "train.py"
-    )
+    options = ("--epochs", ENDLESS, "--workers", 2, "--env", "MOOD=calm")
+    told = swell.ok(*submission(tmp_path, *options, script=tmp_path / "train.py"))
+    assert told.endswith("\n  not in the copy of the code: large (2.1 MB)\n")
+    job = job_id(told)
     before = swell.await_training(job, 2, tmp_path)
     write_version(tmp_path, "new")
     os.kill(before.live_pids[1], signal.SIGKILL)

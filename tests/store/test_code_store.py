@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import subprocess
 import time
@@ -15,7 +16,8 @@ from tests.examples import fewer_if_quick
 from swell.executors.local.agent.job_files import place_code
 from swell.model.code import CodeTree, decode_tree, object_path, tree_path
 from swell.model.job import JobSpec
-from swell.store.code_store import GRACE_S, CodeLimits, CodeNotFound, CodeStore
+from swell.store.code_snapshot import CodeLimits, CodeNotFound
+from swell.store.code_store import GRACE_S, CodeStore
 
 LIMITS = CodeLimits(code_file_mib=0.001, code_total_mib=1, code_num_files=20)
 LARGE = b"x" * 2000
@@ -58,7 +60,7 @@ def read(state: Path, digest: str) -> CodeTree:
 
 def taken(state: Path, store: CodeStore, root: Path, script: Path | None = None) -> set[str]:
     """Names, relative to the root, of what a snapshot has."""
-    digest = store.take(str(root), None if script is None else str(script))
+    digest = store.take(str(root), None if script is None else str(script)).digest
     return {os.path.relpath(path, root) for path in read(state, digest).files}
 
 
@@ -71,22 +73,23 @@ def placed(state: Path, digest: str, job: str = "job-1") -> Path:
 
 
 # ---------------------------------------------------------------- what goes in
+@pytest.mark.parametrize("has_git", [False, True])
 def test_small_files_go_in_and_what_is_no_code_stays_out(
-    state: Path, store: CodeStore, project: Path
+    state: Path, store: CodeStore, project: Path, has_git: bool
 ) -> None:
-    write(
-        project,
-        {
-            "data.bin": LARGE,
-            ".hidden/cache": "",
-            "__pycache__/net.pyc": "",
-            "env/pyvenv.cfg": "",
-            "env/lib/x.py": "",
-            ".env": "A=1",
-        },
-    )
+    """An environment, packages, caches and data are no code, also where git does not ignore them."""
+    write(project, {"data.bin": LARGE, ".hidden/cache": "", "__pycache__/net.pyc": "", ".env": "A=1"})
+    write(project, {f"{env}/{name}": "" for env in (".venv", "env") for name in ("pyvenv.cfg", "lib/x.py")})
+    write(project, {"node_modules/a/b.js": "", "cached/CACHEDIR.TAG": "", "cached/x.py": ""})
+    write(project, {f"images/{number}.png": "" for number in range(1001)})
     os.mkfifo(project / "pipe")
+    if has_git:
+        git(project, "init", "-q")
     assert taken(state, store, project) == {"train.py", "net/__init__.py", "net/layers.py", ".env"}
+    assert store.take(str(project), None).left_out == (
+        "not in the copy of the code: .venv (a virtual environment), data.bin (2.0 kB), env (a virtual "
+        "environment), images (1,001 files), node_modules (packages) and 2 more"
+    )
 
 
 def test_of_a_work_tree_what_git_tracks_goes_in_and_what_it_ignores_stays_out(
@@ -100,12 +103,32 @@ def test_of_a_work_tree_what_git_tracks_goes_in_and_what_it_ignores_stays_out(
     write(project, {"out/model.pt": "", "a.log": "", "large.npz": LARGE, "new.py": "", "train.py": "edited"})
     expected = {".gitignore", "train.py", "net/__init__.py", "net/layers.py", "kernel.bin", "new.py"}
     assert taken(state, store, project) == expected
-    digest = store.take(str(project), str(project / "train.py"))
+    digest = store.take(str(project), str(project / "train.py")).digest
     code = placed(state, digest)
     here = Path(f"{code}{project}")
     assert (here / "train.py").read_text() == "edited"
     assert (here / "out").readlink() == project / "out"
     assert (here / "large.npz").readlink() == project / "large.npz"
+
+
+def test_a_repository_runs_nothing_and_leads_nowhere_else(
+    state: Path, store: CodeStore, project: Path, tmp_path: Path
+) -> None:
+    """Its configuration names a program, its index a file elsewhere, and a link takes a folder's place."""
+    (secret := tmp_path / "secret").write_text("of the owner")
+    likewise = f"!{str(secret)[1:]}"
+    write(project, {likewise: ""})
+    git(project, "init", "-q")
+    git(project, "add", ".")
+    index = (project / ".git/index").read_bytes()[:-20].replace(likewise.encode(), os.fsencode(secret))
+    (project / ".git/index").write_bytes(index + hashlib.sha1(index).digest())  # noqa: S324
+    git(project, "config", "core.fsmonitor", f"touch {tmp_path}/ran; false")
+    (project / "net").rename(tmp_path / "elsewhere")
+    (project / "net").symlink_to(tmp_path / "elsewhere")
+    assert taken(state, store, project) == {"train.py", likewise}
+    assert not (tmp_path / "ran").exists()
+    git(project, "ls-files")
+    assert (tmp_path / "ran").exists(), "git alone runs it"
 
 
 def test_the_script_goes_in_whatever_it_is_and_so_does_its_folder(
@@ -133,10 +156,10 @@ def test_swellignore_is_written_as_a_gitignore(state: Path, store: CodeStore, pr
 def test_a_file_that_holds_more_than_its_size_says_passes_no_limit(state: Path) -> None:
     """As one that grows while it is read: those of /proc have size 0."""
     limits = CodeLimits(code_file_mib=100 / 2**20)
-    files = read(state, CodeStore(state, limits).take("/proc/self/net", None)).files
+    files = read(state, CodeStore(state, limits).take(os.path.realpath("/proc/self/net"), None).digest).files
     assert 0 < max(file.num_bytes for file in files.values()) <= 100
     with pytest.raises(CodeNotFound, match="would hold more than"):
-        CodeStore(state, CodeLimits(code_total_mib=0.001)).take("/proc/self/net", None)
+        CodeStore(state, CodeLimits(code_total_mib=0.001)).take(os.path.realpath("/proc/self/net"), None)
 
 
 def test_the_state_folder_is_no_code(state: Path, store: CodeStore, tmp_path: Path) -> None:
@@ -168,7 +191,7 @@ def test_data_that_is_no_code_does_not_hold_a_submission_up(
         write(project, {f"data/{number}": ""})
         os.truncate(project / "data" / str(number), 2**21)
     store.take(str(project), None)
-    monkeypatch.setattr("swell.store.code_store.LOOK_S", 0.0)
+    monkeypatch.setattr("swell.store.code_snapshot.LOOK_S", 0.0)
     with pytest.raises(
         CodeNotFound, match=f"takes longer than 0 s: 256 files .* last one in {project}/data"
     ) as error:
@@ -190,7 +213,7 @@ def test_a_placed_tree_is_what_was_there(
     (root / "state" / "jobs").mkdir(parents=True)
     (root / "work").mkdir()
     write(root / "work", contents)  # type: ignore[arg-type]
-    digest = CodeStore(root / "state").take(str(root / "work"), None)
+    digest = CodeStore(root / "state").take(str(root / "work"), None).digest
     write(root / "work", dict.fromkeys(contents, b"edited"))
     code = Path(f"{placed(root / 'state', digest)}{root / 'work'}")
     assert {name: (code / name).read_bytes() for name in contents} == contents
@@ -201,7 +224,7 @@ def test_links_lead_where_they_led(state: Path, store: CodeStore, project: Path,
     (project / "alias.py").symlink_to("net/layers.py")
     (project / "package").symlink_to(project / "net")
     (project / "out.txt").symlink_to(tmp_path / "outside.txt")
-    code = Path(f"{placed(state, store.take(str(project), None))}{project}")
+    code = Path(f"{placed(state, store.take(str(project), None).digest)}{project}")
     (project / "net" / "layers.py").write_text("edited")
     assert (code / "alias.py").read_text() == (code / "package" / "layers.py").read_text() == "WIDTH = 8"
     assert (code / "out.txt").read_text() == "outside"
@@ -209,7 +232,7 @@ def test_links_lead_where_they_led(state: Path, store: CodeStore, project: Path,
 
 
 def test_what_a_job_writes_is_its_own(state: Path, store: CodeStore, project: Path) -> None:
-    digest = store.take(str(project), None)
+    digest = store.take(str(project), None).digest
     code = [placed(state, digest, job) for job in ("a", "b", "c")]
     here = [Path(f"{each}{project}") for each in code]
     (here[0] / "train.py").write_text("spoiled")
@@ -222,11 +245,11 @@ def test_code_that_lies_there_before_the_job_is_not_run(state: Path, store: Code
     (state / "jobs" / "job-1").mkdir()
     (state / "jobs" / "job-1" / "code").symlink_to(project)
     with pytest.raises(ValueError, match="code is no folder that Swell has made; remove it"):
-        placed(state, store.take(str(project), None))
+        placed(state, store.take(str(project), None).digest)
 
 
 def test_a_damaged_content_is_not_run(state: Path, store: CodeStore, project: Path) -> None:
-    digest = store.take(str(project), None)
+    digest = store.take(str(project), None).digest
     kept = object_path(state, read(state, digest).files[str(project / "train.py")].digest)
     kept.chmod(0o600)
     kept.write_text("import nut")
@@ -238,24 +261,24 @@ def test_a_damaged_content_is_not_run(state: Path, store: CodeStore, project: Pa
 def test_equal_code_is_kept_once_and_known_by_its_content(
     state: Path, store: CodeStore, project: Path, tmp_path: Path
 ) -> None:
-    first = store.take(str(project), str(project / "train.py"))
-    assert store.take(str(project), str(project / "train.py")) == first
+    first = store.take(str(project), str(project / "train.py")).digest
+    assert store.take(str(project), str(project / "train.py")).digest == first
     num = len(list((state / "code" / "objects").glob("*/*")))
     write(tmp_path / "copy", {"train.py": "import net", "net/__init__.py": "", "net/layers.py": "WIDTH = 8"})
     write(tmp_path / "copy", {"metrics.json": "{}"})
-    second = store.take(str(tmp_path / "copy"), str(tmp_path / "copy" / "train.py"))
+    second = store.take(str(tmp_path / "copy"), str(tmp_path / "copy" / "train.py")).digest
     assert len(list((state / "code" / "objects").glob("*/*"))) == num + 1
     assert read(state, second).sources_digest == read(state, first).sources_digest
     (project / "net" / "layers.py").write_text("WIDTH = 9")
-    third = store.take(str(project), str(project / "train.py"))
+    third = store.take(str(project), str(project / "train.py")).digest
     assert read(state, third).sources_digest != read(state, first).sources_digest
 
 
 def test_what_no_job_has_is_removed_after_a_while(state: Path, store: CodeStore, project: Path) -> None:
-    used = store.take(str(project), None)
+    used = store.take(str(project), None).digest
     store.bind("job-1", used)
     (project / "train.py").write_text("import not_net")
-    unused = store.take(str(project), None)
+    unused = store.take(str(project), None).digest
     store.collect(time.time())
     assert tree_path(state, unused).exists(), "its job may be about to begin"
     later_s = time.time() + GRACE_S + 1
@@ -266,4 +289,4 @@ def test_what_no_job_has_is_removed_after_a_while(state: Path, store: CodeStore,
     (state / "jobs" / "job-1" / "code.json").unlink()
     store.collect(later_s)
     assert not list((state / "code").glob("*/*.json")) and not list((state / "code" / "objects").glob("*/*"))
-    assert decode_tree(tree_path(state, store.take(str(project), None)).read_bytes()).files
+    assert decode_tree(tree_path(state, store.take(str(project), None).digest).read_bytes()).files

@@ -151,9 +151,8 @@ class Client(Verbs):
         give_up_s = time.monotonic() + RETRY_WITHIN_S
         while True:
             try:
-                return SubmittedJob(
-                    self._transport.ask(verb, {**given, "key": key}).id, self.wait_for_verdict
-                )
+                told = self._transport.ask(verb, {**given, "key": key})
+                return SubmittedJob(told.id, self.wait_for_verdict, told.left_out)
             except (NoPlatform, NoAnswer, Unavailable) as error:
                 if time.monotonic() >= give_up_s:
                     is_told = isinstance(error, Unavailable)  # what is known is in its words

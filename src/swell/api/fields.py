@@ -17,7 +17,9 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 
 import msgspec
 
+from swell.api.script_source import MAX_SCRIPT_BYTES, ReadScript, read_script
 from swell.api.times import EXAMPLES, parse_time
+from swell.model.code import is_within
 from swell.model.errors import InvalidJob
 from swell.model.job import LOSS, JobClass, MetricTarget, Phase
 from swell.model.job_query import JobQuery
@@ -74,8 +76,6 @@ HORIZON_S = 100 * 365 * 86400.0
 MAX_BATCH = 2**31 - 1
 #: Devices that a worker may ask for: no cluster has more.
 MAX_DEVICES_PER_WORKER = 1 << 20
-#: A larger file is data, not a script.
-MAX_SCRIPT_BYTES = 16 << 20
 #: Between two checkpoints.
 LEAST_INTERVAL_S, MOST_INTERVAL_S = 1.0, 86_400.0
 #: Limits of the memory that a job may be given: an interpreter alone needs more than the least, and no node
@@ -201,6 +201,23 @@ def _script(script: str) -> str:
     return str(path)
 
 
+def check_source(path: str, is_live: bool, read: ReadScript = read_script) -> None:
+    """Raises InvalidField for a script that no worker could run.
+
+    Args:
+        is_live: whether the job is resized inside its processes, by calls of its script.
+    """
+    source = read(path)
+    if source.fault:
+        raise InvalidField("script", source.fault)
+    if is_live and source.is_silent:
+        raise InvalidField(
+            "script",
+            f"{path} never calls swell.train.elastic, so there is nothing to resize; call it as "
+            "docs/how-to/make-a-script-elastic.md shows, or submit the script with elasticity restart",
+        )
+
+
 _PATH = "give the path of a Python script"
 
 
@@ -217,6 +234,18 @@ def folder(field: str, value: str | None) -> str:
     if not os.path.isdir(path):  # Path.is_dir raises for names that are too long
         raise InvalidField(field, f"{path} is not a folder; create it, or choose another one")
     return str(path)
+
+
+def real_path(field: str, value: str, roots: Sequence[str]) -> str:
+    """Where a path leads. Raises InvalidField if that is in none of these folders, if there are some."""
+    real = os.path.realpath(_absolute(field, value))
+    if roots and not any(is_within(real, os.path.realpath(root)) for root in roots):
+        raise InvalidField(
+            field,
+            f"{value} is not in a folder that users of this platform may name ({', '.join(roots)}); choose "
+            "one there, or ask the owner of the platform for --workdirs",
+        )
+    return real
 
 
 def _absolute(field: str, value: str) -> Path:

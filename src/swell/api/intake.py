@@ -7,19 +7,23 @@ import json
 import logging
 import os
 import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Self
 
 import msgspec
 
 from swell import __version__
-from swell.api.fields import InvalidField
+from swell.api.fields import InvalidField, check_source, real_path
 from swell.api.installed import how_to_install, lack_of_torch
-from swell.api.script_source import check_source
+from swell.api.intake_process import IntakeLimits, IntakeProcesses
 from swell.api.submission import Submission
 from swell.executors.local.containers.command import code_roots
 from swell.executors.storage import storage_of
 from swell.model.errors import InvalidJob, Unwritable
 from swell.model.job import CodeSource, Elasticity, JobSpec
-from swell.store.code_store import CodeLimits, CodeNotFound, CodeStore
+from swell.store.code_snapshot import CodeLimits, CodeNotFound
+from swell.store.code_store import CodeStore, KeptCode
 from swell.store.folder import StateFolder
 
 log = logging.getLogger("swell.api")
@@ -41,16 +45,31 @@ print(json.dumps({"torch": known["torch"], "swell": version}))
 
 
 class SubmissionCheck:
-    """Thread-safe."""
+    """Thread-safe.
 
-    def __init__(self, folder: StateFolder, limits: CodeLimits) -> None:
+    Args:
+        workdirs: folders in which users must have what they submit; none: they may name any.
+    """
+
+    def __init__(self, folder: StateFolder, limits: CodeLimits, workdirs: Sequence[str] = ()) -> None:
         self._folder = folder.path
-        self._store = CodeStore(folder.path, limits)
+        self._processes = IntakeProcesses(IntakeLimits.of(limits))
+        self._store = CodeStore(folder.path, limits, self._processes.read_snapshot)
+        self._workdirs = tuple(workdirs)
         self._able: dict[str, int] = {}  #: interpreters that lack nothing -> their time
         self._is_own_able = False  #: the platform's interpreter can train: it was looked for once
 
-    def prepare(self, submission: Submission, spec: JobSpec) -> JobSpec:
-        """The request with its code as it is now.
+    def spec_of(self, submission: Submission, now_s: float, *, is_owners: bool) -> JobSpec:
+        """The complete request. Raises InvalidField, also if it names a folder that users may not name."""
+        for field, path in (("script", submission.script), ("workdir", submission.workdir)):
+            if path is not None and not is_owners:
+                real_path(field, path, self._workdirs)
+        return submission.to_spec(now_s, read=self._processes.read_script)
+
+    def prepare(
+        self, submission: Submission, spec: JobSpec, *, is_owners: bool
+    ) -> tuple[JobSpec, KeptCode | None]:
+        """The request with its code as it is now, and that code if it is a copy.
 
         Raises:
             InvalidJob: its script cannot run, its code cannot be kept, or its interpreter cannot train.
@@ -59,14 +78,17 @@ class SubmissionCheck:
         self._check_interpreter(spec)
         has_our_python = not (spec.python or spec.image)
         if submission.script is not None and has_our_python:
-            check_source(spec.entry, spec.elasticity is Elasticity.LIVE)
+            is_live = spec.elasticity is Elasticity.LIVE
+            check_source(spec.entry, is_live, self._processes.read_script)
         if spec.image:
             code_roots(spec, self._folder, storage_of(self._folder))
         if submission.code is CodeSource.LIVE:
-            return spec
-        script = spec.entry if submission.script is not None else None
+            return spec, None
+        roots = () if is_owners else self._workdirs
+        workdir = real_path("workdir", spec.workdir, roots)  # which may lead elsewhere than before
+        script = None if submission.script is None else real_path("script", spec.entry, roots)
         try:
-            digest = self._store.take(spec.workdir, script)
+            kept = self._store.take(workdir, script)
         except CodeNotFound as error:
             raise InvalidField("code", str(error)) from error
         except OSError as error:
@@ -74,7 +96,20 @@ class SubmissionCheck:
             if error.errno in (errno.ENOSPC, errno.EDQUOT):
                 raise Unwritable(f"{why}; make room on its disk, then submit it again") from error
             raise InvalidJob(why) from error
-        return msgspec.structs.replace(spec, code=digest)
+        return msgspec.structs.replace(spec, code=kept.digest), kept
+
+    def discard(self, kept: KeptCode) -> None:
+        """There is no job that came with this code."""
+        self._store.discard(kept)
+
+    @contextmanager
+    def running(self) -> Iterator[Self]:
+        """Have a process that waits for the first submission, and none in the end."""
+        self._processes.start()
+        try:
+            yield self
+        finally:
+            self._processes.stop()
 
     def bind(self, job_id: str, spec: JobSpec) -> None:
         """The request is a job now."""

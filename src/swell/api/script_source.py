@@ -7,14 +7,16 @@ a script computes, or takes from its arguments, is known only once it runs.
 from __future__ import annotations
 
 import ast
+import os
 import re
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
+from pathlib import Path
 from typing import NamedTuple
 
-from swell.api.fields import InvalidField
+from swell.wire.untrusted_files import read_regular
 
 #: Libraries that a training script imports and that do not call `swell.train.elastic` for it. A script that
 #: imports anything else may call it there.
@@ -27,6 +29,8 @@ LIBRARIES = frozenset(sys.stdlib_module_names) | {
 _DYNAMIC = re.compile(rb"\b(importlib|import_module|__import__|runpy|exec|execfile)\b")
 #: Scripts of which it is remembered what they tell: a sweep submits one many times.
 MOST_REMEMBERED = 32
+#: A larger file is data, not a script. To parse one may take a thousand times as much memory.
+MAX_SCRIPT_BYTES = 1 << 20
 
 
 class ScriptNumbers(NamedTuple):
@@ -37,65 +41,58 @@ class ScriptNumbers(NamedTuple):
     steps: int | None = None
 
 
-def check_source(path: str, is_live: bool) -> None:
-    """Raises InvalidField for a script that no worker could run.
+class ScriptSource(NamedTuple):
+    """What a script's text tells."""
 
-    Args:
-        is_live: whether the job is resized inside its processes, by calls of its script.
-    """
-    with open(path, "rb") as file:
-        is_silent = _is_silent(file.read(), path)
-    if is_live and is_silent:
-        raise InvalidField(
-            "script",
-            f"{path} never calls swell.train.elastic, so there is nothing to resize; call it as "
-            "docs/how-to/make-a-script-elastic.md shows, or submit the script with elasticity restart",
-        )
+    fault: str = ""  #: why no worker could run it; empty: that is not known
+    is_silent: bool = False  #: it is certain that it does not call Swell
+    numbers: ScriptNumbers = ScriptNumbers()
+
+
+#: What reads a script, in this process or in another one.
+ReadScript = Callable[[str], ScriptSource]
+
+
+def read_script(path: str) -> ScriptSource:
+    """Parse a script once; one that cannot be read has a fault."""
+    try:
+        text = read_regular(Path(os.path.realpath(path)), MAX_SCRIPT_BYTES)
+    except OSError as error:
+        return ScriptSource(f"{path} cannot be read ({error.strerror}); give the path of a Python script")
+    return _parsed(text, path)
 
 
 @lru_cache(maxsize=MOST_REMEMBERED)
-def _is_silent(text: bytes, path: str) -> bool:
-    """Whether it is certain that the script does not call Swell. Raises InvalidField: it is no Python."""
+def _parsed(text: bytes, path: str) -> ScriptSource:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             tree = ast.parse(text, path)
             compile(tree, path, "exec", dont_inherit=True)  # finds a `return` outside of a function, too
     except SyntaxError as error:
-        raise InvalidField("script", f"{path}, line {error.lineno}: {error.msg}; correct it") from error
+        return ScriptSource(f"{path}, line {error.lineno}: {error.msg}; correct it")
     except ValueError as error:  # a NUL, for example
-        raise InvalidField("script", f"{path} is no Python script: {error}; correct it") from error
-    except (RecursionError, MemoryError):
-        return False  # whether Python can run it, its trial run will tell
-    if b"swell" in text or _DYNAMIC.search(text):
-        return False
-    return {name.partition(".")[0] for name in _imported(tree)} <= LIBRARIES
+        return ScriptSource(f"{path} is no Python script: {error}; correct it")
+    except MemoryError:
+        return ScriptSource(f"{path} is too large or nested too deeply to be parsed; split it into modules")
+    except RecursionError:
+        return ScriptSource()  # whether Python can run it, its trial run will tell
+    nodes = [*ast.walk(tree)]
+    may_call = b"swell" in text or _DYNAMIC.search(text) is not None
+    is_silent = not may_call and {name.partition(".")[0] for name in _imported(nodes)} <= LIBRARIES
+    return ScriptSource("", is_silent, _numbers_in(nodes))
 
 
-def _imported(tree: ast.AST) -> Iterator[str]:
+def _imported(nodes: Sequence[ast.AST]) -> Iterator[str]:
     """Names of the modules that a source imports; empty: one beside it."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Import):
             yield from (each.name for each in node.names)
         elif isinstance(node, ast.ImportFrom):
             yield (node.module or "") if not node.level else ""
 
 
-def numbers_of(path: str) -> ScriptNumbers:
-    """Read what a script states in its one call of `elastic`; nothing if it cannot be read."""
-    try:
-        with open(path, "rb") as file:
-            return _numbers_in(file.read())
-    except OSError:
-        return ScriptNumbers()
-
-
-@lru_cache(maxsize=MOST_REMEMBERED)
-def _numbers_in(text: bytes) -> ScriptNumbers:
-    try:
-        nodes = [*ast.walk(ast.parse(text))]
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return ScriptNumbers()  # that it is no Python is told where it is checked
+def _numbers_in(nodes: Sequence[ast.AST]) -> ScriptNumbers:
     calls = [node for node in nodes if isinstance(node, ast.Call) and _called(node) == "elastic"]
     if len(calls) != 1:
         return ScriptNumbers()

@@ -73,6 +73,7 @@ from swell.model.job_sums import UsageGroup, UsageReport, report_of
 from swell.model.throughput import JobThroughput
 from swell.model.view import JobView, PrunedJob, SubmitResult
 from swell.plugins import did_you_mean
+from swell.store.code_store import KeptCode
 
 #: Longest request body: a job is a few hundred bytes, its arguments may be some thousand.
 MAX_BODY_BYTES = 1 << 20
@@ -193,14 +194,18 @@ class PlatformVerbs:
         """A job without a tenant is of the caller's."""
         caller, now_s = caller_of(scope), self._platform.now_s()
         submission = _of_tenant(body, caller)
+        intake, kept = self._intake, None
         try:
-            spec = submission.to_spec(now_s)
+            if intake is None:
+                spec = submission.to_spec(now_s)
+            else:
+                spec = intake.spec_of(submission, now_s, is_owners=caller == OWNER)
         except OverflowError as error:
             raise InvalidJob(f"a value is too large ({error}); correct it") from error
         origin = origin_of(submission, spec, request_key(key), now_s)
-        if self._intake is not None:
-            spec = self._intake.prepare(submission, spec)
-        return self._bound(spec, origin, caller)
+        if intake is not None:
+            spec, kept = intake.prepare(submission, spec, is_owners=caller == OWNER)
+        return self._bound(spec, origin, caller, kept)
 
     def retry(self, job_id: str, scope: Scope, key: str | None = None, **wish: Any) -> SubmitResult:
         return self._again(job_id, scope, key, SubmissionChange(**wish), is_continued=False)
@@ -214,16 +219,27 @@ class PlatformVerbs:
         again = submitted_again(self._platform, job_id, wish, request_key(key), is_continued=is_continued)
         return self._bound(*again, caller_of(scope))
 
-    def _bound(self, spec: JobSpec, origin: Origin, caller: ApiUser) -> SubmitResult:
+    def _bound(
+        self, spec: JobSpec, origin: Origin, caller: ApiUser, kept: KeptCode | None = None
+    ) -> SubmitResult:
         """Submit it, within the limits of its tenant; its code is kept for as long as the job is."""
         if caller != OWNER:
             key = key_of_user(caller.name, origin.key)
             origin = msgspec.structs.replace(origin, user=caller.name, key=key)
         most_open = None if self._users is None else self._users.limits_of(spec.tenant).open_jobs
-        result = self._platform.submit(spec, origin, most_open)
+        may_be_new = False
+        try:
+            result = self._platform.submit(spec, origin, most_open)
+            may_be_new = result.is_new
+        except Unavailable:
+            may_be_new = True
+            raise
+        finally:
+            if self._intake is not None and kept is not None and not may_be_new:
+                self._intake.discard(kept)
         if self._intake is not None and result.is_new:
             self._intake.bind(result.id, spec)
-        return result
+        return result if kept is None else msgspec.structs.replace(result, left_out=kept.left_out)
 
     def jobs(
         self, match: str | None, phase: str, since_s: float | None, before: str, limit: int

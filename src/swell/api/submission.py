@@ -19,7 +19,7 @@ from msgspec import Meta
 
 from swell.api import fields
 from swell.api.fields import InvalidField, shown
-from swell.api.script_source import check_source, numbers_of
+from swell.api.script_source import ReadScript, read_script
 from swell.api.times import is_relative, with_offset
 from swell.model.coding import encode
 from swell.model.job import (
@@ -479,20 +479,21 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             needs=tuple(fields.anchored("needs", path, base_dir) for path in self.needs),
         )
 
-    def to_spec(self, now_s: float, base_dir: Path | None = None) -> JobSpec:
+    def to_spec(self, now_s: float, base_dir: Path | None = None, read: ReadScript = read_script) -> JobSpec:
         """The complete request.
 
         Args:
             now_s: what `now` means in a deadline, seconds since 1970.
             base_dir: where relative paths start; None: paths must be absolute.
+            read: tells what the script states.
 
         Raises:
             InvalidField: names the field, the rule and the remedy.
         """
         if base_dir is not None:
-            return self.anchored(base_dir, now_s).to_spec(now_s)
-        if (whole := self._with_script_numbers()) != self:
-            return whole.to_spec(now_s)
+            return self.anchored(base_dir, now_s).to_spec(now_s, read=read)
+        if (whole := self._with_script_numbers(read)) != self:
+            return whole.to_spec(now_s, read=read)
         min_workers, max_workers = fields.worker_range(self.workers)
         is_restart = self.elasticity is Elasticity.RESTART
         if is_restart:
@@ -555,17 +556,18 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         is_tried = job_class is JobClass.STRICT and not self.or_nothing
         return AfterRefusal.SOFT if is_tried else AfterRefusal.END
 
-    def _with_script_numbers(self) -> Self:
+    def _with_script_numbers(self, read: ReadScript) -> Self:
         """This submission with the batch and the end that its script states, where it leaves them out."""
         has_batch = (self.global_batch, self.batch, self.batch_per_worker) != (None, None, None)
         has_end = (self.steps, self.epochs, self.samples) != (None, None, None)
         if self.elasticity is not Elasticity.LIVE or self.script is None or (has_batch and has_end):
             return self
         script = fields.entry(self.script, self.entry)
-        stated = numbers_of(script)
+        stated = read(script).numbers
         is_whole = (has_batch or stated.batch) and (has_end or stated.epochs or stated.steps)
         if not (is_whole or self.python or self.image):
-            check_source(script, is_live=True)  # why it states none, where it is no script for Swell
+            # Why it states none, where it is no script for Swell:
+            fields.check_source(script, is_live=True, read=read)
         batch = {} if has_batch else {"global_batch": stated.batch}
         end = {} if has_end else {"epochs": stated.epochs, "steps": stated.steps}
         return msgspec.structs.replace(self, **batch, **end)

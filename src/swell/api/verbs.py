@@ -225,10 +225,11 @@ class SubmittedJob(str):
     """The id of a submitted job, which can also be asked what became of the job's deadline."""
 
     _verdict: Callable[[str], JobView]
+    left_out: str  #: as in `SubmitResult`
 
-    def __new__(cls, job_id: str, verdict: Callable[[str], JobView]) -> SubmittedJob:
+    def __new__(cls, job_id: str, verdict: Callable[[str], JobView], left_out: str = "") -> SubmittedJob:
         made = super().__new__(cls, job_id)
-        made._verdict = verdict
+        made._verdict, made.left_out = verdict, left_out
         return made
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -42,12 +42,11 @@ def check(
     would not be limited to one worker; 1: it would be, or the script failed.
     """
     from swell.api import fields
-    from swell.api.script_source import check_source
     from swell.executors.local.script_check import check_script
 
     node = node_of_devices(devices)
     if not fields.ENTRY.fullmatch(script) or os.path.isfile(script):
-        check_source(fields.entry(os.path.abspath(script), None), is_live=True)
+        fields.check_source(fields.entry(os.path.abspath(script), None), is_live=True)
     checked = check_script(script, arguments or [], next(iter(node.bindings.values())))
     if json:
         print_json(checked)

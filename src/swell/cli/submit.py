@@ -172,6 +172,8 @@ def tell_verdicts(client: Client, job_ids: Sequence[str], no_wait: bool, json: b
     else:
         for view in views:
             print(verdict(view, cluster.policy, cluster.now_s) + told_findings(view))
+        for left_out in dict.fromkeys(getattr(job_id, "left_out", "") for job_id in job_ids):
+            print(f"  {left_out}\n" if left_out else "", end="")
     if any(view.phase == "failed" for view in views):
         raise typer.Exit(FAILED)
     if any(view.phase == "rejected" or view.is_unpromised for view in views):

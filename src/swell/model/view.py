@@ -160,6 +160,9 @@ class SubmitResult(msgspec.Struct, frozen=True, kw_only=True):
     is_new: bool  #: False: the same request was submitted before under the same idempotency key
     continues: str = ""  #: as in `JobView`
     steps: int = 0  #: that the checkpoint holds from which it goes on
+    left_out: str = (
+        ""  #: which files in the job's folder are not in the copy of its code; empty: none to tell
+    )
 
 
 class NodeLeaving(msgspec.Struct, frozen=True, kw_only=True):

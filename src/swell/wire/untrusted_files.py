@@ -37,9 +37,9 @@ def open_regular(path: Path, flags: int = os.O_RDONLY, *, root: Path | None = No
     return descriptor
 
 
-def read_regular(path: Path, most_bytes: int) -> bytes:
+def read_regular(path: Path, most_bytes: int, *, root: Path | None = None) -> bytes:
     """Read a regular file. Raises OSError, also if it holds more by the time that its end is reached."""
-    with os.fdopen(open_regular(path), "rb") as file:
+    with os.fdopen(open_regular(path, root=root), "rb") as file:
         content = file.read(most_bytes + 1)
     if len(content) > most_bytes:
         raise OSError(errno.EFBIG, f"holds more than {most_bytes} bytes", str(path))
