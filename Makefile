@@ -20,10 +20,11 @@ demo: $(STAMP)
 
 loops: $(LOOPS)
 
-# For Linux on processors of this kind, and this version of Python.
-wheel: $(DEV)
+# For Linux on processors of this kind, and this version of Python. It needs pip alone, which fetches what builds it.
+wheel:
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	rm -rf build
-	$(BIN)/python -m pip wheel --no-deps --no-build-isolation -w dist .
+	$(BIN)/python -m pip wheel --no-deps -w dist .
 
 # Two workers, and one that computes while they wait: tests/workers.py. The files in their order: else those with the
 # fewest tests, which are the longest, would come last, one alone.
