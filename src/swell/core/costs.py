@@ -391,24 +391,23 @@ def _sum_up(jobs: list[JobCosts]) -> SizeCosts:
 def _line(knots: Mapping[int, float], prior: float, doublings: Mapping[int, float] | None = None) -> Line:
     """Straight between knots, level below the first; level above the last, or rising where it is told.
 
+    A cell counts as its most devices, so that no size of it is taken to cost less than it may.
+
     Args:
         doublings: of one device to those at which knots were measured, where these may be fewer than the most
             of the cell. None: the line does not rise above the last knot.
     """
     if not knots:
         return [prior] * NUM_CELLS
-    cells = sorted(knots)
+    cells, at = sorted(knots), {cell: float(cell) for cell in knots} | dict(doublings or {})
     line, last = [knots[cells[0]]] * NUM_CELLS, cells[-1]
     for low, high in pairwise(cells):
-        slope = (knots[high] - knots[low]) / (high - low)
+        slope = (knots[high] - knots[low]) / (at[high] - at[low])
         for cell in range(low, high):
-            line[cell] = slope * (cell - low) + knots[low]
-    at = {cell: float(cell) for cell in cells} | dict(doublings or {})
+            line[cell] = slope * (cell - at[low]) + knots[low]
+        line[low] = max(line[low], knots[low])
     rise = 0.0 if doublings is None else _rise_s(knots, at)
-    line[last:] = [
-        knots[last],
-        *(knots[last] + rise * (cell - at[last]) for cell in range(last + 1, NUM_CELLS)),
-    ]
+    line[last:] = [knots[last] + rise * (cell - at[last]) for cell in range(last, NUM_CELLS)]
     return line
 
 
