@@ -119,10 +119,15 @@ def test_with_more_minimums_than_nodes_the_printed_model_has_no_answer_and_some_
     assert (answer.option[:, 0] == NO_OPTION).sum() >= 2
 
 
-@pytest.mark.parametrize(("num_jobs", "num_nodes"), [(20, 70), (40, 150), (100, 190)])
-def test_plans_of_a_hundred_jobs_are_proven_to_be_the_best(num_jobs: int, num_nodes: int) -> None:
+@pytest.mark.parametrize(
+    ("num_jobs", "num_nodes", "median_min"),
+    [(20, 70, 60.0), (40, 150, 60.0), (100, 190, 60.0), (800, 1000, 3000.0), (1000, 3864, 1200.0)],
+)
+def test_plans_of_a_thousand_jobs_are_proven_to_be_the_best(
+    num_jobs: int, num_nodes: int, median_min: float
+) -> None:
     """The hard case: some jobs end within the horizon, most do not."""
-    problem = hu_problem(num_jobs, num_nodes, seed=0)
+    problem = hu_problem(num_jobs, num_nodes, seed=0, median_min=median_min)
     answer = best_plans(problem)
     assert answer.is_proven and answer.value == pytest.approx(checked_value(problem, answer.option))
 

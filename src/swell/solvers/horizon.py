@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
@@ -22,7 +21,7 @@ DONE = 1.0 - 1e-12
 #: More than rounding takes from a difference of values.
 ROUNDING = 1e-9
 #: So many plans that lose least are tried first, and no more than so many to prove an optimum.
-FEW_PLANS, MAX_PLANS = 400, 3_000
+FEW_PLANS, MAX_PLANS = 200, 3_000
 #: Of a taker that could have more plans only every second size counts, or every fourth.
 MOST_PLANS_OF_ONE = 50_000
 #: To this, relative and absolute, HiGHS proves optima.
@@ -78,8 +77,8 @@ def best_plans(problem: HorizonProblem, few_plans: int = FEW_PLANS, max_plans: i
     sizes instead of plans, is not as tight.
 
     Args:
-        few_plans: that are tried first, beside one of each taker.
-        max_plans: HiGHS is not asked about more plans than that, beside one of each taker.
+        few_plans: that are tried first, beside the best one of each taker at the prices.
+        max_plans: HiGHS is not asked about more plans than that, beside these.
 
     References: Nemhauser and Wolsey, "Integer and Combinatorial Optimization", 1988, II.3.6 and II.5.2
         (columns as they are needed; reduced costs); Huangfu and Hall, "Parallelizing the dual revised simplex
@@ -90,20 +89,34 @@ def best_plans(problem: HorizonProblem, few_plans: int = FEW_PLANS, max_plans: i
         return BestPlans(option, 0.0, 0.0, is_proven=True)
     plans = _list_plans(problem)
     loss, bound = _losses(plans, problem.num_devices)
-    in_order = np.argsort(loss, kind="stable")
-    value, best, is_proven = -np.inf, plans.smallest, False
+    at_prices = plans.first_of_groups(-loss)
+    in_order = _first_in_order(loss, len(at_prices) + max_plans + 1)
+    best, is_proven = plans.smallest, False
+    value = float(plans.value[best].sum())
     for most in (few_plans, max_plans):
-        num = min(most, int(np.searchsorted(loss[in_order], bound - value + ROUNDING)))
-        among = np.union1d(in_order[:num], plans.smallest)
+        num = int(np.searchsorted(loss[in_order], bound - value + ROUNDING))
+        num = min(len(at_prices) + most, num)
+        among = np.union1d(in_order[:num], at_prices)
         chosen, is_optimal = _best_of(plans.at(among), problem.num_devices)
-        if (its_value := float(plans.value[among[chosen]].sum())) > value:
+        if not len(chosen):  # it may be that these do not fit together, and the smallest do
+            among = np.union1d(among, plans.smallest)
+            chosen, is_optimal = _best_of(plans.at(among), problem.num_devices)
+        if len(chosen) and (its_value := float(plans.value[among[chosen]].sum())) > value:
             value, best = its_value, among[chosen]
-        least_elsewhere = loss[in_order[num]] if num < len(loss) else np.inf
+        least_elsewhere = loss[in_order[num]] if num < len(in_order) else np.inf
         is_proven = is_optimal and value >= bound - least_elsewhere - ROUNDING
         if is_proven:
             break
     np.maximum.at(option, plans.row[best], plans.option[best])
     return BestPlans(option, value, value if is_proven else max(bound, value), is_proven)
+
+
+def _first_in_order(key: FloatArray, num: int) -> IntArray:
+    """The first of a stable order by the key: so many at least, if there are."""
+    places = np.arange(len(key))
+    if len(key) > num:
+        places = np.flatnonzero(key <= np.partition(key, num - 1)[num - 1])
+    return places[np.argsort(key[places], kind="stable")]
 
 
 @dataclass(frozen=True)
@@ -128,12 +141,12 @@ class _Plans:
     @cached_property
     def smallest(self) -> IntArray:
         """(G,) a plan of each group; there are devices enough for all of them together."""
-        return self.first_of_groups(-np.maximum.reduce(list(self.devices)))
+        return self.first_of_groups(-np.maximum.reduce(self.devices))
 
-    @property
-    def devices(self) -> Iterator[IntArray]:
+    @cached_property
+    def devices(self) -> list[IntArray]:
         """(P,) that each plan has, step by step."""
-        return (self.devices_of[option] for option in self.option.T)
+        return [self.devices_of[option] for option in self.option.T]
 
     def first_of_groups(self, key: IntArray | FloatArray) -> IntArray:
         """(G,) the first plan of each group for which the key (P,) is the largest."""
@@ -248,16 +261,18 @@ def _losses(plans: _Plans, num_devices: int) -> tuple[FloatArray, float]:
 
 
 def _best_of(plans: _Plans, num_devices: int) -> tuple[IntArray, bool]:
-    """(G,) the plans with which the sum of values is the highest, and whether that is proven."""
+    """(G,) the plans with which the sum of values is the highest, and whether that is proven.
+
+    Empty if there is no answer, or none within the limit.
+    """
     from highspy import HighsModelStatus
 
     solver = _solver()
     solver.passModel(_programme(plans, num_devices, is_whole=True))
     solver.run()
-    value = np.array(solver.getSolution().col_value)
-    if not len(value):  # no answer within the limit
-        return plans.smallest, False
-    return np.flatnonzero(np.round(value) == 1), solver.getModelStatus() == HighsModelStatus.kOptimal
+    found, is_optimal = solver.getSolution(), solver.getModelStatus() == HighsModelStatus.kOptimal
+    chosen = np.flatnonzero(np.round(np.array(found.col_value)) == 1)
+    return chosen[: len(chosen) * found.value_valid], is_optimal
 
 
 def _solver() -> Highs:
