@@ -259,6 +259,10 @@ class Clock(FakeControl):
         ({"phase": Phase.SUCCEEDED, "kept": False, "is_promised": False}, "ended-late"),
         ({"phase": Phase.FAILED, "kept": False, "finished_s": NOW_S - 1.0, "deadline_s": NOW_S}, "not-kept"),
         ({"phase": Phase.CANCELLED}, "void"),
+        (
+            {"phase": Phase.QUEUED, "is_held": True, "is_promised": False, "estimated_finish_s": None},
+            "measuring",
+        ),
         ({"phase": Phase.FAILED, "deadline_s": None}, "free"),
         ({"stalled_since_s": NOW_S - 90.0}, "at-risk"),
         ({"stalled_since_s": NOW_S - 90.0, "is_promised": False}, "late"),

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from swell.model.event import JobSubmitted
     from swell.model.throughput import EstimateSource, JobThroughput
     from swell.script_facts import ScriptFinding
-from swell.model.view import JobView
+from swell.model.view import JobView, is_set_aside
 
 #: Samples; a noise scale of more is no number that says anything.
 MOST_TOLD = 1e11
@@ -81,7 +81,7 @@ def standing(view: JobView, now_s: float) -> str:
         return OVERDUE
     if view.deadline_s is None:
         return "free"
-    if not is_measured(view):
+    if not is_measured(view) or is_set_aside(view):
         return "measuring"
     if state is DeadlineState.AT_RISK:
         return "at-risk" if view.is_promised else "late"

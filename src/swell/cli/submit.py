@@ -13,25 +13,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import swell
+from swell.api import words
 from swell.api.submission import declared
 from swell.cli.job_options import JobFields, NoWait, option_name
 from swell.cli.options import HelpAll, Json, State, with_groups
-from swell.cli.output import note, print_json
+from swell.cli.output import clock, moment, note, print_json
+from swell.model.deadline_state import DeadlineState, deadline_state, is_finish_known, is_measured, took_offer
 from swell.model.errors import InvalidJob
+from swell.model.view import is_set_aside
 
 if TYPE_CHECKING:
     from swell.api.client import Client
     from swell.api.sbatch import TranslatedScript
-    from swell.model.view import JobView
-
-
-from typing import TYPE_CHECKING
-
-from swell.api import words
-from swell.cli.output import clock, moment
-from swell.model.deadline_state import DeadlineState, deadline_state, is_finish_known, is_measured, took_offer
-
-if TYPE_CHECKING:
     from swell.model.view import JobView
 
 
@@ -266,7 +259,7 @@ def verdict(view: JobView, policy: str, now_s: float) -> str:
         return f"{view.id}: {_promise(view, now_s)}{taken}"
     if view.is_unpromised:
         return _unpromised(view, now_s)
-    if view.job_class == "strict" and is_measured(view):
+    if view.job_class == "strict" and is_measured(view) and not is_set_aside(view):
         no_promise = f"accepted without a promise: policy {policy} makes none"
         return f"{view.id}: {no_promise}{_expected(view, now_s)}"
     return f"{view.id}: {view.phase}, {view.job_class}{_expected(view, now_s)}"

@@ -53,7 +53,11 @@ def deadline_state(view: JobView, now_s: float, expected_s: float | None) -> Dea
         return DeadlineState.LATE
     is_stalled = view.stalled_since_s is not None
     is_expected_late = is_stalled or expected_s is None or expected_s > deadline_s + SAME_S
-    if is_measured(view) and (is_expected_late or view.reason_code in PLANNED_LATE):
+    if (
+        is_measured(view)
+        and not is_set_aside(view)
+        and (is_expected_late or view.reason_code in PLANNED_LATE)
+    ):
         return DeadlineState.AT_RISK
     return DeadlineState.ON_TRACK
 
