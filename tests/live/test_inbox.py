@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from tests.live.parts import PROFILE, spec
 
 from swell.live.clock import HeadClock, LocalClock
-from swell.live.head_thread import MOST_WAIT_S, TURNS_OF_A_WAIT, HeadQueue, fold_reports
+from swell.live.head_thread import RESULTS_WAIT_S, HeadQueue, fold_reports
 from swell.model.event import AnyEvent, GangResized, JobProfiled, JobSubmitted, StepsReported, Woke
 from swell.model.usage import GangUsage
 from swell.script_facts import BetweenSteps
@@ -132,32 +132,13 @@ def profiled(job: str) -> JobProfiled:
     return JobProfiled(at_s=0.0, job_id=job, profile=PROFILE, attempt=1)
 
 
-def after_a_turn(took_s: float) -> tuple[HeadQueue, Ticking]:
-    """An inbox of which a turn was taken that took so long; another one is under way."""
+def test_results_of_trial_runs_wait_for_each_other_and_hold_no_submission_up() -> None:
     clock = Ticking()
     inbox = HeadQueue(clock)
-    for _ in range(2):
-        inbox.put(Woke(at_s=0.0))
-        assert inbox.take(None) == [Woke(at_s=0.0)]
-        clock.passed_s += took_s
-    return inbox, clock
-
-
-def test_results_of_trial_runs_wait_for_each_other_and_hold_no_submission_up() -> None:
-    inbox, clock = after_a_turn(0.02)
     submitted = JobSubmitted(at_s=0.0, job_id="b", spec=spec())
     inbox.put(profiled("a"))
     inbox.put(submitted)
     assert inbox.take(None) == [submitted]
     inbox.put(profiled("b"))
-    clock.passed_s += TURNS_OF_A_WAIT * 0.02
+    clock.passed_s += RESULTS_WAIT_S
     assert inbox.take(None) == [profiled("a"), profiled("b")]
-
-
-@given(st.floats(0.0, 1e3))
-def test_no_result_of_a_trial_run_waits_for_long(took_s: float) -> None:
-    """A fold may be a part of a turn."""
-    inbox, clock = after_a_turn(took_s)
-    inbox.put(profiled("a"))
-    clock.passed_s += MOST_WAIT_S
-    assert inbox.take(None) == [profiled("a")]

@@ -62,11 +62,9 @@ REPORTS_WAIT_S = 1.0
 #: A wait ends so often without an event: the machine may have been asleep, or its clock may have been set.
 LOOK_EVERY_S = 2.0
 
-#: The result of a trial run may wait for so many turns, and at most so long: then one plan is made for all
-#: that came meanwhile. With thousands of open jobs a plan takes milliseconds, for one newcomer or for ten.
-TURNS_OF_A_WAIT, MOST_WAIT_S = 5, 0.25
-#: A turn that took long is remembered over some short ones: with each it counts for so much of what it was.
-FADING = 0.9
+#: The result of a trial run waits so long: then one plan is made for all that came meanwhile. With thousands
+#: of open jobs a plan takes milliseconds, for one newcomer or for ten.
+RESULTS_WAIT_S = 0.05
 #: Without the others, these lead to no plan at once.
 PLANLESS = (JobSubmitted, StepsReported, JobProfiled)
 
@@ -151,8 +149,6 @@ class HeadQueue:
         self._is_urgent = False
         self._questions: list[tuple[Callable[[], None], Future[Any]]] = []  #: to be answered between turns
         self._due_s: float | None = None  #: when those are taken that are not urgent
-        self._begun_s: float | None = None  #: when the turn began that is under way
-        self._turn_s = 0.0  #: what the longest of the latest turns took
         self._requests: list[tuple[AnyEvent, Future[bool]]] = []  #: whose event still waits
         self._taken: list[tuple[AnyEvent, Future[bool]]] = []  #: whose event is in the turn under way
         self._is_closed = False
@@ -162,12 +158,12 @@ class HeadQueue:
 
         That of a gang's first step does at once: the loss before anything is learnt is what later ones are
         compared with, and folded with another report it would be lost. Results of trial runs wait for each
-        other, for as long as a few turns take.
+        other.
         """
         with self._changed:
             self._events.append(event)
             if isinstance(event, JobProfiled):
-                wait_s = min(TURNS_OF_A_WAIT * self._turn_s, MOST_WAIT_S)
+                wait_s = RESULTS_WAIT_S
             elif isinstance(event, StepsReported) and not _is_first(event):
                 wait_s = REPORTS_WAIT_S
             else:
@@ -311,7 +307,6 @@ class HeadQueue:
         Empty at `until_s`, when the head is consulted, and after LOOK_EVERY_S.
         """
         with self._changed:
-            self._note_turn()
             while not self._is_urgent:
                 if self._questions:
                     return []
@@ -325,14 +320,7 @@ class HeadQueue:
             self._taken += self._requests
             self._requests = []
             self._is_urgent = False
-            self._begun_s = self._clock.now_s()
         return sorted(fold_reports(taken), key=lambda event: event.at_s)
-
-    def _note_turn(self) -> None:
-        """The turn that was under way is over."""
-        if self._begun_s is not None:
-            self._turn_s = max(self._clock.now_s() - self._begun_s, FADING * self._turn_s)
-            self._begun_s = None
 
     def _take_due(self) -> list[AnyEvent]:
         """All; but results of trial runs stay until they are due where what is urgent needs no plan."""
