@@ -63,7 +63,7 @@ ENOUGH = {"memory_bytes": 2**31, "cpu_s": 60, "wall_s": 60.0}
     ("attack", "limits", "told"),
     [
         (stars, {"cpu_s": 1}, "takes more than 1 s of processor time"),
-        (stars, {"wall_s": 0.5}, "or 2.1 GB of memory; make the script smaller, write .swellignore with"),
+        (stars, {"wall_s": 5.0}, "or 2.1 GB of memory; make the script smaller, write .swellignore with"),
         (many_statements, {"memory_bytes": 2**28}, "too large or nested too deeply to be parsed"),
     ],
 )
@@ -79,8 +79,7 @@ def test_what_takes_too_much_is_refused_and_the_next_one_is_looked_at(
         if fault := processes.read_script(str(script)).fault:
             raise InvalidJob(fault)
         store.take(str(work), str(script))
-    for name in (".swellignore", "a" * 120):
-        (work / name).unlink(missing_ok=True)
+    (work / ".swellignore").unlink(missing_ok=True)
     script.write_text("import swell")
     assert not processes.read_script(str(script)).is_silent
     assert store.take(str(work), str(script)).new
@@ -95,21 +94,16 @@ class Site:
     """A server with a user who submits for a tenant, and who may name one folder."""
 
     def __init__(self, root: Path) -> None:
-        self.allowed, self.outside, self.folder = (
-            root / "allowed",
-            root / "outside",
-            StateFolder(root / "state"),
-        )
-        self.folder.create()
-        for folder in (self.allowed, self.outside):
-            folder.mkdir()
-            (folder / "train.py").write_text("from swell import train")
-        self.users = UserList(self.folder.path)
+        self.allowed, self.outside, folder = root / "allowed", root / "outside", StateFolder(root / "state")
+        folder.create()
+        for own in (self.allowed, self.outside):
+            own.mkdir()
+            (own / "train.py").write_text("from swell import train")
+        self.code, self.users = folder.code, UserList(folder.path)
         self.token = self.users.add("ana", Role.SUBMIT, "vision")
-        self.intake = SubmissionCheck(self.folder, CodeLimits(), [str(self.allowed)])
-        app = create_app(FakeControl(self.folder.jobs), TOKEN, self.intake, users=self.users)
+        self.intake = SubmissionCheck(folder, CodeLimits(), [str(self.allowed)])
+        app = create_app(FakeControl(folder.jobs), TOKEN, self.intake, users=self.users)
         self.server = ApiServer(app, bind())
-        self.server.start()
 
     def submit(self, folder: Path, token: str = "", **fields: object) -> httpx.Response:
         job = {"script": str(folder / "train.py"), "workdir": str(folder), "global_batch": 8, "steps": 9}
@@ -118,13 +112,14 @@ class Site:
         return httpx.post(url, json=job | fields, headers=headers, trust_env=False)
 
     def kept(self) -> set[Path]:
-        return {path for path in self.folder.code.rglob("*") if path.is_file()}
+        return {path for path in self.code.rglob("*") if path.is_file()}
 
 
 @pytest.fixture
 def site(tmp_path: Path) -> Iterator[Site]:
     site = Site(tmp_path)
     with site.intake.running():
+        site.server.start()
         yield site
         site.server.stop()
 

@@ -9,26 +9,24 @@ from __future__ import annotations
 import contextlib
 import os
 import resource
-import select
 import signal
+import socket
 import subprocess
 import sys
 import threading
 import time
-from typing import IO, cast
 
 import msgspec
 
 from swell.api.script_source import ScriptSource, read_script
 from swell.model.errors import InvalidJob, Unavailable
 from swell.model.quantities import format_bytes, span
-from swell.store.code_snapshot import CodeLimits, CodeNotFound, CodeSnapshot, SnapshotReader, SnapshotRequest
+from swell.store.code_snapshot import CodeLimits, CodeNotFound, CodeSnapshot, SnapshotRequest, read_snapshot
 
 #: More of them at a time would need more memory than a machine has to spare.
 NUM_PROCESSES = 4
 #: A submission waits so long until one of them is free.
 FREE_S = 30.0
-READ_BYTES = 1 << 16
 #: It sees no modules of the folder that it is started in, and imports none for a whole environment.
 PROGRAM = "import sys; sys.path[:] = {}; from swell.api.intake_process import main; main(*sys.argv[1:])"
 
@@ -85,7 +83,7 @@ class IntakeProcesses:
         return self._answer(IntakeRequest(script=path), f"the script {path}").source
 
     def read_snapshot(self, request: SnapshotRequest) -> CodeSnapshot:
-        """As `SnapshotReader.read`. Raises InvalidJob: it takes too much; Unavailable."""
+        """As `code_snapshot.read_snapshot`. Raises InvalidJob: it takes too much; Unavailable."""
         answer = self._answer(IntakeRequest(snapshot=request), f"the code in {request.workdir}")
         if answer.errno is not None:
             raise OSError(answer.errno, answer.why)
@@ -103,8 +101,7 @@ class IntakeProcesses:
             raise Unavailable("earlier submissions are still looked at; submit again in a minute")
         try:
             process = self._taken()
-            content = process.ask(msgspec.json.encode(request))
-            if content is not None:
+            if content := process.ask(msgspec.json.encode(request)):
                 self._idle.append(process)
                 return msgspec.json.decode(content, type=IntakeAnswer)
         finally:
@@ -117,7 +114,7 @@ class IntakeProcesses:
     def _taken(self) -> _IntakeProcess:
         """One that is idle, or a new one."""
         with contextlib.suppress(IndexError):
-            while not (process := self._idle.pop()).is_alive:
+            while (process := self._idle.pop()).process.poll() is not None:
                 process.end()
             return process
         return _IntakeProcess(self._limits)
@@ -127,74 +124,60 @@ class _IntakeProcess:
     """One process, in a session of its own with what it starts."""
 
     def __init__(self, limits: IntakeLimits) -> None:
-        self._wall_s = limits.wall_s
         paths = [path for path in sys.path if os.path.isabs(path)]
-        self._process = subprocess.Popen(
-            [sys.executable, "-I", "-S", "-c", PROGRAM.format(paths), msgspec.json.encode(limits).decode()],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            start_new_session=True,
-            cwd="/",
-        )
-        self._stdin = cast("IO[bytes]", self._process.stdin)
-        self._stdout = cast("IO[bytes]", self._process.stdout)
+        words = [PROGRAM.format(paths), msgspec.json.encode(limits).decode()]
+        self._socket, inside = socket.socketpair()
+        self._socket.settimeout(limits.wall_s)
+        self._answers = self._socket.makefile("rb")
+        with inside:
+            self.process = subprocess.Popen(
+                [sys.executable, "-I", "-S", "-c", *words],
+                stdin=inside.fileno(),
+                stdout=inside.fileno(),
+                start_new_session=True,
+                cwd="/",
+            )
 
-    @property
-    def is_alive(self) -> bool:
-        return self._process.poll() is None
-
-    def ask(self, request: bytes) -> bytes | None:
-        """The answer; None: it took too much, and the process has ended."""
-        with contextlib.suppress(BrokenPipeError):
-            self._stdin.write(request + b"\n")
-            self._stdin.flush()
-            if answer := _line(self._stdout, time.monotonic() + self._wall_s):
+    def ask(self, request: bytes) -> bytes:
+        """The answer; empty: it took too much, and the process has ended."""
+        with contextlib.suppress(OSError):
+            self._socket.sendall(request + b"\n")
+            if (answer := self._answers.readline()).endswith(b"\n"):
                 return answer
         self.end()
-        return None
+        return b""
 
     def end(self) -> None:
         """Kill it and what it has started; a file system that hangs may keep it for longer."""
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        with contextlib.suppress(subprocess.TimeoutExpired, BrokenPipeError):
-            self._process.communicate(timeout=1.0)
-
-
-def _line(stdout: IO[bytes], until_s: float) -> bytes:
-    """A whole line; empty: it ends or the time is over before."""
-    parts, poll = bytearray(), select.poll()
-    poll.register(stdout, select.POLLIN)
-    while not parts.endswith(b"\n"):
-        is_ready = poll.poll(max(0.0, until_s - time.monotonic()) * 1000)
-        part = os.read(stdout.fileno(), READ_BYTES) if is_ready else b""
-        if not part:
-            return b""
-        parts += part
-    return bytes(parts)
+        if self.process.returncode is None:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(timeout=1.0)
+        self._answers.close()
+        self._socket.close()
 
 
 # ---------------------------------------------------------------- inside
 def main(text: str) -> None:
-    """IntakeAnswer requests of standard input until it ends."""
+    """Answer requests of standard input until it ends."""
     limits = msgspec.json.decode(text, type=IntakeLimits)
     resource.setrlimit(resource.RLIMIT_AS, (int(limits.memory_bytes),) * 2)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    reader, most_s = SnapshotReader(), resource.getrlimit(resource.RLIMIT_CPU)[1]
+    most_s = resource.getrlimit(resource.RLIMIT_CPU)[1]
     for line in sys.stdin.buffer:
         cpu_s = int(time.process_time() + limits.cpu_s) + 1
         resource.setrlimit(resource.RLIMIT_CPU, (cpu_s, most_s))
-        answer = _answer(msgspec.json.decode(line, type=IntakeRequest), reader)
+        answer = _answer(msgspec.json.decode(line, type=IntakeRequest))
         sys.stdout.buffer.write(msgspec.json.encode(answer) + b"\n")
         sys.stdout.buffer.flush()
 
 
-def _answer(request: IntakeRequest, reader: SnapshotReader) -> IntakeAnswer:
+def _answer(request: IntakeRequest) -> IntakeAnswer:
     if request.snapshot is None:
         return IntakeAnswer(source=read_script(request.script))
     try:
-        return IntakeAnswer(snapshot=reader.read(request.snapshot))
+        return IntakeAnswer(snapshot=read_snapshot(request.snapshot))
     except CodeNotFound as error:
         return IntakeAnswer(why=str(error))
     except OSError as error:
-        return IntakeAnswer(why=str(error), errno=error.errno or 0)
+        return IntakeAnswer(why=f"{error.strerror} ({error.filename})", errno=error.errno or 0)

@@ -12,7 +12,7 @@ import stat
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -25,14 +25,8 @@ from swell.model.quantities import format_bytes, span
 from swell.wire.untrusted_files import read_regular
 from swell.wire.whole_files import write_whole
 
-#: A file that was changed later than so long before it was read may be changed again unseen: clocks of file
-#: systems tick slowly.
-SETTLED_NS = 2 * 10**9
-NUM_REMEMBERED = 100_000
 #: Files of these kinds decide how fast a job is, besides its script.
 SOURCES = (".py", ".yaml", ".yml", ".toml", ".cfg", ".ini")
-
-Fingerprint = tuple[int, int, int, int, int]
 
 MIB = 2**20
 IGNORE_FILE = ".swellignore"
@@ -104,67 +98,43 @@ class CodeFiles:
     left_out: dict[str, str] = field(default_factory=dict)  #: path -> what it is
 
 
-class SnapshotReader:
-    """Remembers contents by the state of their files. For one thread."""
+def read_snapshot(request: SnapshotRequest) -> CodeSnapshot:
+    """Copy the code as it is now.
 
-    def __init__(self) -> None:
-        self._known: dict[str, tuple[Fingerprint, CodeFile]] = {}
-
-    def read(self, request: SnapshotRequest) -> CodeSnapshot:
-        """Copy the code as it is now.
-
-        Raises:
-            CodeNotFound: it exceeds a limit, or cannot be told from other files.
-            OSError: the script cannot be read, or there is no room for a copy.
-        """
-        main, roots = request.script, [request.workdir]
-        if main is not None and not _is_below(main, request.workdir):
-            roots.append(os.path.dirname(main))
-        found = find_code(roots, request.limits, request.but_not)
-        if main is not None:
-            found.files[main] = os.lstat(main)
-        files: dict[str, CodeFile] = {}
-        found.num_bytes = 0  # they may have grown since
-        for path, state in sorted(found.files.items()):
-            try:
-                files[path], content = self._read(path, state, request)
-            except OSError:
-                if path == main:
-                    raise
-                continue
-            found.num_bytes += files[path].num_bytes
-            if found.num_bytes > request.limits.code_total_mib * MIB:
-                raise _too_much(found, request.limits)
-            if content is not None:
-                write_whole(Path(request.draft, files[path].digest), content, mode=0o400)
-        tree = CodeTree(
-            roots=tuple(roots),
-            files=files,
-            links=dict(sorted(found.links.items())),
-            sources_digest=_digest_sources(roots, files, main),
-        )
-        return CodeSnapshot(tree=tree, left_out=_told(found.left_out, roots[0]))
-
-    def _read(
-        self, path: str, state: os.stat_result, request: SnapshotRequest
-    ) -> tuple[CodeFile, bytes | None]:
-        """A file, and its content if that is not kept yet."""
-        fingerprint, known = self._known.get(path, (None, None))
-        if known is not None and fingerprint == _fingerprint(state) and _is_kept(known, request.objects):
-            return known, None
-        read_ns = time.time_ns()
-        most_bytes = max(state.st_size, int(request.limits.code_file_mib * MIB))
-        content = read_regular(Path(path), most_bytes, root=Path("/"))
-        file = CodeFile(hashlib.sha256(content).hexdigest(), len(content), bool(state.st_mode & stat.S_IXUSR))
-        if state.st_mtime_ns < read_ns - SETTLED_NS:
-            if len(self._known) >= NUM_REMEMBERED:
-                self._known.clear()
-            self._known[path] = (_fingerprint(state), file)
-        return file, None if _is_kept(file, request.objects) else content
-
-
-def _is_kept(file: CodeFile, objects: str) -> bool:
-    return is_used(Path(objects, file.digest[:2], file.digest), file.num_bytes)
+    Raises:
+        CodeNotFound: it exceeds a limit, or cannot be told from other files.
+        OSError: the script cannot be read, or there is no room for a copy.
+    """
+    main, roots, limits = request.script, [request.workdir], request.limits
+    if main is not None and not _is_below(main, request.workdir):
+        roots.append(os.path.dirname(main))
+    found = find_code(roots, limits, request.but_not)
+    if main is not None:
+        found.files[main] = os.lstat(main)
+    files: dict[str, CodeFile] = {}
+    found.num_bytes = 0  # they may have grown since
+    for path, state in sorted(found.files.items()):
+        most_bytes = max(state.st_size, int(limits.code_file_mib * MIB))
+        try:
+            content = read_regular(Path(path), most_bytes, root=Path("/"))
+        except OSError:
+            if path == main:
+                raise
+            continue
+        found.num_bytes += len(content)
+        if found.num_bytes > limits.code_total_mib * MIB:
+            raise _too_much(found, limits)
+        digest = hashlib.sha256(content).hexdigest()
+        files[path] = CodeFile(digest, len(content), bool(state.st_mode & stat.S_IXUSR))
+        if not is_used(Path(request.objects, digest[:2], digest), len(content)):
+            write_whole(Path(request.draft, digest), content, mode=0o400)
+    tree = CodeTree(
+        roots=tuple(roots),
+        files=files,
+        links=dict(sorted(found.links.items())),
+        sources_digest=_digest_sources(roots, files, main),
+    )
+    return CodeSnapshot(tree=tree, left_out=_told(found.left_out, roots[0]))
 
 
 def is_used(path: Path, num_bytes: int) -> bool:
@@ -187,10 +157,6 @@ def _digest_sources(roots: Iterable[str], files: dict[str, CodeFile], main: str 
             if path.endswith(SOURCES) and path.startswith(root + os.sep)
         ]
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
-
-
-def _fingerprint(state: os.stat_result) -> Fingerprint:
-    return (state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns)
 
 
 def find_code(roots: Iterable[str], limits: CodeLimits, but_not: Collection[str]) -> CodeFiles:
@@ -383,7 +349,3 @@ def _too_much(found: CodeFiles, limits: CodeLimits) -> CodeNotFound:
         f"{sizes}, and most are in {folder} ({num}). {REMEDY}, or raise code_total_mib or code_num_files "
         "with `swell up --set`"
     )
-
-
-#: What makes a snapshot, in this process or in another one.
-ReadSnapshot = Callable[[SnapshotRequest], CodeSnapshot]

@@ -9,7 +9,7 @@ import secrets
 import shutil
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,10 +19,9 @@ from swell.model.code import decode_tree, job_tree_path, object_path, tree_path
 from swell.store.code_snapshot import (
     CodeLimits,
     CodeSnapshot,
-    ReadSnapshot,
-    SnapshotReader,
     SnapshotRequest,
     is_used,
+    read_snapshot,
 )
 from swell.wire.whole_files import write_whole
 
@@ -46,15 +45,18 @@ class CodeStore:
     """Thread-safe. A snapshot is used as long as a job's folder has a link to its manifest.
 
     Args:
-        read: where folders of submitters are read; None: in this process.
+        read: what reads the folders of submitters, in this process or in another one.
     """
 
     def __init__(
-        self, state_dir: Path, limits: CodeLimits | None = None, read: ReadSnapshot | None = None
+        self,
+        state_dir: Path,
+        limits: CodeLimits | None = None,
+        read: Callable[[SnapshotRequest], CodeSnapshot] = read_snapshot,
     ) -> None:
         self._state_dir = state_dir
         self._limits = limits or CodeLimits()
-        self._read = read or SnapshotReader().read
+        self._read = read
         self._lock = threading.Lock()
         self._num_taken = 0
 
