@@ -16,7 +16,7 @@ import errno
 import fcntl
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -134,7 +134,7 @@ def note_leaders(folder: Path, leaders: Iterable[tuple[int, int]]) -> None:
 
 
 def discard_logs(folder: Path, keep_bytes: int) -> None:
-    """Remove files of a job's logs while they hold more than this, from the middle of the longest first.
+    """Remove files of a job's logs while they hold more than this, the farthest from their logs' ends first.
 
     The first file of the job's first worker stays, and the last one of each log. Then ended workers' logs go,
     the oldest first. The newest one of a kind stays: its number says which were given.
@@ -150,21 +150,21 @@ def discard_logs(folder: Path, keep_bytes: int) -> None:
     newest = dict(logs.keys())  # of each kind: the last number stands
     first = min((log for log in logs if log[0] == WORKER), default=None)
     excess = sum(sum(sizes.values()) for sizes in logs.values()) - keep_bytes
-
-    def parts() -> Iterator[tuple[tuple[bool, int, int], tuple[str, int], int]]:
-        for log, sizes in logs.items():
-            for begin in [*sizes][:-1]:
-                if begin or log != first:
-                    yield (not begin, -sum(sizes.values()), begin), log, begin
-
-    while excess > 0 and (found := min(parts(), default=None)) is not None:
-        _, log, begin = found
-        piece_path(log_path(folder, *log), begin).unlink(missing_ok=True)
-        excess -= logs[log].pop(begin)
+    ends = {log: next(reversed(sizes)) for log, sizes in logs.items()}
+    parts = sorted(
+        (begin == 0, begin - ends[log], log, begin)
+        for log, sizes in logs.items()
+        for begin in sizes
+        if begin < ends[log] and (begin or log != first)
+    )
+    for _, _, log, begin in parts:
+        if excess > 0:
+            piece_path(log_path(folder, *log), begin).unlink(missing_ok=True)
+            excess -= logs[log].pop(begin)
     for (kind, number), sizes in logs.items():
         path = log_path(folder, kind, number)
         # A worker on another host may write it.
-        if excess > 0 and number < newest[kind] and not is_written(piece_path(path, max(sizes))):
+        if excess > 0 and number < newest[kind] and not is_written(piece_path(path, ends[kind, number])):
             for begin in sizes:
                 piece_path(path, begin).unlink(missing_ok=True)
             excess -= sum(sizes.values())
