@@ -109,11 +109,14 @@ def test_what_is_kept_is_the_begin_and_the_end_of_the_stream_at_their_own_positi
 
 
 def test_all_logs_of_a_job_together_have_a_limit(tmp_path: Path) -> None:
-    """96 MB of four workers, one of which prints more."""
+    """96 MB of four workers, one of which prints more, and 32 MB of the trial run before."""
     limit, block = 64 << 20, b"a line of 32 bytes, as all are.\n" * 8192
     writers = [LogWriter(log_path(tmp_path, WORKER, number), limit) for number in range(4)]
+    trial = LogWriter(log_path(tmp_path, TRIAL, 0), limit)
+    write(trial, *[block] * 128)
+    close(trial)
     for number in (0, 1, 2, 3, 0, 0) * 61:
-        write(writers[number], block)
+        write(writers[number], b"x" * 100, block)
     for number, writer in enumerate(writers):
         write(writer, b"end\n")
         close(writer)
@@ -121,6 +124,7 @@ def test_all_logs_of_a_job_together_have_a_limit(tmp_path: Path) -> None:
     sizes = [path.stat().st_size for path in tmp_path.iterdir()]
     assert 56 << 20 < sum(sizes) <= limit + 4 * limit // FILES_OF_JOB
     assert (tmp_path / "worker-0.log").stat().st_size == limit // FILES_OF_JOB, "its begin stays"
+    assert len(begins_of(log_path(tmp_path, TRIAL, 0))) == 2, "what a trial run printed goes first"
 
 
 def test_what_a_full_disk_refuses_waits_and_is_dropped_and_marked_when_it_is_too_much(tmp_path: Path) -> None:

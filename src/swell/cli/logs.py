@@ -101,15 +101,12 @@ def _print_all(
     is_over = False
     while not is_over:
         is_over = has_ended()  # asked before the logs are read: nothing is written after the end
-        shown = (line for chunks in read() for line in lines.of(chunks))
-        if num_lines is None:
-            raw(sys.stdout).writelines(shown)
-        else:
-            last = deque(enumerate(shown, 1), num_lines)
-            raw(sys.stdout).writelines(line for _, line in last)
-            if hint and last and last[0][0] > 1:
-                warn(f"these are the last {num_lines:,} of {last[-1][0]:,} lines; {hint}")
+        shown = enumerate((line for chunks in read() for line in lines.of(chunks)), 1)
+        last = deque(shown, num_lines) if num_lines is not None else ()
+        raw(sys.stdout).writelines(line for _, line in last or shown)
         sys.stdout.flush()
+        if hint and last and last[0][0] > 1:
+            warn(f"these are the last {num_lines:,} of {last[-1][0]:,} lines; {hint}")
         num_lines = None
         if not is_over:
             time.sleep(LOOK_EVERY_S)

@@ -136,8 +136,8 @@ def note_leaders(folder: Path, leaders: Iterable[tuple[int, int]]) -> None:
 def discard_logs(folder: Path, keep_bytes: int) -> None:
     """Remove files of a job's logs while they hold more than this, the farthest from their logs' ends first.
 
-    The first file of the job's first worker stays, and the last one of each log. Then ended workers' logs go,
-    the oldest first. The newest one of a kind stays: its number says which were given.
+    Those of its trial run go first. The first file of the job's first worker stays, and the last of each log.
+    Then ended workers' logs go, the oldest first, but the newest: its number says which were given.
 
     Raises:
         OSError: one of them cannot be removed.
@@ -152,12 +152,12 @@ def discard_logs(folder: Path, keep_bytes: int) -> None:
     excess = sum(sum(sizes.values()) for sizes in logs.values()) - keep_bytes
     ends = {log: next(reversed(sizes)) for log, sizes in logs.items()}
     parts = sorted(
-        (begin == 0, begin - ends[log], log, begin)
+        (begin == 0, log[0] == WORKER, begin - ends[log], log, begin)
         for log, sizes in logs.items()
         for begin in sizes
         if begin < ends[log] and (begin or log != first)
     )
-    for _, _, log, begin in parts:
+    for *_, log, begin in parts:
         if excess > 0:
             piece_path(log_path(folder, *log), begin).unlink(missing_ok=True)
             excess -= logs[log].pop(begin)

@@ -125,9 +125,10 @@ class LogWriter:
         try:
             self._open()
             if content := self._next():
-                if self._piece_bytes and 0 < self._size > self._piece_bytes - len(content):
+                if self._piece_bytes and self._size >= self._piece_bytes:
                     self._rotate()
-                written = self._write(self._open(), content)
+                room = self._piece_bytes - self._size if self._piece_bytes else len(content)
+                written = self._write(self._open(), content[:room])
                 self._size += written
                 self._ends_line = content[written - 1] == NEWLINE
                 with self._lock:
@@ -176,7 +177,7 @@ class LogWriter:
         begin = self._begin or 0
         size = os.fstat(self._open()).st_size  # not as counted if its owner has truncated it
         self._close()
-        self._begin = begin + size
+        self._begin, self._size = begin + size, 0
         self._make_room()
 
     def _make_room(self) -> None:
