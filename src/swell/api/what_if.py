@@ -18,6 +18,7 @@ import msgspec
 from swell.api.client import connect_as_owner
 from swell.api.errors import NoPlatform
 from swell.api.job_file import load
+from swell.api.script_source import MAX_SCRIPT_BYTES
 from swell.api.user_list import UserList, refuse_unkept
 from swell.assemble import left_behind, settings_of
 from swell.core.kinds import KindLoad, SavedKind, choose, named_kinds, read_platform, smallest_gang
@@ -47,6 +48,7 @@ from swell.sim.simulate import MAX_DEVICES
 from swell.sim.what_if import JobForecast, PlatformChange, PlatformState, go_on, sim_job, undisturbed
 from swell.store.folder import StateFolder
 from swell.throughput.belief import FittedBelief
+from swell.wire.untrusted_files import read_regular
 
 #: Ended jobs, the newest, of which one may be like a job that was never measured.
 MAX_ENDED = 1000
@@ -461,7 +463,8 @@ class EqualJobs:
         """Digest of a script's content; empty where that is not known."""
         try:
             if not one.code:
-                return hashlib.sha256(Path(one.entry).read_bytes()).hexdigest()
+                script = read_regular(Path(os.path.realpath(one.entry)), MAX_SCRIPT_BYTES)
+                return hashlib.sha256(script).hexdigest()
             files = decode_tree(tree_path(self._folder, one.code).read_bytes()).files
         except OSError:
             return ""
