@@ -10,7 +10,6 @@ import socket
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from ipaddress import ip_address
 from pathlib import Path
 from types import FrameType
 
@@ -21,7 +20,7 @@ from swell.api.intake import SubmissionCheck
 from swell.api.job_file import load_webhooks
 from swell.api.page.page import Page
 from swell.api.page.sessions import SessionList
-from swell.api.prometheus import create_metrics_app
+from swell.api.prometheus import HOST_NAMES, create_metrics_app
 from swell.api.server import HOST, ApiServer, PortHeld, bind, create_app
 from swell.api.unix_socket import announce, listen, shared_socket
 from swell.api.user_list import HOW_TO_END, UserList, UserListError, refuse_unkept, set_quotas
@@ -203,7 +202,7 @@ def _metrics(platform: Platform, folder: StateFolder, port: int | None, address:
         yield None
         return
     with bind(port, "--metrics-port", address) as listener:
-        app = create_metrics_app(platform, folder, is_local=ip_address(address).is_loopback)
+        app = create_metrics_app(platform, folder, is_local=address in HOST_NAMES)
         server = ApiServer(app, listener)
         server.start()
         try:
