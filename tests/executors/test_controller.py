@@ -83,25 +83,17 @@ def test_a_host_speaks_of_runs_that_it_was_given_and_of_no_others(
     assert [event.generation for event in of_kind(fleet, GangResized)] == [2]
 
 
-def test_a_host_warns_owners_of_jobs_for_which_it_makes_ready(fleet: Fleet) -> None:
+def test_a_host_warns_from_when_it_makes_ready_and_ends_its_own_warnings_after_the_run(fleet: Fleet) -> None:
     fleet.hosts["a"].is_deaf = True
     fleet.perform(launch("a/0"))
     fleet.hosts["a"].answer(h.OwnerWarned(job_id=JOB, message="x", about="y"))
-    (warned,) = of_kind(fleet, JobWarned)
-    assert (warned.job_id, warned.message, warned.about) == (JOB, "x", "y")
-
-
-def test_a_host_ends_warnings_of_its_own_after_the_run_and_none_of_jobs_that_it_never_had(
-    fleet: Fleet,
-) -> None:
-    """Those of others are among `OF_RUN`."""
-    fleet.perform(launch("a/0"))
-    fleet.hosts["a"].answer(h.OwnerWarned(job_id=JOB, message="x", about="y"))
+    fleet.hosts["a"].listen()
     fleet.hosts["a"].exit(fleet.workers(JOB)[0], 1)
-    assert not fleet.workers(JOB) and of_kind(fleet, GangEnded)
+    assert of_kind(fleet, GangEnded)
     for host in "ba":
         fleet.hosts[host].answer(h.OwnerWarned(job_id=JOB, message="", about="y"))
-    assert [event.message for event in fleet.events if isinstance(event, JobWarned)] == ["x", ""]
+    told = [(event.job_id, event.message, event.about) for event in of_kind(fleet, JobWarned)]
+    assert told == [(JOB, "x", "y"), (JOB, "", "y")]
 
 
 def test_a_failure_of_any_length_is_told_in_16_kib_with_its_begin_and_its_end(fleet: Fleet) -> None:

@@ -13,7 +13,7 @@ from tests.eventually import eventually
 from tests.executors.zygotes import Zygote, fork_of
 from tests.full_disk import fill, mounted
 
-from swell.executors.local.logs.writer import MOST_WAITING_BYTES, NO_ANSWER
+from swell.executors.local.logs.writer import MOST_WAITING_BYTES
 from swell.executors.local.processes.listing import is_alive
 from swell.executors.local.processes.strays import ProcessMark, parse_mark, read_mark
 from swell.executors.local.zygote.messages import Exited, Forked, Signal, ValuesPrinted, Warm
@@ -95,10 +95,10 @@ def test_a_worker_that_prints_on_a_full_disk_goes_on_and_its_log_has_it_all_when
     assert log.read_text().endswith("the end\n") and "[swell: " not in log.read_text()
 
 
-def test_storage_that_hangs_keeps_no_worker_from_printing_ending_or_being_forked(
+def test_a_log_that_cannot_be_written_keeps_no_worker_from_printing_ending_or_being_forked(
     zygote: Zygote, tmp_path: Path
 ) -> None:
-    """A pipe that nobody reads stands for it: a write to it does not return."""
+    """Another process of the job has put a pipe in its place. Storage that hangs: `test_log_writer.py`."""
     os.mkfifo(tmp_path / "a.log")
     num_bytes = 2 * MOST_WAITING_BYTES
     zygote.fork(tmp_path, "print_much", str(num_bytes))
@@ -106,8 +106,6 @@ def test_storage_that_hangs_keeps_no_worker_from_printing_ending_or_being_forked
     zygote.fork(tmp_path, "print_much", "100", key="b")
     assert zygote.answer() == Exited(key="b", status=0)
     assert (tmp_path / "b.log").stat().st_size == 100
-    _, _, end = (tmp_path / "a.log").read_bytes().rpartition(b"[swell: ")
-    assert end.endswith(b" bytes of output were dropped here: " + NO_ANSWER.encode() + b"]\n")
 
 
 def test_a_worker_that_prints_without_end_does_not_keep_others_from_being_forked(
