@@ -9,6 +9,9 @@ WHOLE = "whole-batches"
 #: Findings that tell what was not looked at, and why.
 NOT_COMPARED, NOT_RESUMED = "not-compared", "not-resumed"
 
+#: The job's batch or end is not that of its script.
+OTHER_NUMBERS = "other-numbers"
+
 
 def is_unchecked(name: str) -> bool:
     """Whether a finding of this name is none, but says that something was not checked."""
@@ -40,6 +43,14 @@ def not_compared(why: str) -> ScriptFinding:
         text=f"{text}of workers is not known. `swell check` shows the same with the script's output",
         holds=False,
     )
+
+
+class ScriptNumbers(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The batch and the end of a script by itself, as it gives them to `elastic`."""
+
+    batch: int  #: samples of a step, of its loader
+    epochs: int | None = None
+    steps: int | None = None
 
 
 class BetweenSteps(msgspec.Struct, frozen=True, kw_only=True):

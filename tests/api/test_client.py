@@ -136,7 +136,7 @@ def test_metrics_come_in_columns_by_name_and_time(client: Client, control: FakeC
 def test_a_file_is_submitted_whole_or_not_at_all(client: Client, control: FakeControl, script: Path) -> None:
     jobs = script.with_name("jobs.yaml")
     good = "- {name: a, script: train.py, global_batch: 8, steps: 1}\n"
-    jobs.write_text(good + "- {name: b, script: train.py, global_batch: 8}\n")
+    jobs.write_text(good + "- {name: b, script: train.py, steps: 0}\n")
     before = len(control.jobs())
     with pytest.raises(InvalidJob, match=r"jobs\.yaml, line 2: steps: "):
         client.submit_file(jobs)

@@ -88,7 +88,7 @@ def test_a_job_is_submitted_shown_and_cancelled(
 @pytest.mark.parametrize(
     ("fields", "field"),
     [
-        ({"steps": None}, "steps"),
+        ({"steps": 0}, "steps"),
         ({"global_batch": "many"}, "global_batch"),
         ({"stepz": 3}, "stepz"),
         ({"script": "train.py"}, "script"),

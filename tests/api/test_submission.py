@@ -22,6 +22,7 @@ from swell.api.times import parse_time, with_offset
 from swell.model.errors import InvalidJob
 from swell.model.job import EndCondition, JobClass, JobSpec, MetricTarget
 from swell.model.quantities import format_duration, parse_duration
+from swell.script_facts import ScriptNumbers
 
 #: A restart job whose workers are told their part of the batch.
 LOCAL: dict[str, Any] = {"args": ["--batch={local_batch}"], "elasticity": "restart", "steps": ...}
@@ -217,7 +218,7 @@ def test_a_batch_for_each_worker_follows_the_workers(script: Path) -> None:
 
 # ---------------------------------------------------------------- what breaks a rule
 BROKEN: list[tuple[dict[str, Any], str, str]] = [
-    ({"global_batch": ...}, "global_batch", "missing"),
+    ({"global_batch": ..., "speed": "1:5"}, "speed", "that of one batch; give global_batch, too"),
     ({"global_batch": 0}, "global_batch", "between"),
     ({"global_batch": "64"}, "global_batch", "'64' is not a whole number; correct it"),
     ({"global_batch": 2, "workers": "4:8"}, "global_batch", "shared by 4 workers"),
@@ -250,9 +251,7 @@ BROKEN: list[tuple[dict[str, Any], str, str]] = [
     ({"name": "../../etc"}, "name", "letters"),
     ({"name": ""}, "name", "letters"),
     ({"name": "x" * 64}, "name", "63"),
-    ({"steps": ...}, "steps", "no end condition"),
-    ({"until": "accuracy>=0.9", "steps": ...}, "steps", "no end condition"),
-    ({"epochs": 2}, "epochs", "exactly one"),
+    ({"epochs": 2}, "epochs", "give one of them, or none for the script's own end"),
     ({"steps": 0}, "steps", "between"),
     ({"steps": 1.5}, "steps", "1.5 is not a whole number"),
     ({"steps": ..., "epochs": 0}, "epochs", "0 is not above 0 and at most 1,000 billion"),
@@ -430,7 +429,17 @@ def test_any_fields_make_a_job_or_a_named_error(fields: dict[str, Any]) -> None:
         assert error.field in Submission.__struct_encode_fields__
         assert str(error).startswith(f"{error.field}: ")
     else:
-        assert made.global_batch >= made.min_workers >= 1
+        assert made.global_batch >= made.min_workers >= 1 or not made.global_batch
+
+
+def test_a_job_that_leaves_out_its_batch_and_its_end_has_those_of_its_script(script: Path) -> None:
+    own = ScriptNumbers(batch=48, epochs=30)
+    left_out = parse({"script": "train.py", "until": "accuracy>=0.9"}).to_spec(NOW_S, script.parent)
+    assert (left_out.global_batch, left_out.end.epochs) == (0, None)
+    whole = left_out.completed(own)
+    assert (whole.global_batch, whole.end.epochs, whole.end.target) == (48, 30.0, left_out.end.target)
+    stated = spec(script)
+    assert stated.completed(own) == stated
 
 
 def test_variables_and_an_interpreter_are_found_where_the_submitter_is(
@@ -494,7 +503,6 @@ def test_a_file_may_hold_several_jobs_relative_to_itself(
         ("script: train.py\nglobal_batch: 8\nsteps: 1\n\nworkers: 8:4\n", 5, "workers: MIN 8"),
         ("- {entry: 'a:b', global_batch: 8, steps: 1}\n-\n  script: x.py\n  global_batch: 8\n  steps: 1\n",
          3, "x.py cannot be read"),
-        ("- script: train.py\n  steps: 3\n", 1, "global_batch: missing"),
         ("- 3\n", 1, "a job must be a mapping"),
         ("text\n", 1, "a job must be a mapping"),
         ("name: !!python/object/apply:os.system [ls]\n", 1, "plain values only"),

@@ -226,8 +226,6 @@ def test_a_strict_job_is_waited_for_unless_told_not_to(
             ("--script", "absent.py", "--global-batch", 8, "--steps", 1),
             ("script:", "absent.py", "give the path"),
         ),
-        (("--script", "{script}", "--steps", 1), ("global_batch: missing",)),
-        (("--script", "{script}", "--global-batch", 8), ("steps: no end condition",)),
         ((*JOB, "--deadline", "2001-01-01"), ("in the past",)),
         ((*JOB, "--class", "gold"), ("--class: 'gold'", "best_effort")),
         ((*JOB, "--workers", "8:4"), ("MIN 8", "write 4:8")),

@@ -8,7 +8,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 from benchmarks.live_promises import SCRIPT as EVALUATES
-from tests.platform.program import ENDLESS, STEPS_PER_EPOCH, Program, job_id, read_diary, submission
+from tests.platform.program import (
+    ENDLESS,
+    PLANE,
+    STEPS_PER_EPOCH,
+    Program,
+    job_id,
+    read_diary,
+    submission,
+)
 
 
 def folder(tmp_path: Path, name: str) -> Path:
@@ -45,6 +53,16 @@ def test_jobs_of_every_class_share_the_devices(swell: Program, tmp_path: Path) -
     swell.await_job(filler, lambda job: job.loss is not None and job.loss < 0.2, "what it is to learn")
     assert swell.finish(filler, filler_dir).kept is None
     check_resized(swell, filler, first_pids, filler_dir)
+
+
+def test_a_job_that_names_neither_batch_nor_end_is_promised_what_its_script_does(
+    swell: Program, tmp_path: Path
+) -> None:
+    words = ("submit", "--script", PLANE, "--workdir", tmp_path, "--deadline", "now+5m", "--", 3)
+    told = swell.ok(*words)
+    assert "promised to finish by" in told
+    ended = swell.await_end(job_id(told))
+    assert (ended.kept, ended.global_batch, ended.steps) == (True, 64, 3 * STEPS_PER_EPOCH)
 
 
 def check_resized(swell: Program, job: str, first_pids: list[int], at: Path) -> None:

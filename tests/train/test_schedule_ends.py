@@ -10,6 +10,7 @@ import pytest
 from tests.train.fake_agent import FakeAgent
 
 from swell.model.failure import failure_sentence
+from swell.script_facts import ScriptNumbers
 from swell.wire import messages
 
 #: A script with a scheduler that `elastic` steps; line 12 calls it.
@@ -36,9 +37,14 @@ for _ in run.epochs():
 ONE_CYCLE = "OneCycleLR(optimizer, 0.1, epochs=8, steps_per_epoch=len(loader))"
 
 
-def trial_of(start_agent: Callable[..., FakeAgent], folder: Path, **fields: Any) -> FakeAgent:
+COSINE = "CosineAnnealingLR(optimizer, 8 * len(loader))"
+
+
+def trial_of(
+    start_agent: Callable[..., FakeAgent], folder: Path, scheduler: str = ONE_CYCLE, **fields: Any
+) -> FakeAgent:
     script = folder / "one_cycle.py"
-    script.write_text(SCHEDULED.format(scheduler=ONE_CYCLE, after_step=""))
+    script.write_text(SCHEDULED.format(scheduler=scheduler, after_step=""))
     agent = start_agent(mode="profile", local_batches=(12,), compares=False, **fields)
     agent.start(0, script)
     agent.exit_status(0)
@@ -62,3 +68,30 @@ def test_a_job_that_may_end_before_is_not(start_agent: Callable[..., FakeAgent],
     target = messages.EarlyStop(name="accuracy", value=0.9, at_least=True)
     agent = trial_of(start_agent, tmp_path, global_batch=12, total_steps=500, target=target)
     assert agent.all_said(messages.Profiled)
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({"global_batch": 12, "total_steps": None, "epochs": 8}, []),
+        ({"global_batch": 0, "total_steps": None}, []),
+        (
+            {"global_batch": 12, "total_steps": None, "epochs": 16},
+            [
+                "the job has 800 steps where its script has 400: the job's count. A schedule of learning "
+                "rates that is made for 400 steps ends before the job does"
+            ],
+        ),
+        (
+            {"global_batch": 24, "total_steps": None},
+            ["the job has 24 samples a step where its script has 12, and 200 steps where its script has 400: "
+            "the job's count"],
+        ),
+    ],
+)  # fmt: skip
+def test_a_job_with_other_numbers_than_its_script_is_told_which_count(
+    start_agent: Callable[..., FakeAgent], tmp_path: Path, fields: dict[str, Any], told: list[str]
+) -> None:
+    profiled = trial_of(start_agent, tmp_path, COSINE, **fields).all_said(messages.Profiled)[-1][1]
+    assert [(found.text, found.holds) for found in profiled.findings] == [(text, False) for text in told]
+    assert profiled.own == ScriptNumbers(batch=12, epochs=8)

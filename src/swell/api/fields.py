@@ -483,11 +483,7 @@ def batches_of(
         bounded("batch_per_worker", per_worker, 1, MAX_BATCH // max(min_workers, max_workers or 1))
         own = per_worker * min_workers if own is None else own
     if own is None:
-        raise InvalidField(
-            "global_batch",
-            "missing; every live job needs it, or batch, or batch_per_worker, or a script that states it as "
-            "a number: DataLoader(data, batch_size=64)",
-        )
+        return {"global_batch": 0}  # the script's own
     bounded("global_batch", own, 1, MAX_BATCH)
     if per_worker is None and own < min_workers:
         raise InvalidField(

@@ -64,7 +64,7 @@ class SubmissionCheck:
         for field, path in (("script", submission.script), ("workdir", submission.workdir)):
             if path is not None and not is_owners:
                 real_path(field, path, self._workdirs)
-        return submission.to_spec(now_s, read=self._processes.read_script)
+        return submission.to_spec(now_s)
 
     def prepare(
         self, submission: Submission, spec: JobSpec, *, is_owners: bool

@@ -12,14 +12,13 @@ import time
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, get_type_hints
+from typing import Annotated, Any, Literal, get_type_hints
 
 import msgspec
 from msgspec import Meta
 
 from swell.api import fields
 from swell.api.fields import InvalidField, shown
-from swell.api.script_source import ReadScript, read_script
 from swell.api.times import is_relative, with_offset
 from swell.model.coding import encode
 from swell.model.job import (
@@ -42,8 +41,6 @@ KEY = re.compile(r"[\x21-\x7e]{1,200}")
 
 #: How a moment is written, in each text that says so.
 MOMENT = "2030-01-31T18:00:00"
-#: Another way to name an end.
-STATED_END = ", or have the script state it as a number: elastic(model, optimizer, loader, epochs=3)"
 #: Steps, epochs or samples that a job may have.
 MOST_COUNTED = 10**12
 _BATCH = "the script of a restart job divides its batches itself; remove it, or use elasticity live"
@@ -86,10 +83,10 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             "SAMPLES",
             "Samples in one optimizer step, over all workers. Not needed for `restart` jobs.",
             "It never changes, unless `batch` or `batch_per_worker` is given: then it is the batch that the "
-            "learning rate was chosen for, and in which `steps` are counted. Default without these two: what "
-            "the script's text states as a number, in the `DataLoader` that it gives to `elastic`. The "
-            "script of a `restart` job divides its batches itself; `{local_batch}` in its arguments is the "
-            "part of each worker, and the job has only sizes that divide the batch.",
+            "learning rate was chosen for, and in which `steps` are counted. Default without these two: that "
+            "of the script's loader, which the trial run tells. The script of a `restart` job divides its "
+            "batches itself; `{local_batch}` in its arguments is the part of each "
+            "worker, and the job has only sizes that divide the batch.",
         ),
     ] = None
     batch: Annotated[
@@ -181,8 +178,8 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         _option(
             "N",
             "End after this many optimizer steps.",
-            "Default without `epochs` and `samples`: what the script's text states as a number, as `epochs` "
-            "or `steps`, in its call of `elastic`.",
+            "Default without `epochs` and `samples`: the `epochs` or `steps` that the script gives to "
+            "`elastic`, which the trial run tells.",
             bounds=(1, MOST_COUNTED),
         ),
     ] = None
@@ -479,21 +476,18 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             needs=tuple(fields.anchored("needs", path, base_dir) for path in self.needs),
         )
 
-    def to_spec(self, now_s: float, base_dir: Path | None = None, read: ReadScript = read_script) -> JobSpec:
+    def to_spec(self, now_s: float, base_dir: Path | None = None) -> JobSpec:
         """The complete request.
 
         Args:
             now_s: what `now` means in a deadline, seconds since 1970.
             base_dir: where relative paths start; None: paths must be absolute.
-            read: tells what the script states.
 
         Raises:
             InvalidField: names the field, the rule and the remedy.
         """
         if base_dir is not None:
-            return self.anchored(base_dir, now_s).to_spec(now_s, read=read)
-        if (whole := self._with_script_numbers(read)) != self:
-            return whole.to_spec(now_s, read=read)
+            return self.anchored(base_dir, now_s).to_spec(now_s)
         min_workers, max_workers = fields.worker_range(self.workers)
         is_restart = self.elasticity is Elasticity.RESTART
         if is_restart:
@@ -556,22 +550,6 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         is_tried = job_class is JobClass.STRICT and not self.or_nothing
         return AfterRefusal.SOFT if is_tried else AfterRefusal.END
 
-    def _with_script_numbers(self, read: ReadScript) -> Self:
-        """This submission with the batch and the end that its script states, where it leaves them out."""
-        has_batch = (self.global_batch, self.batch, self.batch_per_worker) != (None, None, None)
-        has_end = (self.steps, self.epochs, self.samples) != (None, None, None)
-        if self.elasticity is not Elasticity.LIVE or self.script is None or (has_batch and has_end):
-            return self
-        script = fields.entry(self.script, self.entry)
-        stated = read(script).numbers
-        is_whole = (has_batch or stated.batch) and (has_end or stated.epochs or stated.steps)
-        if not (is_whole or self.python or self.image):
-            # Why it states none, where it is no script for Swell:
-            fields.check_source(script, is_live=True, read=read)
-        batch = {} if has_batch else {"global_batch": stated.batch}
-        end = {} if has_end else {"epochs": stated.epochs, "steps": stated.steps}
-        return msgspec.structs.replace(self, **batch, **end)
-
     def _batches(self, min_workers: int, max_workers: int | None) -> dict[str, Any]:
         if self.elasticity is Elasticity.RESTART:  # its script divides its batches itself
             own = 1 if self.global_batch is None else self.global_batch
@@ -584,11 +562,9 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         if self.elasticity is Elasticity.RESTART:
             return EndCondition()
         given = [name for name in ("steps", "epochs", "samples") if getattr(self, name) is not None]
-        if len(given) != 1:
+        if len(given) > 1:
             raise InvalidField(
-                given[1] if given else "steps",
-                f"{' and '.join(given) or 'no end condition'} given; "
-                f"give exactly one of steps, epochs and samples{'' if given else STATED_END}",
+                given[1], f"{' and '.join(given)} given; give one of them, or none for the script's own end"
             )
         return EndCondition(
             steps=self.steps,
@@ -604,6 +580,8 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             raise InvalidField(
                 "speed", "a speed is that of one batch; remove it, or `batch`/`batch_per_worker`"
             )
+        if self.speed is not None and self.global_batch is None:
+            raise InvalidField("speed", "a speed is that of one batch; give global_batch, too")
         if self.keep_estimates and stated == (None, None, None):
             raise InvalidField(
                 "keep_estimates", "nothing is stated; give speed, resize_up_s or resize_down_s, or remove it"

@@ -372,7 +372,7 @@ def _known(record: JobRecord, kind: KindState, num_devices: int) -> SimJob:
             raise InvalidJob(_unmeasured(record))
         known.learn_length(profile)
         if profile is not None:
-            kind.belief.learn_profile(record.id, record.spec, profile)
+            kind.belief.learn_profile(record.id, known.spec, profile)
     try:
         return sim_job(known, kind.belief, num_devices)
     except ValueError as error:
@@ -384,7 +384,7 @@ def _known(record: JobRecord, kind: KindState, num_devices: int) -> SimJob:
 def _unmeasured(record: JobRecord) -> str:
     return (
         f"job {record.spec.name!r}: the speed of {record.spec.entry} with a global batch of "
-        f"{record.spec.global_batch} was never measured here; submit it once for a few steps "
+        f"{record.spec.global_batch or 'its own'} was never measured here; submit it once for a few steps "
         "(`swell submit ... --steps 8`)"
     )
 
@@ -445,7 +445,11 @@ class EqualJobs:
         )
         found = chain(
             [self._kept(spec)],
-            (record.profile for record in self._records if self._is_like(record.spec, spec)),
+            (
+                known
+                for record in self._records
+                if (known := record.profile) and self._is_like(record.spec, spec.completed(known.own))
+            ),
             map(self._kept, ended),
         )
         return next((profile for profile in found if profile is not None), None)
@@ -453,9 +457,11 @@ class EqualJobs:
     def _is_like(self, one: JobSpec | JobView, other: JobSpec) -> bool:
         """Whether trial runs measure the same batches of the same script, wherever it lies.
 
-        Arguments may differ: they mostly say for how long, and how, a model is trained.
+        Arguments may differ: they mostly say for how long, and how, a model is trained. So may the batch
+        where the other's is that of its script.
         """
-        names = ("global_batch", "min_batch", "max_batch", "batch_per_worker", "devices_per_worker")
+        names = ["min_batch", "max_batch", "batch_per_worker", "devices_per_worker"]
+        names += ["global_batch"] if other.global_batch else []
         is_alike = all(getattr(one, name) == getattr(other, name) for name in names)
         return is_alike and (one.entry == other.entry or self._script(one) == self._script(other) != "")
 

@@ -461,7 +461,7 @@ def _batch(view: JobView) -> str:
     if view.max_batch is not None:
         rate = f"learning rate of {view.global_batch}"
         return f"{view.batch} samples a step, {view.min_batch} to {view.max_batch} wanted, {rate}"
-    is_known = view.elasticity == "live" or view.global_batch > 1
+    is_known = view.global_batch > (view.elasticity != "live")
     return f"{view.global_batch} samples a step" if is_known else ""
 
 

@@ -756,6 +756,11 @@ def _memory_too_small(record: JobRecord) -> str:
 
 
 def _endless(record: JobRecord) -> str:
+    if record.spec.end.epochs is None:
+        return (
+            f"neither job {record.spec.name!r} nor its script names an end; submit it with --epochs or "
+            "--steps, or give elastic() epochs=..."
+        )
     return (
         f"job {record.spec.name!r} has no end that can be counted: its end condition is in epochs, and its "
         "script names no number of samples in an epoch; name it, or give the end in steps or samples"

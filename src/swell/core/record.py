@@ -389,6 +389,7 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
         if self.spec.elasticity is Elasticity.RESTART:
             self.progress.total_steps = float(self.spec.estimate_s or DEFAULT_ESTIMATE_S)
             return
+        self.spec = self.spec.completed(profile.own if profile else None)
         samples = profile.samples_per_epoch if profile else None
         total_steps = self.spec.end.total_steps(self.spec.global_batch, samples)
         self.progress.total_steps = None if total_steps is None else float(total_steps)

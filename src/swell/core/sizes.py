@@ -31,7 +31,7 @@ def job_sizes(
         most = min(most, spec.max_workers)
     if spec.elasticity is Elasticity.LIVE and spec.batch_per_worker is None:
         # a worker without samples would be of no use
-        most = min(most, most_batch or spec.max_batch or spec.global_batch)
+        most = min(most, most_batch or spec.max_batch or spec.global_batch or most)
     return _sizes_within(max(spec.min_workers, least), most, kind, spec.global_batch * spec.cuts_batch)
 
 

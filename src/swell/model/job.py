@@ -10,7 +10,7 @@ import msgspec
 
 from swell.model.throughput import DividedState
 from swell.model.webhook import Webhook
-from swell.script_facts import BetweenSteps, ScriptFinding
+from swell.script_facts import BetweenSteps, ScriptFinding, ScriptNumbers
 
 AnyEnum = TypeVar("AnyEnum", bound=type[Enum])
 
@@ -124,7 +124,8 @@ class MetricTarget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 class EndCondition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """When a job is done: after so many steps, epochs or samples, or sooner when `target` is met.
 
-    Exactly one of the three is set for a live job; none for a restart job, whose script ends by itself.
+    None of the three is set for a job that ends as its script does: a restart job, or a live one until its
+    trial run has told.
     """
 
     steps: int | None = None
@@ -139,7 +140,7 @@ class EndCondition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
         """
         if self.steps is not None:
             return self.steps
-        if self.samples is not None:
+        if self.samples is not None and global_batch:
             return -(-self.samples // global_batch)
         if self.epochs is None or not samples_per_epoch:
             return None
@@ -155,7 +156,7 @@ class JobSpec(
     name: str
     entry: str  #: absolute path of a script, or `package.module:function`
     workdir: str  #: absolute path; the script runs there
-    global_batch: int
+    global_batch: int  #: 0: that of its script, which its trial run tells
     args: tuple[str, ...] = ()
     end: EndCondition = EndCondition()
     job_class: JobClass = JobClass.BEST_EFFORT
@@ -212,6 +213,15 @@ class JobSpec(
     def least_batch(self) -> int:
         """Smallest batch that a job with an open batch may have, in samples a step."""
         return self.global_batch if self.min_batch is None else self.min_batch
+
+    def completed(self, own: ScriptNumbers | None) -> JobSpec:
+        """This request with the script's own batch and end, where it leaves them out."""
+        if own is None:
+            return self
+        end = self.end
+        if (end.steps, end.epochs, end.samples) == (None, None, None):
+            end = msgspec.structs.replace(end, steps=own.steps, epochs=own.epochs and float(own.epochs))
+        return msgspec.structs.replace(self, global_batch=self.global_batch or own.batch, end=end)
 
     def steps_to_epoch_end(self, samples_per_epoch: int) -> int | None:
         """Steps of an epoch; None if the job ends before its first one does, or its length is not known."""
@@ -305,6 +315,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, wea
     divided_bytes: int = 0  #: of `state_bytes`, what is divided among the workers
     has_mirrors: bool = False  #: each part of that lies at two workers
     least_workers: int = 1  #: one of fewer has too little memory for its part of the state; 1: none was found
+    own: ScriptNumbers | None = None  #: of the script by itself; None: not told
 
     @property
     def divided(self) -> DividedState | None:

@@ -9,8 +9,9 @@ from typing import Any, Literal, get_args
 
 import torch
 from torch import nn
-from torch.utils.data import DataLoader
+from torch.utils.data import BatchSampler, DataLoader
 
+from swell.script_facts import ScriptNumbers
 from swell.train.collective.gradients import Gradients
 from swell.train.collective.sharded import ShardedGradients, compute_alike
 from swell.train.data.loader import Feed, check_loader, schedule_of
@@ -128,6 +129,8 @@ def elastic(
     host = _find_host(model, seed, max_local_batch, shard is not None)
     _use_device(model, stepped, host)
     laid_out = _course(loader, model, host, (shards or 0) if deterministic else None, has_blocks)
+    own_batch = loader.batch_sampler.batch_size if type(loader.batch_sampler) is BatchSampler else 0
+    own = ScriptNumbers(batch=own_batch or laid_out.global_batch, epochs=epochs, steps=steps)
     course = host.adapt(laid_out)
     known_steps = host.known_steps(_own_steps(steps, epochs, laid_out))
     end_epoch = host.end_epoch(epochs) if course.is_stream else None
@@ -152,6 +155,7 @@ def elastic(
         is_sum=is_sum,
         is_mirrored=mirrors,
         known_steps=known_steps,
+        own=own,
     )
     run = Run(host, task, _feed(loader, host, course), LoaderWatch(loader, sys._getframe(1)))
     started.append(run)

@@ -36,7 +36,7 @@ from typing import Literal
 
 import msgspec
 
-from swell.script_facts import BetweenSteps, ScriptFinding
+from swell.script_facts import BetweenSteps, ScriptFinding, ScriptNumbers
 from swell.tally import Reduction, Tally
 from swell.wire.reports import Number
 
@@ -253,6 +253,7 @@ class Profiled(Message, frozen=True, kw_only=True):
     goes_on: bool = False  #: another one is to come
     between_s: float | None = None  #: from the last step of an epoch to the first of the next
     findings: list[ScriptFinding] = []
+    own: ScriptNumbers | None = None
     divided_bytes: int = 0  #: of `state_bytes`, what is divided among the workers
     has_mirrors: bool = False  #: each part of that lies at two workers
     save_s: float | None = None  #: that training should stand still for a checkpoint; None: not known
@@ -381,6 +382,8 @@ class Welcome(Message, frozen=True, kw_only=True):
     local_batches: tuple[
         int, ...
     ] = ()  #: mode `profile`: measure these; mode `group`: the one of each worker
+    #: Mode `profile`, of a job whose batch the script tells: measure what so many workers make of it.
+    worker_counts: tuple[int, ...] = ()
     group_steps: int = 0  #: mode `group`: steps that are timed, after a few that are not
     compares: bool = False  #: mode `profile`: first compare one worker with two
     resumes: bool = False  #: mode `profile`: then see whether the script can go on from a checkpoint

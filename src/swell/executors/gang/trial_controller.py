@@ -245,6 +245,7 @@ class Trial(GangRuntime):
             slot,
             "profile",
             local_batches=script.batches,
+            worker_counts=() if self.job.spec.global_batch else script.tried_sizes,
             max_local_batch=script.max_local_batch,
             compares=script.compares,
             resumes=script.resumes,

@@ -20,7 +20,7 @@ import msgspec
 from swell.executors.gang.gang_record import half
 from swell.model.command import ProfileJob
 from swell.model.job import JobSpec, Profile
-from swell.script_facts import BetweenSteps, ScriptFinding, not_compared
+from swell.script_facts import OTHER_NUMBERS, BetweenSteps, ScriptFinding, not_compared
 from swell.wire.messages import CALIBRATED_BYTES, Calibrated, Profiled
 
 #: Steps of a group that are timed.
@@ -127,6 +127,7 @@ class TrialPlan:
 
     def note_script(self, said: Profiled) -> None:
         """What the script's own run tells. It may tell more of the same later."""
+        self._command = msgspec.structs.replace(self._command, spec=self._command.spec.completed(said.own))
         if self.measured is None and self._command.spec.hold_after_trial:
             self._groups = self._wanted_groups(said)
         self.measured, self.between_s = said, said.between_s
@@ -178,12 +179,13 @@ class TrialPlan:
             allreduce_sizes=tuple(sorted(table)) if num_bytes <= max(CALIBRATED_BYTES) else (),
             group_step_s=dict(self.group_step_s),
             least_workers=script.least_workers if script.is_raised else 1,
+            own=measured.own,
         )
 
     def _findings(self, measured: Profiled) -> tuple[ScriptFinding, ...] | None:
-        """None: the job cannot have several workers."""
+        """None: the job cannot have several workers, and nothing else is to be told."""
         if max(self.script.sizes) == 1:
-            return None
+            return tuple(found for found in measured.findings if found.name == OTHER_NUMBERS) or None
         why = self.script.why_not_compared
         return tuple(measured.findings) if why is None else (why, *measured.findings)
 
@@ -292,6 +294,8 @@ def local_batches(spec: JobSpec, sizes: Sequence[int], max_local_batch: int | No
     """
     if spec.batch_per_worker is not None:
         return (spec.batch_per_worker,)
+    if not spec.global_batch:
+        return ()  # the worker finds them
     own = {-(-spec.global_batch // size) for size in sizes}
     if spec.max_batch is None:
         return tuple(sorted(own, reverse=True))

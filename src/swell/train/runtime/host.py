@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 import torch.distributed as dist
 
+from swell.script_facts import ScriptNumbers
 from swell.tally import Reduction
 from swell.train.collective.gradients import Gradients, StepTotals, StepVote
 from swell.train.collective.group import Group
@@ -32,6 +33,7 @@ class Task:
     is_sum: bool = False  #: the loss is a sum over samples, and not their mean
     is_mirrored: bool = False  #: each part of a divided state lies at two workers
     known_steps: int = UNBOUNDED  #: until the end, as far as is known before it
+    own: ScriptNumbers | None = None  #: of the script by itself
 
     @property
     def num_holders(self) -> int:

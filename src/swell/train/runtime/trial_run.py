@@ -12,7 +12,7 @@ from typing import NoReturn
 
 import torch
 
-from swell.script_facts import ScriptFinding
+from swell.script_facts import OTHER_NUMBERS, ScriptFinding, ScriptNumbers
 from swell.train.collective.gradients import StepTotals
 from swell.train.collective.group import check_no_group
 from swell.train.data.place import UNBOUNDED
@@ -94,6 +94,9 @@ class Profiling(Host):
     def adapt(self, course: SampleSchedule) -> SampleSchedule:
         """`share` decides how many samples a step has: an epoch is as long as it can be."""
         self.course = course  #: of the job
+        if counts := self.welcome.worker_counts:
+            parts = {-(-course.global_batch // num) for num in counts}
+            self._sizes = tuple(sorted(parts, reverse=True))
         if course.is_stream:
             # A short batch would be taken for a quick one, and its epochs are no whole ones.
             return replace(course, drops_last=True, is_length_told=True)
@@ -120,6 +123,8 @@ class Profiling(Host):
     def enter(self, task: Task) -> None:
         check_no_group()
         self._tell_ready(task)
+        if task.own is not None and task.known_steps < NO_END:
+            self._findings += other_numbers(task.own, self.course, task)
         trials.append(self)
         if self.welcome.compares:
             has_passes = self.max_local_batch is not None
@@ -352,8 +357,27 @@ class Profiling(Host):
             goes_on=goes_on,
             between_s=self._between_s,
             findings=self._findings,
+            own=task.own,
             save_s=None if task.state.shard is not None else task.state.num_bytes() / COPIED_BYTES_PER_S,
         )
+
+
+def other_numbers(own: ScriptNumbers, course: SampleSchedule, task: Task) -> list[ScriptFinding]:
+    """Return the hint that a job has another batch, or another end, than its script by itself.
+
+    Args:
+        course: of the job.
+    """
+    per_epoch = replace(course, global_batch=own.batch, num_shards=None).steps_per_epoch
+    own_steps = own.steps or (own.epochs or 0) * per_epoch
+    pairs = ((course.global_batch, own.batch, "samples a step"), (task.known_steps, own_steps, "steps"))
+    told = [f"{num} {what} where its script has {its}" for num, its, what in pairs if its and num != its]
+    if not told:
+        return []
+    text = f"the job has {', and '.join(told)}: the job's count"
+    if task.state.schedulers and task.known_steps > own_steps > 0:
+        text += f". A schedule of learning rates that is made for {own_steps} steps ends before the job does"
+    return [ScriptFinding(name=OTHER_NUMBERS, text=text, holds=False)]
 
 
 def _is_settled(timed: Sequence[float], num_warm_ups: int) -> bool:
