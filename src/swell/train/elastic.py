@@ -20,9 +20,11 @@ from swell.train.data.random_streams import end_script
 from swell.train.data.sample_schedule import SampleSchedule
 from swell.train.data.stateful import Stateful
 from swell.train.link.agent_link import open_link
+from swell.train.link.code_paths import user_frames
 from swell.train.runtime.divided_run import DividedWorker
 from swell.train.runtime.group_trial import GroupProfiling
 from swell.train.runtime.host import Host, Task, Torchrun
+from swell.train.runtime.later_calls import later_call
 from swell.train.runtime.managed_run import AgentWorker
 from swell.train.runtime.run import Run, started
 from swell.train.runtime.trial_run import NO_END, Profiling
@@ -118,9 +120,12 @@ def elastic(
             f"elastic() was given a {type(state).__name__} as state; give it entries by name, as a dict"
         )
     _check_optimizer(model, stepped)
-    if started and environ.AGENT in os.environ:
+    is_job = environ.AGENT in os.environ
+    if is_job and (started or (place := later_call(user_frames(sys._getframe(1))))):
+        told = "was called twice" if started else f"is called again at {place}"
         raise RuntimeError(
-            "elastic() was called twice; a Swell job trains one model: put both in one nn.ModuleDict"
+            f"elastic() {told}; a Swell job trains one model: submit a job for each call, the second with "
+            "--after, or put both models in one nn.ModuleDict"
         )
     _check_choice("loss_reduction", loss_reduction, LossReduction)
     _check_choice("rate_rule", rate_rule, RateRule)
