@@ -79,6 +79,12 @@ def test_the_page_shows_what_happens(served: Served, browser: Browser) -> None:
         served.control.tell("late-1", Story(at_s=time.time(), code="told", text=WILD))
         expect(page.locator("#stories li span").first).to_have_text(WILD)
 
+        swatches = page.locator("#jobs tbody .swatch")
+        colours = swatches.evaluate_all("all => all.map((one) => one.style.cssText)")
+        page.reload()
+        page.wait_for_selector(".link.live")
+        assert swatches.evaluate_all("all => all.map((one) => one.style.cssText)") == colours
+        assert len(set(colours)) == len(colours) == 6
         assert serious_faults(page) == []
         assert watched.hosts == {f"127.0.0.1:{served.port}"}
         assert watched.complaints == []

@@ -1,4 +1,4 @@
-"""`static/timeline.js`: what its keys show, and which keys stay the browser's."""
+"""`static/timeline.js`: what its keys show, which keys stay the browser's, and colours of jobs."""
 
 from __future__ import annotations
 
@@ -58,3 +58,14 @@ def test_keys_of_the_browser_stay_its_own(page: Page, key: str) -> None:
     assert page.evaluate("isTaken")
     assert _span(page, key) == before
     assert not page.evaluate("isTaken")
+
+
+def test_jobs_that_are_shown_have_colours_of_their_own_that_stay(page: Page) -> None:
+    def colours(ids: list[str]) -> Any:
+        fresh = "giveColours(new Set()), ids.map(modules['static/timeline.js'].colourNumber)"
+        return page.evaluate(f"(ids) => (modules['static/timeline.js'].{fresh})", ids)
+
+    ids = [f"digits-{number}" for number in range(36)]
+    assert len(set(colours(ids))) == len(ids)
+    assert len({number % 12 for number in colours(ids[:12])}) == 12, "hues that are told apart"
+    assert colours(ids[:1]) == colours(ids)[:1]

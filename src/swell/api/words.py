@@ -315,19 +315,14 @@ def phase(view: JobView, now_s: float) -> str:
     if view.phase is Phase.QUEUED and view.reason_code == TRIAL:
         return "trial"
     word = "ended" if is_diverged(view) and view.phase is Phase.SUCCEEDED else str(view.phase)
-    if is_stalled(view):
-        word += f", no step for {span(now_s - (view.stalled_since_s or now_s))}"
+    if view.stalled_since_s is not None:
+        word += f", no step for {span(now_s - view.stalled_since_s)}"
     return f"{word}, loss {view.loss}" if is_diverged(view) else word
 
 
 def is_diverged(view: JobView) -> bool:
     """Whether its loss is no finite number any more."""
     return view.loss is not None and not math.isfinite(view.loss)
-
-
-def is_stalled(view: JobView) -> bool:
-    """Whether it runs, and has made no step for long."""
-    return view.phase is Phase.RUNNING and view.stalled_since_s is not None
 
 
 def facts(view: JobView) -> list[tuple[str, str]]:

@@ -159,12 +159,8 @@ def parse_since(text: str | None, option: str = "since") -> Callable[[float], fl
         raise typer.BadParameter(
             f"--{option}: {text!r} is not a time; write 2h for two hours ago, or 2030-01-31T18:00:00"
         ) from error
-
-    def begin_s(now_s: float) -> float:
-        at_s = parse_time(text, now_s)
-        return at_s if at_s <= now_s else at_s - DAY_S  # `18:00` is the next one
-
-    return begin_s
+    # `18:00` is the next one, and jobs ended after the last one.
+    return lambda now_s: (at_s := parse_time(text, now_s)) - DAY_S * (at_s > now_s)
 
 
 @dataclass(frozen=True, slots=True)

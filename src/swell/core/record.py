@@ -406,7 +406,7 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
         if is_over or self.is_set_aside:
             shown["estimated_finish_s"] = None
         if is_over:
-            shown |= {"is_held": False, "awaits": (), "checkpoint_interval_s": None}
+            shown |= {"is_held": False, "awaits": (), "checkpoint_interval_s": None, "stalled_since_s": None}
         return JobView(
             **shown,
             batch=self._shown_batch(),

@@ -33,7 +33,6 @@ class Action(NamedTuple):
 
     name: str
     verb: Verb
-    command: str  #: of the command line
     label: str  #: of the button
     title: str
     text: str
@@ -43,6 +42,7 @@ class Action(NamedTuple):
     value: Callable[[JobView], str] = lambda view: ""  #: with which the field begins
     names: Callable[[JobView], tuple[str, ...]] = lambda view: ()  #: sent as `names`
     is_danger: bool = False
+    command: str = ""  #: of the command line, where it is not called as the action
 
 
 def _verb(name: str) -> Verb:
@@ -63,7 +63,6 @@ ACTIONS = (
     Action(
         "hold",
         _verb("hold"),
-        "hold",
         "Hold…",
         "Hold this job?",
         "It is saved and gives up its devices until it is resumed. A promise of its deadline is withdrawn.",
@@ -73,7 +72,6 @@ ACTIONS = (
     Action(
         "resume",
         _verb("resume"),
-        "resume",
         "Resume…",
         "Resume this job?",
         "It goes on from where it was saved. A promise that was withdrawn is asked for again.",
@@ -83,7 +81,6 @@ ACTIONS = (
     Action(
         "accept",
         _verb("accept_differences"),
-        "accept-differences",
         "Accept differences…",
         "Accept what its trial run has found?",
         "The differences that are listed above no longer limit it to its smallest number of workers: "
@@ -91,11 +88,11 @@ ACTIONS = (
         "Accept them",
         lambda view: _is_open(view) and bool(view.held_by),
         names=lambda view: view.held_by,
+        command="accept-differences",
     ),
     Action(
         "prioritize",
         _verb("change_priority"),
-        "prioritize",
         "Prioritize…",
         "Change its priority?",
         "Among jobs of its class those with the highest priority get devices first. Promises are kept.",
@@ -113,7 +110,6 @@ ACTIONS = (
     Action(
         "promise",
         _verb("promise"),
-        "promise",
         "Change deadline…",
         "Change its deadline?",
         "If the deadline cannot be promised, the job keeps what it has.",
@@ -125,7 +121,6 @@ ACTIONS = (
     Action(
         "cancel",
         _verb("cancel"),
-        "cancel",
         "Cancel…",
         "Cancel this job?",
         "Its training ends. Its checkpoints and logs stay.",
@@ -136,7 +131,6 @@ ACTIONS = (
     Action(
         "continue",
         _verb("continue_job"),
-        "continue",
         "Continue…",
         "Continue this job?",
         "It is submitted again, as a new job that goes on from the last checkpoint.",
@@ -147,7 +141,6 @@ ACTIONS = (
     Action(
         "retry",
         _verb("retry"),
-        "retry",
         "Retry…",
         "Retry this job?",
         "It is submitted again, as a new job that begins at step 0.",
@@ -158,7 +151,6 @@ ACTIONS = (
     Action(
         "take-offer",
         _verb("retry"),
-        "retry",
         "Submit again with the offer…",
         "Submit it again with the deadline that was offered?",
         "It is a new job, and is promised this deadline if the devices are still free for it.",
@@ -166,6 +158,7 @@ ACTIONS = (
         lambda view: is_undone(view) and bool(offer(view)),
         NEW_DEADLINE,
         value=_offered,
+        command="retry",
     ),
 )
 

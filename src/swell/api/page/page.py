@@ -17,7 +17,7 @@ from swell.api.page.changes import PageChanges
 from swell.api.page.comparison_page import ComparisonPage
 from swell.api.page.history_page import HistoryPage
 from swell.api.page.job_page import JobPage
-from swell.api.page.new_job_page import NewJobPage
+from swell.api.page.new_job_page import show_new_job
 from swell.api.page.rows import COLUMNS, NOW, JobRow, TenantRow
 from swell.api.page.sessions import SESSION_S, USED, SessionList, base_values, refusal_page
 from swell.api.role import Role
@@ -49,7 +49,7 @@ class Page:
         self.sessions = SessionList(secrets.token_urlsafe(32)) if sessions is None else sessions
         self.changes = PageChanges(control)
         self._port = _no_port if port is None else port
-        self._views = [kind(control) for kind in (JobPage, HistoryPage, ComparisonPage, NewJobPage)]
+        self._views = [kind(control) for kind in (JobPage, HistoryPage, ComparisonPage)]
 
     def link(self, caller: ApiUser) -> str:
         """Opens the page for this caller once. Raises Unavailable."""
@@ -66,6 +66,7 @@ class Page:
             Mount("/static", StaticFiles(packages=[("swell.web", "static")])),
             Route("/", self._now, methods=["GET"]),
             Route("/page/jobs", self._more_jobs, methods=["GET"]),
+            Route("/new", show_new_job, methods=["GET"]),
             *(route for view in self._views for route in view.routes()),
         ]
 

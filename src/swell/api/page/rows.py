@@ -39,9 +39,7 @@ COLUMNS = {
     column.name: column
     for column in (
         JobColumn("name", "Job", is_sorted_by=True),
-        JobColumn(
-            "phase", "Phase", "phase", is_sorted_by=True, meaning="What the job does, or how it has ended"
-        ),
+        JobColumn("phase", "Phase", "phase", is_sorted_by=True, meaning="What it does, or how it ended"),
         JobColumn("sign", "Promise", "state", is_sorted_by=True, meaning="How its deadline stands"),
         JobColumn("cls", "Class", "more"),
         JobColumn("tenant", "Tenant", "more"),
@@ -67,8 +65,8 @@ HISTORY = (
 )
 
 
-#: Ends that are no success.
-BAD = (Phase.FAILED, Phase.ENDED_EARLY)
+#: Fields of a row that are those of the view.
+ALIKE = ("id", "name", "tenant", "user", "group", "tags", "is_promised", "steps")
 
 
 class JobRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -125,28 +123,22 @@ def job_row(
     loss = view.loss if view.loss is not None and math.isfinite(view.loss) else None
     share, found = done_share(view), standing(view, now_s)
     limits, known = findings_by_effect(view)
+    is_failed = view.phase in (Phase.FAILED, Phase.ENDED_EARLY)
     return JobRow(
-        id=view.id,
-        name=view.name,
+        **{name: getattr(view, name) for name in ALIKE},
         short_id=view.id.removeprefix(f"{view.name}-"),
-        tenant=view.tenant,
-        user=view.user,
-        group=view.group,
-        tags=view.tags,
         cls=str(view.job_class),
         phase=str(view.phase),
         is_open=not view.phase.is_end,
         standing=found,
         sign=SIGNS[found],
         phase_word=words.phase(view, now_s),
-        mood="bad" if view.phase in BAD or words.is_stalled(view) or words.is_diverged(view) else "",
-        stalled_since_s=_second(view.stalled_since_s) if words.is_stalled(view) else None,
-        is_promised=view.is_promised,
+        mood="bad" if is_failed or view.stalled_since_s or words.is_diverged(view) else "",
+        stalled_since_s=_second(view.stalled_since_s),
         size=view.workers,
         wanted=_wanted(view),
         devices=len(view.devices),
         done=None if share is None else round(share, 3),
-        steps=view.steps,
         submitted_s=math.floor(view.submitted_s),
         started_s=_second(view.started_s),
         deadline_s=_second(view.deadline_s),

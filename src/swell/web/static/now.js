@@ -6,7 +6,7 @@ import { JobChoice } from "/static/job_choice.js";
 import { JobTable } from "/static/job_table.js";
 import { showNodes } from "/static/nodes.js";
 import { showTenants } from "/static/tenants.js";
-import { giveColours, timeline } from "/static/timeline.js";
+import { giveColours, keepColours, timeline } from "/static/timeline.js";
 
 const MOST_STORIES = 60;
 const ROWS_AT_ONCE = 200;
@@ -161,6 +161,7 @@ place("compare").addEventListener("submit", (event) => {
   location.assign(`/compare?${new URLSearchParams([...table.compared].map((id) => ["job", id]))}`);
 });
 place("more").addEventListener("click", showMore);
+keepColours(sessionStorage);
 take(state);
 showTimes(document);
 follow(state, take);

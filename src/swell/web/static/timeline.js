@@ -23,13 +23,14 @@ const STEPS_S = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 
 
 const given = new Map();
 
-// Number of a job's colour, which its id tells: after a reload it is the same. No other job that is shown has it,
-// as long as there are enough.
+// Number of a job's colour, which its id tells. No other job that is shown has its hue, or its colour, as long as
+// there are enough.
 export function colourNumber(id) {
   if (!given.has(id)) {
-    const taken = new Set(given.values());
+    const all = [...given.values()], hues = new Set(all.map((one) => one % NUM_HUES));
+    const isTaken = (one) => (hues.size < NUM_HUES ? hues.has(one % NUM_HUES) : all.includes(one));
     let number = [...id].reduce((sum, letter) => (31 * sum + letter.codePointAt(0)) % 1000003, 7) % NUM_COLOURS;
-    for (let tries = 0; taken.has(number) && tries < NUM_COLOURS; tries += 1) number = (number + 5) % NUM_COLOURS;
+    for (let tries = 0; isTaken(number) && tries < NUM_COLOURS; tries += 1) number = (number + 5) % NUM_COLOURS;
     given.set(id, number);
   }
   return given.get(id);
@@ -46,6 +47,12 @@ export function giveColours(jobs) {
   const shown = new Set([...jobs].map((job) => job.id));
   for (const id of given.keys()) if (!shown.has(id)) given.delete(id);
   for (const id of shown) colourNumber(id);
+}
+
+// A reload of the page changes no colour.
+export function keepColours(storage) {
+  for (const [id, number] of JSON.parse(storage.getItem("swell-colours") ?? "[]")) given.set(id, number);
+  addEventListener("pagehide", () => storage.setItem("swell-colours", JSON.stringify([...given])));
 }
 
 // The stylesheet knows patterns.
