@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
@@ -35,7 +34,7 @@ from swell.model.webhook import Webhook
 from swell.platform_options import PlatformOptions
 from swell.scheduler import new_core
 from swell.settings import InvalidSettings, Settings, make_settings
-from swell.store.database import log_of
+from swell.store.database import copy_as_it_is, log_of
 from swell.store.errors import DamagedState, StateError, StateHeld, StateUnwritable, remedy
 from swell.store.folder import StateFolder
 from swell.store.journal import JournalEntry, JournalHistory, SqlJournal
@@ -255,15 +254,12 @@ def prune_left_behind(
     folder = StateFolder(state_dir)
     with lock_state(folder.lock):
         refuse_lost_journal(folder)
-        journal = SqlJournal(folder.journal)
-        try:
+        with closing(SqlJournal(folder.journal)) as journal:
             if journal.last_seq:
                 _finish_left_behind(folder, journal, webhooks)
             job_ids = (*request.job_ids, *find(journal.archived_jobs()))
             request = msgspec.structs.replace(request, job_ids=job_ids)
             return prune(journal, folder.jobs, request, time.time())
-        finally:
-            journal.close()
 
 
 def replay_journal(state_dir: Path) -> Replay:
@@ -333,9 +329,7 @@ def _journalled(state_dir: Path) -> Iterator[tuple[PlatformCore, Iterable[Journa
         path = folder.journal
         if path.exists() and not (os.access(path, os.W_OK) and os.access(folder.path, os.W_OK)):
             place = Path(opened.enter_context(TemporaryDirectory(prefix="swell-")))
-            for file in filter(Path.exists, (path, log_of(path))):
-                shutil.copyfile(file, place / file.name)
-            path = place / path.name
+            path = copy_as_it_is(path, place)
         journal = opened.enter_context(closing(_open_journal(folder, path)))
         history = journal.history()
         core = new_core(settings=_last_settings(folder))

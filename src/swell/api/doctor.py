@@ -7,6 +7,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -164,12 +165,9 @@ def _journal(folder: StateFolder, place: StateFolder) -> Iterator[Finding]:
     try:
         refuse_lost_journal(folder)
         _copy(folder, place)
-        journal = SqlJournal(place.journal)
-        try:
-            is_blank = journal.is_blank
-            ended = {view.id for view in journal.archived_jobs()}
-        finally:
-            journal.close()
+        with closing(SqlJournal(place.journal)) as journal:
+            is_blank, ended = journal.is_blank, {view.id for view in journal.archived_jobs()}
+            submitted = {job_id for job_id in JobFiles(folder.jobs).ids() if journal.knows(job_id)}
         found = replay_journal(place.path)
         open_jobs = unended_jobs(place.path)
     except StateError as error:
@@ -191,7 +189,7 @@ def _journal(folder: StateFolder, place: StateFolder) -> Iterator[Finding]:
         text = f"batch {found.first_difference} leads to other commands now than it did then"
         yield warn("replay", text, "harmless by itself; please report it with a copy of the journal")
     yield from _defects(found)
-    yield from _jobs(folder, place, open_jobs, ended)
+    yield from _jobs(JobFiles(folder.jobs), open_jobs, ended, submitted)
 
 
 def _defects(found: Replay) -> Iterator[Finding]:
@@ -216,19 +214,16 @@ def _copy(folder: StateFolder, place: StateFolder) -> None:
         except OSError as error:
             raise StateError(f"{folder.journal} cannot be copied for inspection ({error})") from error
     else:
-        for file in (folder.journal, database.log_of(folder.journal)):
-            if file.exists():
-                shutil.copyfile(file, place.path / file.name)
+        database.copy_as_it_is(folder.journal, place.path)
     if folder.options.exists():
         shutil.copyfile(folder.options, place.options)
 
 
 # ------------------------------------------------------------ the jobs
 def _jobs(
-    folder: StateFolder, place: StateFolder, open_jobs: list[JobView], ended: set[str]
+    folders: JobFiles, open_jobs: list[JobView], ended: set[str], submitted: set[str]
 ) -> Iterator[Finding]:
-    folders = JobFiles(folder.jobs)
-    there, known = set(folders.ids()), {view.id for view in open_jobs} | ended | _submitted(place, folders)
+    there, known = set(folders.ids()), {view.id for view in open_jobs} | ended | submitted
     if strange := sorted(there - known):
         text = f"{len(strange)} job folders are not in the journal: {_named(strange)}"
         yield warn("jobs", text, "their logs and checkpoints are theirs; remove them if nobody needs them")
@@ -241,15 +236,6 @@ def _jobs(
         text = f"{len(gone)} ended jobs no longer have a folder: {_named(gone)}"
         yield ok("jobs", f"{text}; `swell admin prune {gone[0]}` removes such a job from the list")
     yield from _checkpoints(folders, open_jobs)
-
-
-def _submitted(place: StateFolder, folders: JobFiles) -> set[str]:
-    """Jobs of the folders that were submitted, whatever became of them."""
-    journal = SqlJournal(place.journal)
-    try:
-        return {job_id for job_id in folders.ids() if journal.knows(job_id)}
-    finally:
-        journal.close()
 
 
 def _checkpoints(folders: JobFiles, open_jobs: list[JobView]) -> Iterator[Finding]:

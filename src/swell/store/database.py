@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
 import threading
 import time
@@ -327,6 +328,13 @@ def copy_file(path: Path, target: Path) -> None:
     """
     with explained(path), closing(sqlite3.connect(_uri(path, "ro"), uri=True, timeout=BUSY_TIMEOUT_S)) as raw:
         _copy(raw, target)
+
+
+def copy_as_it_is(path: Path, folder: Path) -> Path:
+    """Copy a database that no process uses, with its log, into a folder. Returns the copy. Raises OSError."""
+    for file in filter(Path.exists, (path, log_of(path))):
+        shutil.copyfile(file, folder / file.name)
+    return folder / path.name
 
 
 def _copy(connection: sqlite3.Connection, target: Path) -> None:
