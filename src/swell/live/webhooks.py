@@ -173,11 +173,6 @@ class _Waiting:
         return f"delivered after {' and '.join(causes)}" if causes else ""
 
 
-def wait_s(num_failures: int) -> float:
-    """Until the next try, after so many in a row that have failed."""
-    return retry_pause_s(num_failures, FIRST_WAIT_S, LONGEST_WAIT_S)
-
-
 class WebhookThread:
     """Delivers messages, each until its address has taken it.
 
@@ -274,7 +269,9 @@ class WebhookThread:
                     first.num_failures, first.fault = first.num_failures + 1, fault
                     self.counts.num_failed += 1
                     waiting.rotate(-1)
-                    await self._wait(first, wait_s(num_failures))
+                    pause_s = retry_pause_s(num_failures, FIRST_WAIT_S, LONGEST_WAIT_S)
+                    log.warning("%s was not delivered (%s); next try in %g s", first.message, fault, pause_s)
+                    await self._sleep(pause_s)
                     continue
                 if fault:
                     self._drop(
@@ -287,10 +284,6 @@ class WebhookThread:
                 self.counts.num_waiting -= 1
         finally:
             del self._waiting[url]
-
-    async def _wait(self, waiting: _Waiting, pause_s: float) -> None:
-        log.warning("%s was not delivered (%s); next try in %g s", waiting.message, waiting.fault, pause_s)
-        await self._sleep(pause_s)
 
     async def _fault_of(self, message: WebhookMessage) -> str:
         """Make the request; why it was not taken, without the address; empty: it was."""

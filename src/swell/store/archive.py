@@ -156,23 +156,18 @@ def put_stories(connection: sqlite3.Connection, stories: Sequence[tuple[str, Sto
 
 def _conditions(query: JobQuery) -> tuple[str, list[object]]:
     """An SQL condition on the table `jobs` with its values, for a query, except its place and limit."""
-    found: list[tuple[str, object]] = []
-    if query.since_s is not None:
-        found.append(("ended_s >= ?", query.since_s))
-    if query.until_s is not None:
-        found.append(("ended_s < ?", query.until_s))
-    if query.name:
-        found += [("name >= ?", query.name), ("name < ?", query.name + LAST_CHARACTER)]
-    if query.group:
-        found.append(("job_group = ?", query.group))
-    if query.tenant is not None:
-        found.append(("tenant = ?", query.tenant))
-    if query.job_class is not None:
-        found.append(("job_class = ?", str(query.job_class)))
-    if query.is_promised is not None:
-        found.append(("is_promised = ?", query.is_promised))
-    if query.kept is not None:
-        found.append(("kept = ?", query.kept))
+    given: tuple[tuple[str, object], ...] = (
+        ("ended_s >= ?", query.since_s),
+        ("ended_s < ?", query.until_s),
+        ("name >= ?", query.name or None),
+        ("name < ?", query.name + LAST_CHARACTER if query.name else None),
+        ("job_group = ?", query.group or None),
+        ("tenant = ?", query.tenant),
+        ("job_class = ?", query.job_class and str(query.job_class)),
+        ("is_promised = ?", query.is_promised),
+        ("kept = ?", query.kept),
+    )
+    found = [(condition, value) for condition, value in given if value is not None]
     values = [value for _, value in found]
     conditions = ["phase IS NOT NULL", *(condition for condition, _ in found)]
     # All jobs here have ended: a condition that each meets would only keep an index from being used.
