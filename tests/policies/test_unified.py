@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.examples import pick, share_of_examples
 from tests.policies.shared_cores import Learner, exponential, share_cores
-from tests.policies.snapshots import CURVES, best_effort, snapshot, snapshots, soft
+from tests.policies.snapshots import CURVES, best_effort, promised, snapshot, snapshots, soft
 from tests.policies.test_laws import same
 
 from swell.arrays import FloatArray
@@ -75,6 +75,44 @@ def test_all_jobs_start_before_any_grows_and_none_grows_beyond_the_cores(
         assert (has > 0).all()
     assert answer.share is not None
     assert ((answer.share > 0.0) == (answer.workers > 0)).all()
+
+
+@given(
+    jobs=st.lists(
+        st.tuples(st.sampled_from(CURVES), st.integers(1, 200), st.sampled_from([None, 30.0, 500.0])),
+        min_size=1,
+        max_size=8,
+    ),
+    held=st.sampled_from([0, 4, 8]),
+)
+def test_jobs_of_less_than_a_minute_start_before_soft_jobs_have_what_they_need(
+    jobs: list[tuple[dict[int, float], int, float | None]], held: int
+) -> None:
+    rows = [
+        best_effort(f"j{row}", rates, steps) if due is None else soft(f"j{row}", rates, steps, due)
+        for row, (rates, steps, due) in enumerate(jobs)
+    ]
+    running = soft("running", {4: 3.0, 8: 5.0}, 400, 100.0, held=held)
+    answer = Unified().decide(snapshot([running, *rows], 8))
+    brief = [
+        (row, min(rates))
+        for row, (rates, steps, due) in enumerate(jobs, 1)
+        if due is None and steps / rates[min(rates)] < 60.0
+    ]
+    if sum(size for _, size in brief) <= 8:
+        assert all(answer.workers[row] >= size for row, size in brief)
+
+
+@pytest.mark.parametrize(("cost_s", "workers"), [(5.0, 8), (7.0, 4), (15.0, 4)])
+@pytest.mark.parametrize("policy", [Unified(), ElasticFlow()], ids=["unified", "elasticflow"])
+def test_a_job_grows_only_if_that_pays_before_a_promise_needs_its_devices(
+    policy: Unified, cost_s: float, workers: int
+) -> None:
+    """In 20 s the promise needs all devices. Half as fast again, a job saves 5 s in 10 s."""
+    needs_all = promised("promised", {8: 1.0}, 100, deadline=121.0)
+    grows = best_effort("grows", {4: 1.0, 8: 1.5}, 1000, held=4, resize_cost=cost_s)
+    answer = policy.decide(snapshot([needs_all, grows], 8))
+    assert answer.workers.tolist() == [0, workers]
 
 
 @given(view=snapshots(), gains_by=st.sampled_from(sorted(GAINS)))

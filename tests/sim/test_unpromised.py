@@ -98,3 +98,14 @@ def test_a_job_that_is_tried_knows_what_could_have_been_promised(crowd: list[Sim
         same = [one for one in refused if one.submit_s == first.submit_s]
         if len(same) == 1:
             assert by_id(wished)[first.id].counter_offer_s == first.counter_offer_s
+
+
+def test_jobs_of_seconds_wait_for_promises_and_not_for_a_refused_job() -> None:
+    """A change takes 2 s, and the promise keeps all devices for its minute."""
+    rates = {1: 1.0, 2: 1.9, 4: 3.4, 8: 5.2}
+    kept = job("kept", steps=300, deadline_s=120.0, rates=rates)
+    refused = tried(job("refused", 1.0, steps=600, deadline_s=200.0, rates=rates))
+    tiny = [job(f"tiny{number}", 5.0 + number, steps=5, rates=rates) for number in range(3)]
+    ended = by_id(run([kept, refused, *tiny], "unified", cost="2"))
+    assert ended["kept"].is_kept and ended["refused"].is_unpromised
+    assert all(ended[one.id].start_s - one.submit_s < 60.0 for one in tiny)  # type: ignore[operator]

@@ -44,6 +44,7 @@ class Ranking(NamedTuple):
     reach: int = 1  #: levels that a job may go up at once
     most: int | None = None  #: devices that all have together, beyond which no job grows; None: all there are
     widest: int | None = None  #: devices of the largest gang that a job grows to; None: any
+    brief: IntArray = NONE  #: rows that get their smallest size before jobs with a deadline but no promise
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +130,7 @@ def _wished(
 
     if left <= 0:
         return level
+    give(ranking.brief, 1)
     soft, is_running = queue.soft, snapshot.held_workers > 0
     planned = np.maximum(queue.plans.now[soft], np.minimum(queue.plans.top[soft], levels.held[soft]))
     if ranking.widest is not None:
@@ -205,10 +207,20 @@ def _in_the_way(
     rows = rows[(level[rows] > 0) & (level[rows] != levels.held[rows]) & ~snapshot.is_pinned[rows]]
     to = level[rows] - 1
     costs_s = np.where(levels.held[rows] > 0, levels.resize_s[rows, to], levels.start_s[rows, to])
+    costs_s += _pays_after_s(levels, rows, to, costs_s)
     free = with_borrowed(shares.left, snapshot)
     is_free = free.take_what_is_free(levels.devices[rows, to], costs_s, rows)
     in_the_way: IntArray = rows[~is_free]
     return in_the_way
+
+
+def _pays_after_s(levels: Levels, rows: IntArray, to: IntArray, costs_s: FloatArray) -> FloatArray:
+    """(n,) for how long a growth has to last before it has saved what it costs; 0 for other changes."""
+    held = levels.held[rows]
+    is_growth = (held > 0) & (to >= held)
+    faster = levels.rates[rows, to] / levels.rates[rows, np.maximum(held, 1) - 1] - 1.0
+    lasts_s: FloatArray = np.divide(costs_s, faster, out=np.zeros(len(rows)), where=is_growth)
+    return lasts_s
 
 
 def by_savings(levels: Levels, promises: Promises, queue: Queue) -> Ranking:

@@ -74,6 +74,7 @@ class Unified(Policy):
        rates that last.
     3. What is left goes to the largest gain for each device, one or several sizes at a time (step 5). What a
        job without a deadline gains is said by `gains_by`, times its weight, less what the change costs it.
+       By `completion`, one that ends within a minute starts before soft jobs get what they need.
        Such a job may wait while another one grows, unless its priority is above the lowest or `gains_by` is
        `queueing`.
     4. Where devices share fewer cores, and no deadline is promised or asked for, all jobs start, none grows
@@ -175,7 +176,8 @@ class Unified(Policy):
         worth = levels.worth(price)
         charge_changes(worth, price, snapshot, levels, rows)
         first = rows if gain.starts_first else rows[priority > priority.min()]
-        return Ranking(worth, first, gain.told, reach=levels.highest)
+        brief = rows[_time_to_end_s(snapshot, levels)[rows] < gain.brief_s]
+        return Ranking(worth, first, gain.told, reach=levels.highest, brief=brief)
 
     def _whole_cores(self, snapshot: Snapshot) -> IntArray | None:
         """(N,) devices of each node that can be in use with a core each; None: all can, or it is not told."""
