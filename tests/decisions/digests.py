@@ -29,6 +29,7 @@ LATER = frozenset(
         "keeps_estimates",
         "kind_speeds",
         "kinds",
+        "log_limit_bytes",
         "priority",
         "resize_down_s",
         "resize_up_s",
