@@ -121,9 +121,6 @@ CREATE TABLE curves (
 CREATE TABLE copied_files (name TEXT PRIMARY KEY, content BLOB NOT NULL);
 """
 
-#: (device, inode) of the database and of the files that belong to it; None: there is no such file.
-Identity = tuple[tuple[int, int] | None, ...]
-
 
 class Database:
     """Thread-safe. Writers wait for each other.
@@ -136,7 +133,7 @@ class Database:
     _writer: sqlite3.Connection
     _log: int  #: descriptor of the write-ahead log
     _idle: list[sqlite3.Connection]  #: for readers
-    _identity: Identity
+    _identity: list[tuple[int, int] | None]  #: of the database and of what belongs to it, by `_inode`
 
     def __init__(self, path: Path) -> None:
         """Make the tables, unless they are there.
@@ -228,7 +225,7 @@ class Database:
         # Bytes behind the last frame are ignored: the log of a database that was long in use has such, too.
         with suppress(OSError):
             os.posix_fallocate(self._log, 0, RESERVE_BYTES)
-        self._identity = self._find()
+        self._identity = list(map(_inode, self._files))
 
     def _check(self) -> None:
         with self.writing(is_flushed=False) as connection:
@@ -251,12 +248,9 @@ class Database:
             connection.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
 
     # ------------------------------------------------------------ the path
-    def _find(self) -> Identity:
-        return tuple(map(_inode, self._files))
-
     def _stay(self) -> None:
         """Raises StateUnwritable if the path does not name the file that is open."""
-        if self._find() != self._identity:
+        if list(map(_inode, self._files)) != self._identity:
             raise StateUnwritable(
                 f"{self.path}, or its write-ahead log, was removed or replaced while in use: put back what "
                 f"was there, and the platform goes on; or end it with `swell down`: {remedy(self.path)}"
