@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import io
 import sys
+import time
 from collections import deque
 from collections.abc import Callable, Iterator
+from enum import Enum
 from pathlib import Path
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -63,12 +66,13 @@ def test_arrays_deques_and_records_within_containers_come_back_in_their_place() 
     saved["train", 1].extend([0.25, 0.125])
     saved["best"], saved["seen"] = Best(0.125, np.ones(2)), {(1, "a"), 2}
     assert kept["sum"].tolist() == [0.0] * 3 and list(kept["train", 1]) == [0.5] and not kept["seen"]
-    array, losses = own["sum"], own["train", 1]
+    array, losses, seen = own["sum"], own["train", 1], own["seen"]
     assert unpack(own, through_checkpoint(saved)) is own
     assert own["sum"] is array and array.tolist() == [1.0, 2.0, 3.0]
     assert own["train", 1] is losses and losses == deque([0.25, 0.125], maxlen=2)
     assert isinstance(own["best"], Best) and own["best"].loss == 0.125
-    assert own["best"].per_class.tolist() == [1.0, 1.0] and own["seen"] == {(1, "a"), 2}
+    assert own["best"].per_class.tolist() == [1.0, 1.0]
+    assert own["seen"] is seen and seen == {(1, "a"), 2}
 
 
 def test_a_change_that_cannot_be_saved_is_told_with_its_line() -> None:
@@ -101,6 +105,89 @@ def test_a_change_that_cannot_be_saved_is_told_with_its_line() -> None:
     assert "# here" in Path(__file__).read_text().splitlines()[line - 1]
     assert finding.name == "script-variable" and not finding.holds
     assert finding.text.startswith("`train().score` is another one than when the loop began")
+
+
+NEAR_UPTIME_S = 0.8 * time.monotonic()
+
+
+class Point:
+    def __init__(self, at: Any = 0) -> None:
+        self.at = at
+
+
+def odd_place(visits: np.ndarray, step: int) -> np.ndarray:
+    visits[2 * step + 1] += 1
+    return visits
+
+
+def last_moved(points: list[Point], step: int) -> list[Point]:
+    points[-1].at = step
+    return points
+
+
+def saved_by_a_loop(
+    value: Any, change: Callable[[Any, int], Any], told: list[ScriptFinding]
+) -> dict[str, Any]:
+    """What is saved of a loop that changes a value in each of nine steps."""
+    variables = ScriptVariables()
+    variables.is_wanted, variables.tell = True, told.append
+    for step in range(9):
+        variables.reach_boundary(sys._getframe())
+        variables.leave_boundary()
+        value = change(value, step)
+    variables.reach_boundary(sys._getframe())
+    return variables.tree()
+
+
+@pytest.mark.parametrize(
+    ("begun", "change", "name", "expected"),
+    [
+        (9e9, lambda _, step: NEAR_UPTIME_S - step, "", NEAR_UPTIME_S - 8),
+        (np.zeros(5000), odd_place, "", np.arange(5000) % 2 * (np.arange(5000) < 18)),
+        ([0.5] * 3000, lambda old, _: [*old, 0.25], "", [0.5] * 3000 + [0.25] * 9),
+        ([Point() for _ in range(99)], last_moved, ".98.at", 8),
+    ],
+    ids=["near the uptime", "between samples of an array", "long list", "99 objects"],
+)
+def test_what_changes_is_saved_whole(
+    begun: Any, change: Callable[[Any, int], Any], name: str, expected: Any
+) -> None:
+    saved = saved_by_a_loop(begun, change, [])[f"saved_by_a_loop().value{name}"]["value"]
+    np.testing.assert_equal(saved, expected)
+
+
+@pytest.mark.parametrize(
+    ("begin", "change", "why"),
+    [
+        (lambda: [0.5] * 300_000, lambda old, _: [*old, 0.25], "more than 16,777,216 bytes"),
+        (lambda: [Point() for _ in range(1001)], lambda old, _: [*old, Point()], "more than 1,000 objects"),
+        (
+            lambda: None,
+            lambda _, step: Point(nn.Linear(2, 1)) if step else None,
+            r"than when the loop began \(.*Point",
+        ),
+    ],
+)
+def test_what_cannot_be_saved_is_told_by_its_name(
+    begin: Callable[[], Any], change: Callable[[Any, int], Any], why: str
+) -> None:
+    told: list[ScriptFinding] = []
+    with pytest.warns(UserWarning, match=f"`saved_by_a_loop.*{why}"):
+        saved_by_a_loop(begin(), change, told)
+    assert len(told) == 1
+
+
+def test_a_value_of_a_class_that_is_imported_later_is_made_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    phases: Any = ModuleType("phases")
+    phases.Phase = Enum("Phase", ["WARM"], module="phases")  # type: ignore[misc]
+    monkeypatch.setitem(sys.modules, "phases", phases)
+    skeleton, tensors = codec.encode([phases.Phase.WARM])
+    monkeypatch.delitem(sys.modules, "phases")
+    read = codec.decode(skeleton, tensors)
+    with pytest.raises(LookupError, match=r"there is no Phase\.WARM in phases here"):
+        codec.completed(read)
+    monkeypatch.setitem(sys.modules, "phases", phases)
+    assert codec.completed(read) == [phases.Phase.WARM]
 
 
 def test_a_variable_of_a_closure_may_be_deleted_and_set_again() -> None:

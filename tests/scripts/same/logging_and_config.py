@@ -1,4 +1,4 @@
-"""A config in a dict, logging by the leader, a subset of two joined datasets, ExponentialLR."""
+"""A config that leads back to itself, logging by the leader, a subset of joined datasets, ExponentialLR."""
 
 import logging
 
@@ -6,7 +6,14 @@ from tests.scripts.common import ConcatDataset, DataLoader, Subset, TensorDatase
 
 logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
 log = logging.getLogger(__name__)
-CONFIG = {"model": {"in": 5, "hidden": [16, 8], "out": 1}, "optim": {"lr": 0.01}, "epochs": 14, "batch": 12}
+
+
+class Config(dict):
+    __getattr__ = dict.__getitem__
+
+
+CONFIG = Config(model={"in": 5, "hidden": [16, 8], "out": 1}, optim=Config(lr=0.01), epochs=14, batch=12)
+CONFIG["root"] = CONFIG.optim["root"] = CONFIG
 
 
 def build_model(cfg):
@@ -23,7 +30,7 @@ def build_data():
 
 
 net = build_model(CONFIG["model"])
-opt = getattr(torch.optim, CONFIG.get("optimizer", "Adam"))(net.parameters(), **CONFIG["optim"])
+opt = getattr(torch.optim, CONFIG.get("optimizer", "Adam"))(net.parameters(), lr=CONFIG.optim.lr)
 sched = torch.optim.lr_scheduler.ExponentialLR(opt, gamma=0.99)
 run = train.elastic(
     net,

@@ -317,7 +317,10 @@ class SizeComparison(StepComparison):
         Returns whether two of these steps differ.
         """
         for _ in range(num_steps):
-            own, strange = ({key: result.left[key[0]][key[1]] for key in keys} for result in (one, other))
+            own, strange = (
+                {(part, name): left[part][name] for part, name in keys if name in left[part]}
+                for left in (one.left, other.left)
+            )
             one = yield Probe(carried=own)
             other = yield Probe(carried=strange)
             if self._differ(one, other):

@@ -112,6 +112,7 @@ class StepComparison:
         for name in {*state.objects} - {*tree["objects"], *tree["values"]}:
             del state.objects[name]
         tree["variables"] = {**copied(self._originals), **tree["variables"]}
+        state.variables.delete_others(tree["variables"].keys())
         for (part, name), value in (carried or {}).items():
             tree[part] = {**tree[part], name: copied(value)}
         state.restore(tree)

@@ -64,12 +64,24 @@ def decode(skeleton: str, tensors: Sequence[torch.Tensor], *, for_file: bool = F
     Args:
         for_file: leave marked dicts as they are. To encode and decode what was read later gives the tree.
     """
-    return _tree(json.loads(skeleton), tensors.__getitem__, has_marks=for_file)
+    return _tree(json.loads(skeleton), tensors.__getitem__, None if for_file else _made)
+
+
+def completed(tree: Tree) -> Tree:
+    """A tree that was decoded, with values whose types the script has imported since.
+
+    Raises LookupError: it has not imported one yet.
+    """
+    try:
+        skeleton, tensors = encode(tree)
+    except EncodeError:  # it was never encoded
+        return tree
+    return _tree(json.loads(skeleton), tensors.__getitem__, partial(_made, is_last=True))
 
 
 def slots(skeleton: str) -> Tree:
     """The tree with a `Slot` in place of each tensor."""
-    return _tree(json.loads(skeleton), Slot, has_marks=True)
+    return _tree(json.loads(skeleton), Slot, None)
 
 
 def _skeleton(value: Tree, path: str, tensors: list[torch.Tensor]) -> Any:
@@ -162,7 +174,8 @@ def _key(key: Any, path: str) -> Any:
     return told
 
 
-def _tree(node: Any, fill: Callable[[int], Any], *, has_marks: bool) -> Tree:
+def _tree(node: Any, fill: Callable[[int], Any], make: Callable[[tuple[Tree, ...]], Tree] | None) -> Tree:
+    """`make`: what a marked tuple stands for; None: marks are left as they are."""
     if not isinstance(node, dict):
         return node
     [(tag, content)] = node.items()
@@ -170,12 +183,12 @@ def _tree(node: Any, fill: Callable[[int], Any], *, has_marks: bool) -> Tree:
         return fill(content)
     if tag == "complex":
         return complex(*content)
-    tree = partial(_tree, fill=fill, has_marks=has_marks)
+    tree = partial(_tree, fill=fill, make=make)
     if tag in _DICTS:
         pairs = [(tree(key), tree(item)) for key, item in content]
-        return _unmarked(pairs) if tag == "dict" and not has_marks else _DICTS[tag](dict(pairs))
+        return _unmarked(pairs) if tag == "dict" and make is not None else _DICTS[tag](dict(pairs))
     values = {"list": list, "tuple": tuple, "set": set}[tag](map(tree, content))
-    return _made(values) if tag == "tuple" and not has_marks else values
+    return make(values) if tag == "tuple" and make is not None else values
 
 
 def _unmarked(pairs: list[tuple[Any, Tree]]) -> Tree:
@@ -188,14 +201,18 @@ def _unmarked(pairs: list[tuple[Any, Tree]]) -> Tree:
     return dict(pairs)
 
 
-def _made(values: tuple[Tree, ...]) -> Tree:
-    """The tuple, or what it stands for."""
+def _made(values: tuple[Tree, ...], is_last: bool = False) -> Tree:
+    """The tuple, or what it stands for, as soon as the type of that is imported."""
     match values:
         case (mark, str() as kind, *items) if mark == _MADE:
             try:
                 found = find(kind)
-            except LookupError:  # of a function of the script, as a rule: `put_back` has the type
-                return tuple(items)
+            except LookupError:
+                if "<locals>" in kind:  # a record of a function of the script: `put_back` has the type
+                    return tuple(items)
+                if is_last:
+                    raise
+                return values
             if isinstance(found, Enum):
                 return found
             is_type = isinstance(found, type)

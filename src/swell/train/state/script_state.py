@@ -38,7 +38,9 @@ class ScriptState(MutableMapping[str, Any]):
 
     # ------------------------------------------------------------------ the script's side
     def __getitem__(self, name: str) -> Any:
-        self._unseen.discard(name)
+        if name in self._unseen:
+            self._unseen.discard(name)
+            self._entries[name] = codec.completed(self._entries[name])
         if name in self._waiting:
             raise KeyError(
                 f"{name!r} was saved from an object: give it with run.state.setdefault({name!r}, ...)"

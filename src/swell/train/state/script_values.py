@@ -10,15 +10,16 @@ put its state into one of that type.
 
 from __future__ import annotations
 
+import math
 import re
 import sys
-import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sized
 from enum import Enum
 from pathlib import Path
 from types import BuiltinFunctionType, FunctionType, MemberDescriptorType
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 import torch
@@ -42,14 +43,14 @@ _OF_MODULES = frozenset(vars(nn.Module()))
 
 #: The type, attributes, buffers and mode of each part of a module, by its path, and what it has beside these.
 Form = dict[str, dict[str, Any]]
-#: Larger containers are data, not state.
-MAX_ITEMS = 2000
+#: A larger container of plain values is not saved. Its tensors do not count.
+MAX_BYTES = 2**24
+#: What a value takes in a container, and a tensor or an array, many of which take long to save.
+VALUE_BYTES, _TENSOR_BYTES = 64, 2048
 #: How deep objects that are made again may hold others.
 MAX_MADE = 4
-#: Elements of a tensor that are compared.
-NUM_COMPARED = 1024
-#: A number as near to a clock's is a time.
-NEAR_CLOCK_S = 1e5
+#: Of a larger tensor or array so many elements are compared.
+MAX_COMPARED_BYTES, NUM_COMPARED = 2**26, 1024
 
 SCALARS = (bool, int, float, complex, str, type(None), np.generic, *codec.MADE_AGAIN)
 _CONTAINERS = (list, tuple, set, deque)
@@ -64,50 +65,40 @@ def is_object(value: Any) -> bool:
     """Whether it saves itself, or is a generator of random numbers."""
     if isinstance(value, _NO_OBJECTS):
         return False
-    # As `isinstance(value, Stateful)`, which takes ten times as long.
-    return isinstance(value, GENERATORS) or all(hasattr(value, method) for method in _OF_STATEFUL)
+    # By its type: an instance may claim any attribute, as a dict whose `__getattr__` is its `get`.
+    return isinstance(value, GENERATORS) or all(hasattr(type(value), method) for method in _OF_STATEFUL)
 
 
 def is_plain(value: Any) -> bool:
     """Whether it is a number, a text, a tensor, or a container of these that is not too large."""
-    return _num_items(value, MAX_ITEMS) <= MAX_ITEMS
+    return size_of(value) <= MAX_BYTES
 
 
-def _num_items(value: Any, most: int) -> int:
-    """The number of values in a plain one; more than `most` if it is none."""
+def size_of(value: Any, around: tuple[int, ...] = ()) -> float:
+    """Return the bytes of a plain value, of what its tensors hold apart; of others it is infinite.
+
+    Beyond `MAX_BYTES` it is not counted to the end.
+
+    Args:
+        around: containers that it stands in. One that holds itself is not plain.
+    """
     if isinstance(value, SCALARS):
-        return len(value) if isinstance(value, frozenset) else 1
+        return len(value) * (1 if isinstance(value, str) else VALUE_BYTES) if isinstance(value, Sized) else 0
     if isinstance(value, torch.Tensor):
-        return 1 if value.grad_fn is None and value.layout == torch.strided else most + 1
+        return _TENSOR_BYTES if value.grad_fn is None and value.layout == torch.strided else math.inf
     if isinstance(value, np.ndarray):
         is_file = isinstance(value, np.memmap) or isinstance(value.base, np.memmap)
-        return 1 if value.dtype.kind in "biufc" and not is_file else most + 1
-    if isinstance(value, dict):
-        items: Iterable[Any] = [*value, *value.values()] if len(value) <= most else ()
-    elif is_record(value) or (
-        isinstance(value, _CONTAINERS) and type(value).__module__ in ("builtins", "collections")
-    ):
-        items = [*value] if len(value) <= most else ()
-    else:
-        return most + 1
-    num = 1
-    if len(value) > most:
-        return most + 1
-    for item in items:
-        num += _num_items(item, most)
-        if num > most:
-            return most + 1
-    return num
-
-
-def is_time(value: Any) -> bool:
-    """Whether a number is likely to be the time at which something was done."""
-    if not isinstance(value, float):
-        return False
-    return any(abs(value - clock()) < min(NEAR_CLOCK_S, clock() / 2) for clock in _CLOCKS)
-
-
-_CLOCKS = (time.time, time.monotonic, time.perf_counter)
+        return _TENSOR_BYTES if value.dtype.kind in "biufc" and not is_file else math.inf
+    is_known = isinstance(value, _CONTAINERS) and type(value).__module__ in ("builtins", "collections")
+    if not (is_known or isinstance(value, dict) or is_record(value)) or id(value) in around:
+        return math.inf
+    size: float = VALUE_BYTES * len(value)
+    if size <= MAX_BYTES:
+        for item in [*value, *value.values()] if isinstance(value, dict) else [*value]:
+            size += size_of(item, (*around, id(value)))
+            if size > MAX_BYTES:
+                break
+    return size
 
 
 def wrap(value: Any) -> Packed:
@@ -191,6 +182,10 @@ def put_back(own: Any, value: Any) -> Any:
         own.clear()
         own.extend(value)
         return own
+    if isinstance(own, set) and isinstance(value, set):
+        own &= value
+        own |= value
+        return own
     if isinstance(own, tuple) and type(value) in (tuple, type(own)) and len(own) == len(value):
         # In place: the script may hold its tensors elsewhere, too.
         return getattr(own, "_make", tuple)(map(put_back, own, value))
@@ -228,34 +223,47 @@ def copied(value: Any) -> Any:
 
 
 def mark(value: Any) -> Any:
-    """Equal for equal values; of large tensors not every element is looked at."""
+    """Equal for equal values; of tensors beyond `MAX_COMPARED_BYTES` not every element is looked at."""
     if isinstance(value, torch.Tensor):
-        if value.layout != torch.strided or value.is_meta:  # is never saved
+        if value.layout != torch.strided or value.is_meta or value.is_quantized:  # is never saved
             return ("tensor", tuple(value.shape), str(value.layout))
-        if value.numel() <= NUM_COMPARED:
-            return ("tensor", tuple(value.shape), repr(value.detach().flatten().tolist()))
-        flat = value.detach().view(-1) if value.is_contiguous() else value.new_empty(0)  # a copy costs more
-        shown = flat[:: max(1, len(flat) // NUM_COMPARED)].tolist()
-        version = 0 if value.is_inference() else value._version
-        return ("tensor", tuple(value.shape), version, repr(shown))
+        shown, version = value.detach(), 0
+        if value.nbytes > MAX_COMPARED_BYTES:
+            version = 0 if value.is_inference() else value._version
+            shown = shown.view(-1)[:: value.numel() // NUM_COMPARED] if value.is_contiguous() else shown[:0]
+        elements = shown.resolve_conj().resolve_neg().reshape(-1).contiguous().view(torch.uint8)
+        return ("tensor", tuple(value.shape), version, crc32(elements.cpu().numpy().data))
     if isinstance(value, np.ndarray):
-        flat_array = (
-            value.reshape(-1) if value.flags.c_contiguous or value.size <= NUM_COMPARED else value[:0]
+        array = (
+            value.reshape(-1) if value.flags.c_contiguous or value.nbytes <= MAX_COMPARED_BYTES else value[:0]
         )
-        step = max(1, flat_array.size // NUM_COMPARED)
-        return ("array", value.shape, repr(flat_array[::step].tolist()))
+        step = max(1, array.size // NUM_COMPARED) if array.nbytes > MAX_COMPARED_BYTES else 1
+        return ("array", value.shape, crc32(np.ascontiguousarray(array[::step]).view(np.uint8).data))
     if isinstance(value, NAMED):
         return ("named", kind_of(value), getattr(getattr(value, "__code__", None), "co_firstlineno", 0))
     if is_object(value):
         made = text_of(form_of(value)) if isinstance(value, nn.Module) else ""
         return ("object", kind_of(value), made, mark(state_of(value)))
     if isinstance(value, dict):
-        return ("dict", tuple([(repr(key), mark(item)) for key, item in [*value.items()]]))
+        return ("dict", _sum_of([(repr(key), mark(item)) for key, item in [*value.items()]]))
     if isinstance(value, set):
-        return ("set", tuple(sorted(map(repr, [*value]))))
+        return ("set", _sum_of(sorted(map(repr, [*value]))))
     if isinstance(value, _CONTAINERS):
-        return (type(value).__name__, tuple(map(mark, [*value])))
+        items = [*value]
+        is_flat = UNCHANGING.issuperset(map(type, items))
+        return (type(value).__name__, _sum_of(items if is_flat else [*map(mark, items)]))
     return repr(value) if isinstance(value, SCALARS) else None
+
+
+def mark_of_large(value: Any) -> Any:
+    """Another one if a container that is too large to be saved has grown or, as a rule, changed."""
+    items = [*value.items()] if isinstance(value, dict) else [*value]
+    shown = items[:: 1 + len(items) // NUM_COMPARED]
+    return ("large", len(items), _sum_of([mark(item) if is_plain(item) else id(item) for item in shown]))
+
+
+def _sum_of(items: list[Any]) -> int:
+    return crc32(repr(items).encode(errors="surrogatepass"))
 
 
 def mark_of_kind(value: Any) -> Any:

@@ -12,10 +12,13 @@ from __future__ import annotations
 import argparse
 import copy
 import functools
+import math
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import FrozenInstanceError, dataclass, replace
 from itertools import takewhile
 from types import (
@@ -38,10 +41,13 @@ from swell.script_facts import ScriptFinding
 from swell.train.collective.gradients import LoopError
 from swell.train.data.stateful import GENERATORS
 from swell.train.link.code_paths import user_frames
+from swell.train.state import codec
 from swell.train.state.script_values import (
+    MAX_BYTES,
     NAMED,
     SCALARS,
     UNCHANGING,
+    VALUE_BYTES,
     Packed,
     attributes_of,
     can_be_made,
@@ -49,12 +55,13 @@ from swell.train.state.script_values import (
     is_another,
     is_object,
     is_plain,
-    is_time,
     kind_of,
     mark,
     mark_of_kind,
+    mark_of_large,
     own_attributes,
     pack,
+    size_of,
     state_of,
     tensors_in,
     unpack,
@@ -74,8 +81,8 @@ MAX_DEPTH = 8
 MAX_SMALL = 10_000
 #: Objects that are looked into, at most.
 MAX_SEEN = 5000
-#: A container of objects with more of them is data.
-MAX_OBJECTS = 64
+#: A container with more objects is not saved.
+MAX_OBJECTS = 1000
 
 #: How the names of a model's attributes begin where the script's own variables do not lead there.
 _OF_MODEL = "elastic().model."
@@ -86,6 +93,7 @@ _LOOKED_INTO = (SimpleNamespace, argparse.Namespace, Dataset, Sampler)
 _OF_OPTIMIZERS = frozenset({"defaults", "state", "param_groups"})
 
 Things = Callable[[], Sequence[Any]]
+_MAKE = "Make there all that it changes between, and choose by a number"
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +109,7 @@ class Variable:
     #: What it holds is variables of their own: saved of the value itself is its type.
     is_around: bool = False
     same_as: str = ""  #: the name under which its object has been found before
+    excess: str = ""  #: what there is too much of for it to be saved
 
     @property
     def can_be_put(self) -> bool:
@@ -110,20 +119,22 @@ class Variable:
     def is_small(self) -> bool:
         if not is_plain(self.value):
             return isinstance(self.value, GENERATORS)
-        num = self.value.size if isinstance(self.value, np.ndarray) else 0
+        num = self.value.size if isinstance(self.value, np.ndarray) else size_of(self.value) / VALUE_BYTES
         return num + sum(tensor.numel() for tensor in tensors_in(self.value)) <= MAX_SMALL
 
     def mark(self) -> Any:
         """Equal for equal values."""
         if self.same_as:
             return ("same", self.same_as)
+        if self.excess:
+            return mark_of_large(self.value)
         return mark_of_kind(self.value) if self.is_around else mark(self.value)
 
     def packed(self) -> Packed | None:
         """Its value of now as it is saved; None if it cannot be."""
         value = self.now()
-        if self.same_as:
-            return {"same": self.same_as}
+        if self.same_as or self.excess:
+            return {"same": self.same_as} if self.same_as else None
         if self.is_around and not is_plain(value):
             keys = range(len(value)) if isinstance(value, list) else _keys_of(value)
             return {"made": kind_of(value), "keys": [*keys]} if can_be_made(value) else None
@@ -206,22 +217,23 @@ class ScriptVariables:
         return self.is_wanted and self._search is None
 
     # ------------------------------------------------------------------ boundaries
-    def begin_epochs(self, frame: FrameType | None, puts: bool = False) -> None:
+    def begin_epochs(self, frame: FrameType | None, is_between: bool) -> None:
         """The script enters its loop over epochs: what it sets from now on is of the first epoch.
 
-        A worker that joins in that epoch sets it with another model.
+        The head of that epoch reads what was restored. A worker that joins amid the epoch runs it with
+        another model, so what was restored is put back once more before its first batch.
 
         Args:
-            puts: what was restored is of before that.
+            is_between: what was restored is of the end of the epoch before.
         """
         if not self.is_waiting:
             return
         search = Search(frame, self._parts())
-        self._begun = {name: one.mark() for name, one in self._find(search, frame, True).items()}
+        self._begun = {name: one.mark() for name, one in self._find(search, frame, "epoch").items()}
         self._scopes = search.scopes(frame)
-        if puts:
-            waiting, self._waiting = self._waiting, {}
-            self._put(waiting, search, frame)
+        self._put(self._waiting, search, frame)
+        if is_between:
+            self._waiting = {}
 
     def reach_boundary(self, frame: FrameType | None) -> None:
         """The script asks for a batch, in the function of `frame`."""
@@ -304,7 +316,7 @@ class ScriptVariables:
             frame: the script's function that the step is made from.
         """
         if self._search is not None:
-            self._watched = {**_kept_of(self._find(self._search, frame)), **self._watched}
+            self._watched = {**_kept_of(self._find(self._search, frame, "")), **self._watched}
         for name, found in self._watched.items():
             value = found.now()
             if name not in self._kept and value is not UNBOUND:
@@ -318,7 +330,20 @@ class ScriptVariables:
         self._num_boundaries -= 1
         self._refresh(frame)
         for name, packed in self._kept.items():
-            self._put_one(self._watched[name], copied(packed))
+            self._put_one(self._watched[name], packed, copied)
+
+    def delete_others(self, names: Collection[str]) -> None:
+        """Have no global and no attribute beyond these: the script has made it since."""
+        self._look()
+        for name, one in self._changed.items():
+            holder = one.holder if one.owner is None else one.owner.now()
+            if name in names or one.now() is UNBOUND or isinstance(holder, list | WaitingFunction | CellType):
+                continue
+            if isinstance(holder, dict):
+                del holder[one.key]
+            elif one.key in getattr(holder, "__dict__", ()):
+                with suppress(AttributeError):  # as one that is frozen
+                    delattr(holder, one.key)
 
     def values(self, frame: FrameType | None = None) -> dict[str, Packed]:
         """Copies of all that may be put back, as it is now."""
@@ -368,27 +393,36 @@ class ScriptVariables:
 
     def _note(self, found: Mapping[str, Variable]) -> None:
         """Have what is not what it was belong to the state, and what is of a call that is over not."""
+        parts = tuple(f"{name}." for name, one in found.items() if one.excess)
         self._changed = {
             name: one
             for name, one in self._changed.items()
-            if name in found or not isinstance(one.holder, WaitingFunction)
+            if (name in found or not isinstance(one.holder, WaitingFunction)) and not name.startswith(parts)
         }
         for name, one in found.items():
-            begun, now = self._begun.get(name), one.mark()
-            if (name in self._changed or now != begun) and one.can_be_put and not is_time(one.value):
+            if not one.can_be_put:
+                continue
+            if name in self._changed and is_plain(one.value):
                 self._changed[name] = one
-                if is_another(now, begun) and not can_be_made(one.value):
-                    kind = kind_of(one.value).replace(":", ".")
-                    self._tell_lost(one, f"is another one than when the loop began ({kind})")
+                continue
+            begun, now = self._begun.get(name), one.mark()
+            if name not in self._changed and now == begun:
+                continue
+            self._changed[name] = one
+            is_late = one.is_around and not isinstance(begun, tuple)
+            if one.excess:
+                self._tell_lost(one, f"changes, and has more than {one.excess}", "Keep it in run.state")
+            elif (is_late or is_another(now, begun)) and not can_be_made(one.value):
+                kind = kind_of(one.value).replace(":", ".")
+                self._tell_lost(one, f"is another one than when the loop began ({kind})")
 
-    def _find(
-        self, search: Search, frame: FrameType | None, is_of_epochs: bool = False
-    ) -> dict[str, Variable]:
+    def _find(self, search: Search, frame: FrameType | None, waits_for: str = "batch") -> dict[str, Variable]:
+        """Find them. Of those that the script sets next, where it waits for something, none is shown."""
         search.leave_out(self._held())
         if frame is not None:
             self._see(frame)
-            for function in self._functions.values():
-                function.note_place(is_of_epochs)
+            for function in self._functions.values() if waits_for else ():
+                function.note_place(waits_for == "epoch")
         return search.find(self._functions)
 
     def _put(self, values: Mapping[str, Packed], search: Search | None, frame: FrameType | None) -> None:
@@ -404,24 +438,24 @@ class ScriptVariables:
             if variable is not None and packed:
                 if search is not None and "object" in packed:
                     search.make_twin(variable, packed["object"])
-                self._put_one(variable, packed)
+                self._put_one(variable, packed, codec.completed)
                 self._changed[name] = variable
 
-    def _put_one(self, variable: Variable, packed: Packed) -> None:
+    def _put_one(self, variable: Variable, packed: Packed, prepared: Callable[[Packed], Packed]) -> None:
         try:
-            variable.put(packed)
+            variable.put(prepared(packed))
         except Exception as error:  # noqa: BLE001 - of the script's own objects, which did not ask for it
-            if variable.now() is not UNBOUND:  # else the script makes it later
+            if variable.now() is not UNBOUND or self._search is not None:  # else the script may make it yet
                 self._tell_lost(variable, f"could not be put back ({error})")
 
-    def _tell_lost(self, variable: Variable, why: str) -> None:
+    def _tell_lost(self, variable: Variable, why: str, remedy: str = _MAKE) -> None:
         if variable.name in self._told:
             return
         self._told.add(variable.name)
         name = variable.name.removeprefix("__main__.")
         text = (
             f"`{name}` {why}: a worker that joins, and a job that goes on later, has what the script makes "
-            "before its loop. Make there all that it changes between, and choose by a number"
+            f"before its loop. {remedy}"
         )
         warnings.warn(text, stacklevel=2)
         key = variable.name.rpartition(".")[2]
@@ -524,11 +558,12 @@ class Search:
         except LoopError:  # one is divided, and its weights are not here to be copied
             return {}
         models = [*([*model.parameters()] for model in self._models), *([*one.values()] for one in states)]
-        weights = {name: _weights_in(one.value) for name, one in found.items() if one.can_be_put}
+        held = {name: one for name, one in found.items() if one.can_be_put and not one.is_around}
+        weights = {name: _weights_in(one.value) for name, one in held.items() if not one.excess}
         return {
             name: found[name]
-            for name, held in weights.items()
-            if any(_are_equal(held, own) for own in models)
+            for name, own in weights.items()
+            if any(_are_equal(own, model) for model in models)
         }
 
     def make_twin(self, variable: Variable, state: Any) -> None:
@@ -562,7 +597,9 @@ class Search:
                     yield from self._of_function(name, value, depth + 1)
             elif depth < MAX_DEPTH and id(value) not in self._seen and len(self._seen) < MAX_SEEN:
                 self._seen[id(value)] = name
-                if self._is_made(value):
+                if excess := _excess_of(value):
+                    yield replace(one, excess=excess)
+                elif self._is_made(value):
                     yield replace(one, is_around=True)
                 yield from self._inside(one, depth + 1)
             elif id(value) in self._seen and self._is_made(value):
@@ -571,7 +608,7 @@ class Search:
     def _is_made(self, value: Any) -> bool:
         """Whether another process may make it: an object of the script's classes, or what holds such."""
         if isinstance(value, list | dict):
-            return type(value) in (list, dict) and len(value) <= MAX_OBJECTS
+            return type(value) in (list, dict)
         is_of_torch = isinstance(value, (type, nn.Module, Dataset, Sampler, DataLoader))
         return not is_of_torch and getattr(value, "__module__", None) in self._modules
 
@@ -670,6 +707,14 @@ def _is_within(code: CodeType, around: CodeType) -> bool:
     return any(
         each is code or _is_within(code, each) for each in around.co_consts if isinstance(each, CodeType)
     )
+
+
+def _excess_of(value: Any) -> str:
+    """What a container has too much of for it to be saved; empty: nothing, or it is none."""
+    if not isinstance(value, list | dict | set | deque):
+        return ""
+    is_large = MAX_BYTES < size_of(value) < math.inf
+    return f"{MAX_BYTES:,} bytes" if is_large else f"{MAX_OBJECTS:,} objects" * (len(value) > MAX_OBJECTS)
 
 
 def _keys_of(thing: Any) -> Iterable[Any]:

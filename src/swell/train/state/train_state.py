@@ -232,8 +232,7 @@ class TrainState:
     def begin_epochs(self, frame: FrameType | None) -> None:
         """The script enters its loop over epochs: what it sets from now on is of the epoch that begins.
 
-        What was saved amid an epoch is put back before its next batch, over that; what was saved at the end
-        of one is put back here.
+        What was saved is put back here; amid an epoch, once more before its next batch, over that.
         """
         is_between = self._restored_at == "between"
         self.variables.begin_epochs(frame, is_between)
