@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -47,11 +48,11 @@ def patience_by_a_sum(losses: list[float]) -> Loop:
 
 
 def count_of_a_while(losses: list[float]) -> Loop:
-    count = rounds = 0
-    while count < 10 and rounds < 10:  # here
+    self, rounds = SimpleNamespace(count=0), 0
+    while self.count < 10 and rounds < 10:  # here
         for _ in losses:
             yield
-            count += len(losses)
+            self.count += len(losses)
         rounds += 1
 
 
@@ -81,7 +82,7 @@ def best_that_is_only_kept(losses: list[float]) -> Loop:
     ("loop", "names"),
     [
         (patience, ("best", "wait")),
-        (count_of_a_while, ("count",)),
+        (count_of_a_while, ("self.count",)),
     ],
 )
 def test_what_decides_when_the_loop_ends_is_found(
@@ -105,9 +106,17 @@ def test_what_follows_from_a_sum_of_a_round_is_found() -> None:
     assert "`wait` in patience_by_a_sum()" in found.text
 
 
-@pytest.mark.parametrize("loop", [sum_of_each_epoch, best_that_is_only_kept])
+def attribute_of_another_object(losses: list[float]) -> Loop:
+    stats, schedule = SimpleNamespace(done=0.0), SimpleNamespace(done=False)
+    while not schedule.done:
+        for loss in losses:
+            yield
+            stats.done += loss
+
+
+@pytest.mark.parametrize("loop", [sum_of_each_epoch, best_that_is_only_kept, attribute_of_another_object])
 def test_sums_of_a_round_are_none(loop: Callable[[list[float]], Loop]) -> None:
-    assert loop_exits([next_frame(loop)], own_of(loop, "total", "best")) == []
+    assert loop_exits([next_frame(loop)], own_of(loop, "total", "best", "stats.done")) == []
 
 
 def test_a_loop_that_asks_for_batches_for_ever_is_told() -> None:

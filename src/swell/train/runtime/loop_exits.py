@@ -13,6 +13,7 @@ from types import FrameType
 from swell.script_facts import ScriptFinding
 from swell.train.link.code_paths import submitted
 from swell.train.runtime.step_comparison import listed
+from swell.train.state.script_values import attributes_of
 
 #: Times that a script may ask for batches after the last step; a loop over epochs may do so.
 MOST_ASKED = 1000
@@ -41,7 +42,8 @@ def _exit_of(frame: FrameType, own: Collection[str]) -> ScriptFinding | None:
     if not loops:
         return None
     scope = frame.f_globals["__name__"] if frame.f_code.co_name == "<module>" else function
-    carried = _following(loops[0], {_short(name, scope) for name in own}) - _set_anew(loops[0])
+    carried = _following(loops[0], set().union(*(_written(name, frame) for name in own)))
+    carried -= _set_anew(loops[0])
     tests = [loop.test for loop in loops if isinstance(loop, ast.While)]
     tests += [
         node.test
@@ -51,11 +53,11 @@ def _exit_of(frame: FrameType, own: Collection[str]) -> ScriptFinding | None:
     guards = {test.lineno: found for test in tests if (found := _names_in(test) & carried)}
     if not guards:
         return None
-    names = {name.removeprefix(".") for each in guards.values() for name in each}
+    names = listed(sorted(set().union(*guards.values())))
     text = (
-        f"{listed(sorted(names))} in {function if scope == function else 'the script'} changes with the "
-        "samples of each worker's own part of the batch, and decides when the loop ends: workers would leave "
-        "it at different steps. Decide by what is the same on all workers, as what `run.step` returns is"
+        f"{names} in {function if scope == function else 'the script'} changes with the samples of each "
+        "worker's own part of the batch, and decides when the loop ends: workers would leave it at different "
+        "steps. Decide by what is the same on all workers, as what `run.step` returns is"
     )
     place = f"{submitted(frame.f_code.co_filename)}:{max(guards)}"
     return ScriptFinding(name="hidden-state", text=text, place=place)
@@ -90,21 +92,23 @@ def _within(node: ast.AST, loops: Collection[_Loop]) -> Iterator[ast.AST]:
             yield from _within(each, loops)
 
 
-def _short(name: str, scope: str) -> str:
-    """How the code of a function has a variable: its own by its name, an object's as `.count`."""
-    own = name.removeprefix(f"{scope}.")
-    return own if own.isidentifier() else f".{name.rpartition('.')[2]}"
+def _written(name: str, frame: FrameType) -> set[str]:
+    """How the code of a function may write a variable: `count`, `trainer.count`, `self.count`."""
+    scopes = f"{frame.f_code.co_name}().", f"{frame.f_globals['__name__']}."
+    key = name.rpartition(".")[2]
+    own = {f"self.{key}"} if key in attributes_of(frame.f_locals.get("self")) else set()
+    return own | {name.removeprefix(scope) for scope in scopes if name.startswith(scope)}
 
 
 def _names_in(expression: ast.AST) -> set[str]:
-    """Variables as `_short` has them, but for those from which `run.step` makes the mean of all workers."""
+    """Variables as `_written` has them, but for those from which `run.step` makes the mean of all workers."""
     if isinstance(expression, ast.Call) and isinstance(expression.func, ast.Attribute):
         if expression.func.attr == "step":
             return set()
         parts: list[ast.AST] = [expression.func.value, *expression.args, *expression.keywords]
         return set().union(*map(_names_in, parts))
     own = {expression.id} if isinstance(expression, ast.Name) else set()
-    own |= {f".{expression.attr}"} if isinstance(expression, ast.Attribute) else set()
+    own |= {ast.unparse(expression)} if isinstance(expression, ast.Attribute) else set()
     return own.union(*map(_names_in, ast.iter_child_nodes(expression)))
 
 
@@ -122,13 +126,12 @@ def _following(loop: _Loop, names: set[str]) -> set[str]:
 
 
 def _targets_of(node: ast.AST) -> set[str]:
-    """Return what a statement sets: of `self.count` the attribute."""
+    """Return what a statement sets, as `_written` has it."""
     if not isinstance(node, ast.Assign | ast.AugAssign):
         return set()
     targets = node.targets if isinstance(node, ast.Assign) else [node.target]
     parts = [part for each in targets for part in (each.elts if isinstance(each, ast.Tuple) else [each])]
-    names = {part.id for part in parts if isinstance(part, ast.Name)}
-    return names | {f".{part.attr}" for part in parts if isinstance(part, ast.Attribute)}
+    return {ast.unparse(part) for part in parts if isinstance(part, ast.Name | ast.Attribute)}
 
 
 def _set_anew(loop: _Loop) -> set[str]:

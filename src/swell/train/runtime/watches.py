@@ -26,6 +26,7 @@ from torch.utils.data import DataLoader
 from swell.train.collective.gradients import LoopError
 from swell.train.link.code_paths import place_of, user_frames
 from swell.train.state.train_state import TrainState
+from swell.train.state.waiting_functions import names_of_other_loops
 
 GIVE_ALL = (
     "give elastic() all optimizers that the loop uses by name, elastic(model, {'first': ..., 'second': ...}, "
@@ -146,7 +147,7 @@ class LoaderWatch:
             self._variables |= self._holding(frame)
         for function, name, now in _loaders(frame):
             is_other = (function, name) in self._variables and now is not self._loader
-            if is_other and not self._is_alike(now):
+            if is_other and not self._is_alike(now) and not _is_of_other_loop(name, frame):
                 raise LoopError(
                     f"`{name}` holds another DataLoader than elastic() got, and run.batches() goes on with "
                     "that one. Give elastic() one loader of all the data, with a sampler whose "
@@ -168,6 +169,10 @@ class LoaderWatch:
             and type(loader.sampler) is type(own.sampler)
             and type(loader.batch_sampler) is type(own.batch_sampler)
         )
+
+
+def _is_of_other_loop(name: str, frame: FrameType | None) -> bool:
+    return any(name in names_of_other_loops(user) for user in user_frames(frame))
 
 
 def _loaders(frame: FrameType | None) -> Iterator[tuple[str, str, DataLoader[Any]]]:
