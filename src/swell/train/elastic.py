@@ -20,11 +20,10 @@ from swell.train.data.random_streams import end_script
 from swell.train.data.sample_schedule import SampleSchedule
 from swell.train.data.stateful import Stateful
 from swell.train.link.agent_link import open_link
-from swell.train.link.code_paths import user_frames
 from swell.train.runtime.divided_run import DividedWorker
 from swell.train.runtime.group_trial import GroupProfiling
 from swell.train.runtime.host import Host, Task, Torchrun
-from swell.train.runtime.later_calls import later_call
+from swell.train.runtime.later_calls import second_call
 from swell.train.runtime.managed_run import AgentWorker
 from swell.train.runtime.run import Run, started
 from swell.train.runtime.trial_run import NO_END, Profiling
@@ -121,7 +120,7 @@ def elastic(
         )
     _check_optimizer(model, stepped)
     is_job = environ.AGENT in os.environ
-    if is_job and (started or (place := later_call(user_frames(sys._getframe(1))))):
+    if is_job and (started or (place := second_call(sys.argv[0]))):
         told = "was called twice" if started else f"is called again at {place}"
         raise RuntimeError(
             f"elastic() {told}; a Swell job trains one model: submit a job for each call, the second with "
