@@ -76,14 +76,14 @@ def test_what_takes_too_much_is_refused_and_the_next_one_is_looked_at(
     processes = IntakeProcesses(IntakeLimits(**ENOUGH | limits))
     store = CodeStore(tmp_path / "state", read=processes.read_snapshot)
     with pytest.raises(InvalidJob, match=told):
-        if fault := processes.read_script(str(script)).fault:
+        if fault := processes.script_fault(str(script), True):
             raise InvalidJob(fault)
         store.take(str(work), str(script))
     (work / ".swellignore").unlink(missing_ok=True)
     script.write_text("import swell")
-    assert not processes.read_script(str(script)).is_silent
+    assert not processes.script_fault(str(script), True)
     assert store.take(str(work), str(script)).new
-    processes.stop()
+    processes.__exit__()
 
 
 # ---------------------------------------------------------------- users of a platform
@@ -118,7 +118,7 @@ class Site:
 @pytest.fixture
 def site(tmp_path: Path) -> Iterator[Site]:
     site = Site(tmp_path)
-    with site.intake.running():
+    with site.intake.processes:
         site.server.start()
         yield site
         site.server.stop()

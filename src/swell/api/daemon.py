@@ -76,7 +76,7 @@ def serve(
         metrics = _metrics(platform, folder, metrics_port, metrics_address or HOST)
         bound_metrics_port = stack.enter_context(metrics)
         intake = SubmissionCheck(folder, settings.code, options.workdirs)
-        stack.enter_context(intake.running())
+        stack.enter_context(intake.processes)
         door, token = PageDoor(folder), folder.ensure_token()
         page = Page(platform, SessionList(token), door.port)
         app = create_app(platform, token, intake, page, UserList(folder.path))

@@ -9,7 +9,7 @@ import re
 import reprlib
 import shutil
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from pathlib import Path
 from types import NoneType, UnionType
@@ -17,9 +17,8 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 
 import msgspec
 
-from swell.api.script_source import MAX_SCRIPT_BYTES, ReadScript, read_script
+from swell.api.script_source import MAX_SCRIPT_BYTES, script_fault
 from swell.api.times import EXAMPLES, parse_time
-from swell.model.code import is_within
 from swell.model.errors import InvalidJob
 from swell.model.job import LOSS, JobClass, MetricTarget, Phase
 from swell.model.job_query import JobQuery
@@ -201,21 +200,10 @@ def _script(script: str) -> str:
     return str(path)
 
 
-def check_source(path: str, is_live: bool, read: ReadScript = read_script) -> None:
-    """Raises InvalidField for a script that no worker could run.
-
-    Args:
-        is_live: whether the job is resized inside its processes, by calls of its script.
-    """
-    source = read(path)
-    if source.fault:
-        raise InvalidField("script", source.fault)
-    if is_live and source.is_silent:
-        raise InvalidField(
-            "script",
-            f"{path} never calls swell.train.elastic, so there is nothing to resize; call it as "
-            "docs/how-to/make-a-script-elastic.md shows, or submit the script with elasticity restart",
-        )
+def check_source(path: str, is_live: bool, find_fault: Callable[[str, bool], str] = script_fault) -> None:
+    """Raises InvalidField for a script that no worker could run, as `script_fault` finds."""
+    if fault := find_fault(path, is_live):
+        raise InvalidField("script", fault)
 
 
 _PATH = "give the path of a Python script"
@@ -239,7 +227,7 @@ def folder(field: str, value: str | None) -> str:
 def real_path(field: str, value: str, roots: Sequence[str]) -> str:
     """Where a path leads. Raises InvalidField if that is in none of these folders, if there are some."""
     real = os.path.realpath(_absolute(field, value))
-    if roots and not any(is_within(real, os.path.realpath(root)) for root in roots):
+    if roots and not any(os.path.commonpath((real, root)) == root for root in map(os.path.realpath, roots)):
         raise InvalidField(
             field,
             f"{value} is not in a folder that users of this platform may name ({', '.join(roots)}); choose "

@@ -7,9 +7,7 @@ import json
 import logging
 import os
 import subprocess
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import Self
+from collections.abc import Sequence
 
 import msgspec
 
@@ -53,18 +51,12 @@ class SubmissionCheck:
 
     def __init__(self, folder: StateFolder, limits: CodeLimits, workdirs: Sequence[str] = ()) -> None:
         self._folder = folder.path
-        self._processes = IntakeProcesses(IntakeLimits.of(limits))
-        self._store = CodeStore(folder.path, limits, self._processes.read_snapshot)
+        self.processes = IntakeProcesses(IntakeLimits.of(limits))
+        self._store = CodeStore(folder.path, limits, self.processes.read_snapshot)
+        self.discard = self._store.discard  #: what was kept, if no job came of it
         self._workdirs = tuple(workdirs)
         self._able: dict[str, int] = {}  #: interpreters that lack nothing -> their time
         self._is_own_able = False  #: the platform's interpreter can train: it was looked for once
-
-    def spec_of(self, submission: Submission, now_s: float, *, is_owners: bool) -> JobSpec:
-        """The complete request. Raises InvalidField, also if it names a folder that users may not name."""
-        for field, path in (("script", submission.script), ("workdir", submission.workdir)):
-            if path is not None and not is_owners:
-                real_path(field, path, self._workdirs)
-        return submission.to_spec(now_s)
 
     def prepare(
         self, submission: Submission, spec: JobSpec, *, is_owners: bool
@@ -72,21 +64,21 @@ class SubmissionCheck:
         """The request with its code as it is now, and that code if it is a copy.
 
         Raises:
-            InvalidJob: its script cannot run, its code cannot be kept, or its interpreter cannot train.
+            InvalidJob: its script cannot run, its code cannot be kept, its interpreter cannot train, or users
+                may not name its folders.
             Unwritable: its code cannot be kept, for the disk is full.
         """
+        roots = () if is_owners else self._workdirs
+        workdir = real_path("workdir", spec.workdir, roots)
+        script = None if submission.script is None else real_path("script", spec.entry, roots)
         self._check_interpreter(spec)
         has_our_python = not (spec.python or spec.image)
         if submission.script is not None and has_our_python:
-            is_live = spec.elasticity is Elasticity.LIVE
-            check_source(spec.entry, is_live, self._processes.read_script)
+            check_source(spec.entry, spec.elasticity is Elasticity.LIVE, self.processes.script_fault)
         if spec.image:
             code_roots(spec, self._folder, storage_of(self._folder))
         if submission.code is CodeSource.LIVE:
             return spec, None
-        roots = () if is_owners else self._workdirs
-        workdir = real_path("workdir", spec.workdir, roots)  # which may lead elsewhere than before
-        script = None if submission.script is None else real_path("script", spec.entry, roots)
         try:
             kept = self._store.take(workdir, script)
         except CodeNotFound as error:
@@ -97,19 +89,6 @@ class SubmissionCheck:
                 raise Unwritable(f"{why}; make room on its disk, then submit it again") from error
             raise InvalidJob(why) from error
         return msgspec.structs.replace(spec, code=kept.digest), kept
-
-    def discard(self, kept: KeptCode) -> None:
-        """There is no job that came with this code."""
-        self._store.discard(kept)
-
-    @contextmanager
-    def running(self) -> Iterator[Self]:
-        """Have a process that waits for the first submission, and none in the end."""
-        self._processes.start()
-        try:
-            yield self
-        finally:
-            self._processes.stop()
 
     def bind(self, job_id: str, spec: JobSpec) -> None:
         """The request is a job now."""

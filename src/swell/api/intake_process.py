@@ -18,7 +18,7 @@ import time
 
 import msgspec
 
-from swell.api.script_source import ScriptSource, read_script
+from swell.api.script_source import script_fault
 from swell.model.errors import InvalidJob, Unavailable
 from swell.model.quantities import format_bytes, span
 from swell.store.code_snapshot import CodeLimits, CodeNotFound, CodeSnapshot, SnapshotRequest, read_snapshot
@@ -54,13 +54,13 @@ class IntakeRequest(msgspec.Struct, frozen=True):
     """A script to be read, or a snapshot to be made."""
 
     script: str = ""
+    is_live: bool = False
     snapshot: SnapshotRequest | None = None
 
 
 class IntakeAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
     """What was found, or why there is nothing."""
 
-    source: ScriptSource = ScriptSource()
     snapshot: CodeSnapshot | None = None
     why: str = ""
     errno: int | None = None  #: None: the fault is no error of the system
@@ -74,13 +74,17 @@ class IntakeProcesses:
         self._free = threading.Semaphore(NUM_PROCESSES)
         self._idle: list[_IntakeProcess] = []
 
-    def start(self) -> None:
-        """Start a process for the first request, which takes a moment."""
+    def __enter__(self) -> None:
+        """Start one for the first request, which takes a moment."""
         self._idle.append(_IntakeProcess(self._limits))
 
-    def read_script(self, path: str) -> ScriptSource:
-        """As `script_source.read_script`. Raises InvalidJob: it takes too much; Unavailable."""
-        return self._answer(IntakeRequest(script=path), f"the script {path}").source
+    def __exit__(self, *_: object) -> None:
+        while self._idle:
+            self._idle.pop().end()
+
+    def script_fault(self, path: str, is_live: bool) -> str:
+        """As `script_source.script_fault`. Raises InvalidJob: it takes too much; Unavailable."""
+        return self._answer(IntakeRequest(path, is_live), f"the script {path}").why
 
     def read_snapshot(self, request: SnapshotRequest) -> CodeSnapshot:
         """As `code_snapshot.read_snapshot`. Raises InvalidJob: it takes too much; Unavailable."""
@@ -90,11 +94,6 @@ class IntakeProcesses:
         if answer.snapshot is None:
             raise CodeNotFound(answer.why)
         return answer.snapshot
-
-    def stop(self) -> None:
-        """End those that are idle."""
-        while self._idle:
-            self._idle.pop().end()
 
     def _answer(self, request: IntakeRequest, what: str) -> IntakeAnswer:
         if not self._free.acquire(timeout=FREE_S):
@@ -174,7 +173,7 @@ def main(text: str) -> None:
 
 def _answer(request: IntakeRequest) -> IntakeAnswer:
     if request.snapshot is None:
-        return IntakeAnswer(source=read_script(request.script))
+        return IntakeAnswer(why=script_fault(request.script, request.is_live))
     try:
         return IntakeAnswer(snapshot=read_snapshot(request.snapshot))
     except CodeNotFound as error:

@@ -7,10 +7,9 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple
 
 from swell.wire.untrusted_files import read_regular
 
@@ -29,44 +28,41 @@ MOST_REMEMBERED = 32
 MAX_SCRIPT_BYTES = 1 << 20
 
 
-class ScriptSource(NamedTuple):
-    """What a script's text tells."""
+def script_fault(path: str, is_live: bool) -> str:
+    """Why no worker could run a script; empty: no reason is known.
 
-    fault: str = ""  #: why no worker could run it; empty: that is not known
-    is_silent: bool = False  #: it is certain that it does not call Swell
-
-
-#: What reads a script, in this process or in another one.
-ReadScript = Callable[[str], ScriptSource]
-
-
-def read_script(path: str) -> ScriptSource:
-    """Parse a script once; one that cannot be read has a fault."""
+    Args:
+        is_live: whether the job is resized inside its processes, by calls of its script.
+    """
     try:
         text = read_regular(Path(os.path.realpath(path)), MAX_SCRIPT_BYTES)
     except OSError as error:
-        return ScriptSource(f"{path} cannot be read ({error.strerror}); give the path of a Python script")
-    return _parsed(text, path)
+        return f"{path} cannot be read ({error.strerror}); give the path of a Python script"
+    return _text_fault(text, path, is_live)
 
 
 @lru_cache(maxsize=MOST_REMEMBERED)
-def _parsed(text: bytes, path: str) -> ScriptSource:
+def _text_fault(text: bytes, path: str, is_live: bool) -> str:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             tree = ast.parse(text, path)
             compile(tree, path, "exec", dont_inherit=True)  # finds a `return` outside of a function, too
     except SyntaxError as error:
-        return ScriptSource(f"{path}, line {error.lineno}: {error.msg}; correct it")
+        return f"{path}, line {error.lineno}: {error.msg}; correct it"
     except ValueError as error:  # a NUL, for example
-        return ScriptSource(f"{path} is no Python script: {error}; correct it")
+        return f"{path} is no Python script: {error}; correct it"
     except MemoryError:
-        return ScriptSource(f"{path} is too large or nested too deeply to be parsed; split it into modules")
+        return f"{path} is too large or nested too deeply to be parsed; split it into modules"
     except RecursionError:
-        return ScriptSource()  # whether Python can run it, its trial run will tell
-    may_call = b"swell" in text or _DYNAMIC.search(text) is not None
-    is_silent = not may_call and {name.partition(".")[0] for name in _imported(tree)} <= LIBRARIES
-    return ScriptSource("", is_silent)
+        return ""  # whether Python can run it, its trial run will tell
+    may_call = not is_live or b"swell" in text or _DYNAMIC.search(text) is not None
+    if may_call or not {name.partition(".")[0] for name in _imported(tree)} <= LIBRARIES:
+        return ""
+    return (
+        f"{path} never calls swell.train.elastic, so there is nothing to resize; call it as "
+        "docs/how-to/make-a-script-elastic.md shows, or submit the script with elasticity restart"
+    )
 
 
 def _imported(tree: ast.AST) -> Iterator[str]:

@@ -194,17 +194,14 @@ class PlatformVerbs:
         """A job without a tenant is of the caller's."""
         caller, now_s = caller_of(scope), self._platform.now_s()
         submission = _of_tenant(body, caller)
-        intake, kept = self._intake, None
+        kept = None
         try:
-            if intake is None:
-                spec = submission.to_spec(now_s)
-            else:
-                spec = intake.spec_of(submission, now_s, is_owners=caller == OWNER)
+            spec = submission.to_spec(now_s)
         except OverflowError as error:
             raise InvalidJob(f"a value is too large ({error}); correct it") from error
         origin = origin_of(submission, spec, request_key(key), now_s)
-        if intake is not None:
-            spec, kept = intake.prepare(submission, spec, is_owners=caller == OWNER)
+        if self._intake is not None:
+            spec, kept = self._intake.prepare(submission, spec, is_owners=caller == OWNER)
         return self._bound(spec, origin, caller, kept)
 
     def retry(self, job_id: str, scope: Scope, key: str | None = None, **wish: Any) -> SubmitResult:

@@ -20,7 +20,7 @@ from pathlib import Path
 import msgspec
 from pathspec import GitIgnoreSpec
 
-from swell.model.code import CodeFile, CodeTree
+from swell.model.code import CodeFile, CodeTree, object_path
 from swell.model.quantities import format_bytes, span
 from swell.wire.untrusted_files import read_regular
 from swell.wire.whole_files import write_whole
@@ -76,9 +76,8 @@ class SnapshotRequest(msgspec.Struct, frozen=True, kw_only=True):
     workdir: str
     script: str | None  #: it is copied in any case, and what lies in its folder if that is not below workdir
     limits: CodeLimits
-    but_not: tuple[str, ...]  #: folders whose content is never code
-    objects: str  #: contents that are kept already, by digest
-    draft: str  #: a new folder, for those that are not
+    state_dir: str  #: where contents are kept already; nothing in it is code
+    draft: str  #: a new folder, for new contents
 
 
 class CodeSnapshot(msgspec.Struct, frozen=True, kw_only=True):
@@ -108,7 +107,8 @@ def read_snapshot(request: SnapshotRequest) -> CodeSnapshot:
     main, roots, limits = request.script, [request.workdir], request.limits
     if main is not None and not _is_below(main, request.workdir):
         roots.append(os.path.dirname(main))
-    found = find_code(roots, limits, request.but_not)
+    own = os.path.realpath(request.state_dir), os.path.dirname(os.path.realpath(f"{request.state_dir}/code"))
+    found = find_code(roots, limits, own)
     if main is not None:
         found.files[main] = os.lstat(main)
     files: dict[str, CodeFile] = {}
@@ -126,7 +126,7 @@ def read_snapshot(request: SnapshotRequest) -> CodeSnapshot:
             raise _too_much(found, limits)
         digest = hashlib.sha256(content).hexdigest()
         files[path] = CodeFile(digest, len(content), bool(state.st_mode & stat.S_IXUSR))
-        if not is_used(Path(request.objects, digest[:2], digest), len(content)):
+        if not is_used(object_path(Path(request.state_dir), digest), len(content)):
             write_whole(Path(request.draft, digest), content, mode=0o400)
     tree = CodeTree(
         roots=tuple(roots),

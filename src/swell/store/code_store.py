@@ -72,14 +72,12 @@ class CodeStore:
             CodeNotFound: it exceeds a limit, or cannot be told from other files.
             OSError: it cannot be read, or kept; nothing new is kept then.
         """
-        own = self._state_dir, (self._state_dir / "code").resolve().parent
         with self._draft() as draft:
             request = SnapshotRequest(
                 workdir=workdir,
                 script=script,
                 limits=self._limits,
-                but_not=tuple(map(os.path.realpath, own)),
-                objects=str(self._state_dir / "code" / "objects"),
+                state_dir=str(self._state_dir),
                 draft=str(draft),
             )
             kept = self._keep(self._read(request), draft)
