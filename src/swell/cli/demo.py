@@ -87,10 +87,11 @@ def demo(
     if json_file is not None:
         check_folder("--json", json_file.parent)
         check_files({"--json": json_file}, [])
+    before = "" if shutil.which("swell") else f". {os.path.relpath(sys.prefix)}/bin/activate; "
     with _platform(devices) if state is None else _idle_platform(state) as client:
         print(
             f"Live page, while the demo runs: {client.page().url}\n"
-            f"(the link works once, within a minute; another one: {_program()} page --state "
+            f"(the link works once, within a minute; another one: {before}swell page --state "
             f"{client.folder.path})",
             flush=True,
         )
@@ -105,14 +106,8 @@ def demo(
             print(f"JSON: {json_file}")
         if failures:
             raise typer.Exit(1)
-    if _program() != "swell":
-        print(f"To go on with your own jobs: . {os.path.relpath(sys.prefix)}/bin/activate, then swell up")
-
-
-def _program() -> str:
-    """How the shell that called this finds the program."""
-    is_found = shutil.which("swell") or sys.prefix == sys.base_prefix
-    return "swell" if is_found else f"{os.path.relpath(sys.prefix)}/bin/swell"
+    if before:
+        print(f"To go on with your own jobs: {before}swell up")
 
 
 def _platform(devices: str | None) -> AbstractContextManager[Client]:
