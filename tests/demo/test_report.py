@@ -14,7 +14,6 @@ PART = DemoJob(
     name="cnn",
     script=CNN,
     epochs=1,
-    job_class=JobClass.STRICT,
     bar=MetricTarget(name="accuracy", value=0.9),
     deadline_after_s=40,
 )
@@ -23,7 +22,6 @@ MAY_BE_REFUSED = DemoJob(
     name="cnn",
     script=CNN,
     epochs=1,
-    job_class=JobClass.STRICT,
     bar=PART.bar,
     deadline_after_s=1,
     second_try="again",

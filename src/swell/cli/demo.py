@@ -37,6 +37,7 @@ from swell.demo.jobs import (
     verdict,
 )
 from swell.executors.local.devices import DeviceError, parse_devices
+from swell.model.job import JobClass
 from swell.model.view import ClusterView, JobView
 from swell.store.folder import StateFolder
 
@@ -189,7 +190,7 @@ class DemoRun:
             args=[str(word) for option in options.items() for word in option],
             global_batch=BATCHES[part.script],
             epochs=part.epochs,
-            job_class=part.job_class,
+            job_class=JobClass.SOFT if part.is_soft else None,
             deadline=deadline_s,
             or_nothing=part.second_try is not None,
             seed=self._seed,

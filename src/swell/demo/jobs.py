@@ -168,9 +168,9 @@ class DemoJob:
     name: str
     script: str  #: file name
     epochs: int
-    job_class: JobClass
     bar: MetricTarget  #: what the trained model must reach
     deadline_after_s: float | None = None  #: after its submission
+    is_soft: bool = False  #: its deadline is not to be promised
     second_try: str | None = None  #: if it is refused, submit it again by the offer, under this name
 
 
@@ -186,26 +186,12 @@ def _loss(nats: float) -> MetricTarget:
 CAST = (
     # Alone at first, so it has the whole cluster; gives way to promises and grows again. 144 d-s.
     # 25.2 to 25.4.
-    DemoJob(at_s=0, name="vae-large", script=VAE, epochs=10, job_class=JobClass.BEST_EFFORT, bar=_loss(25.8)),
+    DemoJob(at_s=0, name="vae-large", script=VAE, epochs=10, bar=_loss(25.8)),
     # 86 d-s in 55 s, of which a trial run takes some: two devices are too few. 0.942 to 0.961.
-    DemoJob(
-        at_s=6,
-        name="cnn-review",
-        script=CNN,
-        epochs=6,
-        job_class=JobClass.STRICT,
-        bar=_accuracy(0.92),
-        deadline_after_s=55,
-    ),
+    DemoJob(at_s=6, name="cnn-review", script=CNN, epochs=6, bar=_accuracy(0.92), deadline_after_s=55),
     # 82 d-s in a minute, but promises come first. 1.74 to 1.76.
     DemoJob(
-        at_s=14,
-        name="gru-draft",
-        script=GRU,
-        epochs=2,
-        job_class=JobClass.SOFT,
-        bar=_loss(1.9),
-        deadline_after_s=60,
+        at_s=14, name="gru-draft", script=GRU, epochs=2, bar=_loss(1.9), deadline_after_s=60, is_soft=True
     ),
     # 86 d-s in 10 s: all eight devices would need 11. Refused, with an offer.
     DemoJob(
@@ -213,42 +199,18 @@ CAST = (
         name="cnn-rush",
         script=CNN,
         epochs=6,
-        job_class=JobClass.STRICT,
         bar=_accuracy(0.92),
         deadline_after_s=10,
         second_try="cnn-second-try",
     ),
     # 123 d-s. 2.12 to 2.22.
-    DemoJob(
-        at_s=30,
-        name="transformer",
-        script=TRANSFORMER,
-        epochs=3,
-        job_class=JobClass.BEST_EFFORT,
-        bar=_loss(2.4),
-    ),
+    DemoJob(at_s=30, name="transformer", script=TRANSFORMER, epochs=3, bar=_loss(2.4)),
     # 82 d-s in 80 s, on a cluster with promises to keep: others shrink for it. 1.74 to 1.76.
-    DemoJob(
-        at_s=40,
-        name="gru-release",
-        script=GRU,
-        epochs=2,
-        job_class=JobClass.STRICT,
-        bar=_loss(1.9),
-        deadline_after_s=80,
-    ),
+    DemoJob(at_s=40, name="gru-release", script=GRU, epochs=2, bar=_loss(1.9), deadline_after_s=80),
     # 57 d-s. 26.5 to 26.9.
-    DemoJob(at_s=48, name="vae-small", script=VAE, epochs=4, job_class=JobClass.BEST_EFFORT, bar=_loss(27.5)),
+    DemoJob(at_s=48, name="vae-small", script=VAE, epochs=4, bar=_loss(27.5)),
     # 72 d-s in 75 s. 0.928 to 0.939.
-    DemoJob(
-        at_s=55,
-        name="cnn-nightly",
-        script=CNN,
-        epochs=5,
-        job_class=JobClass.STRICT,
-        bar=_accuracy(0.9),
-        deadline_after_s=75,
-    ),
+    DemoJob(at_s=55, name="cnn-nightly", script=CNN, epochs=5, bar=_accuracy(0.9), deadline_after_s=75),
 )
 
 
