@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import secrets
-import select
 import socket
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -382,7 +381,6 @@ class Transport:
             raise _no_platform(folder) from error
         bearer = f"Bearer {user_token or folder.read_token()}"
         self._http = LocalHttp(address, {"Authorization": bearer}, self._check_server)
-        self._opened.callback(self._http.close)
 
     def health(self) -> Health:
         """Raises NoPlatform or ApiError if the platform does not answer as itself."""
@@ -476,10 +474,7 @@ class HttpAnswer(NamedTuple):
 
 
 class LocalHttp:
-    """Connections to one socket; each is used by one call at a time, and kept for the next ones.
-
-    Calls may come from any thread.
-    """
+    """Requests to one socket, each on a connection of its own. Calls may come from any thread."""
 
     def __init__(self, address: str, headers: Headers, check: Callable[[socket.socket], None]) -> None:
         """Args:
@@ -487,8 +482,7 @@ class LocalHttp:
         check: looks at each new connection before anything is sent on it, and raises what is wrong with it.
         """
         self._address, self._check = address, check
-        self._headers = {"Host": "localhost", **headers}
-        self._idle: list[socket.socket] = []
+        self._headers = {"Host": "localhost", "Connection": "close", **headers}
 
     def request(
         self, method: str, target: str, headers: Headers, content: bytes | None, within_s: float
@@ -497,51 +491,17 @@ class LocalHttp:
         lines = list((self._headers | dict(headers)).items())
         if content is not None:
             lines.append(("Content-Length", str(len(content))))
-        connection, http = self._usable(within_s), h11.Connection(h11.CLIENT)
-        try:
-            _send(connection, http, h11.Request(method=method, target=target, headers=lines), content or b"")
-            answer = _received(connection, http)
-        except h11.ProtocolError as error:
-            connection.close()
-            raise ConnectionError(str(error)) from error
-        except BaseException:
-            connection.close()
-            raise
-        if http.our_state is h11.DONE and http.their_state is h11.DONE:
-            self._idle.append(connection)
-        else:
-            connection.close()
-        return answer
-
-    def close(self) -> None:
-        while self._idle:
-            self._idle.pop().close()
-
-    def _usable(self, within_s: float) -> socket.socket:
-        """One that the server has not closed meanwhile, or a new one."""
-        with suppress(IndexError):
-            while True:
-                connection = self._idle.pop()
-                connection.settimeout(within_s)
-                if not _has_news(connection):
-                    return connection
-                connection.close()
-        made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        try:
-            made.settimeout(within_s)
-            made.connect(self._address)
-            self._check(made)
-        except BaseException:
-            made.close()
-            raise
-        return made
-
-
-def _has_news(connection: socket.socket) -> bool:
-    """Between two calls that can only be its end."""
-    looker = select.poll()
-    looker.register(connection, select.POLLIN)
-    return bool(looker.poll(0))
+        http = h11.Connection(h11.CLIENT)
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+            connection.settimeout(within_s)
+            connection.connect(self._address)
+            self._check(connection)
+            asked = h11.Request(method=method, target=target, headers=lines)
+            try:
+                _send(connection, http, asked, content or b"")
+                return _received(connection, http)
+            except h11.ProtocolError as error:
+                raise ConnectionError(str(error)) from error
 
 
 def _send(connection: socket.socket, http: h11.Connection, request: h11.Request, content: bytes) -> None:
