@@ -306,7 +306,7 @@ def _(event: JobProfiled, state: HeadState, record: JobRecord) -> None:
 @_apply_to.register
 def _(event: TrialQueued, state: HeadState, record: JobRecord) -> None:
     record.trial_behind = event.behind or record.trial_behind
-    record.trial_waited_s += 0.0 if event.behind else event.waited_s
+    record.trial_waited_s = event.waited_s
     waits = f"waits for {record.told_trials}"
     state.explain(record, "profiling", waits if event.behind else record.backoff.told_of_trial())
 

@@ -164,7 +164,7 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     profile: Profile | None = None
     least_by_memory: int = 1  #: workers, of which one is not known to run out of memory
     is_profiling: bool = False
-    trial_waited_s: float = 0.0  #: that its trial runs have waited
+    trial_waited_s: float = 0.0  #: that its trial run has waited, as was told last
     trial_behind: tuple[str, ...] = ()  #: for those of these jobs, the last time
     is_distributed: bool = False  #: its script has shown that it works with other workers
     accepted: tuple[str, ...] = ()  #: findings, since it was submitted

@@ -45,7 +45,7 @@ from swell.script_facts import BetweenSteps
 log = logging.getLogger("swell.agent")
 
 #: The first turn of a trial run that makes no step; each later one is so many times as long.
-FIRST_TURN_S, TURN_GROWTH = 3.0, 3
+FIRST_TURN_S, TURN_GROWTH = 4.0, 3
 #: A wait is told that is as long as this, to so many jobs, those that are next.
 TOLD_AFTER_S, NUM_TOLD = 1.0, 8
 
@@ -246,27 +246,24 @@ class TrialQueue:
         over = [one for one in runs if one.stalled_s >= FIRST_TURN_S * TURN_GROWTH**one.queued.num_turns]
         if over and not any(one.is_called_off for one in runs):
             one = max(over, key=lambda one: one.stalled_s)
-            again = QueuedTrial(one.command, one.queued.path, self._runner.now_s(), one.queued.num_turns + 1)
+            last, since_s = one.queued, self._runner.now_s() - one.queued.waited_s
+            again = QueuedTrial(last.command, last.path, since_s, num_turns=last.num_turns + 1)
             self._queue[one.command.job_id] = again
             self._stop(one)
 
-    def _tell_wait(self, queued: QueuedTrial, runs: list[Trial]) -> None:
-        """Tell for whose runs it waits, and again once none of these is under way."""
-        jobs = [one.command.job_id for one in runs]
-        is_long = self._runner.now_s() - queued.since_s >= TOLD_AFTER_S
-        if jobs and is_long and not set(jobs).intersection(queued.behind):
-            self._report_wait(queued, *jobs)
-
     def _leave_queue(self, queued: QueuedTrial) -> None:
         del self._queue[queued.command.job_id]
-        if queued.behind:
-            self._report_wait(queued)
+        queued.waited_s = self._runner.now_s() - queued.since_s
+        self._tell_wait(queued, [])
 
-    def _report_wait(self, queued: QueuedTrial, *behind: str) -> None:
-        waited_s, attempt = self._runner.now_s() - queued.since_s, queued.command.attempt
-        job_id, queued.behind = queued.command.job_id, behind
-        told = TrialQueued(at_s=0.0, job_id=job_id, behind=behind, waited_s=waited_s, attempt=attempt)
-        self._runner.report(told)
+    def _tell_wait(self, queued: QueuedTrial, runs: list[Trial]) -> None:
+        """Tell for whose runs it waits, again once none of these is under way, and when the wait is over."""
+        behind, waited_s = tuple(one.command.job_id for one in runs), self._runner.now_s() - queued.since_s
+        is_other = waited_s >= TOLD_AFTER_S and not set(behind).intersection(queued.behind)
+        if is_other if behind else queued.behind:
+            queued.behind, job_id, attempt = behind, queued.command.job_id, queued.command.attempt
+            told = TrialQueued(at_s=0.0, job_id=job_id, behind=behind, waited_s=waited_s, attempt=attempt)
+            self._runner.report(told)
 
     def _allot(self, command: ProfileJob, host: str) -> tuple[str, ...]:
         """Devices for the script of a trial run that can begin on this host. Empty: it has to wait.

@@ -43,7 +43,8 @@ class QueuedTrial:
 
     command: ProfileJob
     path: Path | None = None  #: where what it measures is kept; None: it is not
-    since_s: float = 0.0
+    since_s: float = 0.0  #: then less what it had waited before
+    waited_s: float = 0.0  #: in all, once it has begun
     num_turns: int = 0  #: that it has had, in which its script made no step
     behind: tuple[str, ...] = ()  #: jobs for whose trial runs it waits, as was told last
 
