@@ -1,4 +1,4 @@
-"""The model counts in a buffer that its state_dict leaves out."""
+"""The model counts in a large buffer that its state_dict leaves out."""
 
 from tests.scripts.common import F, nn, torch, train
 from tests.scripts.regression import loader
@@ -9,12 +9,12 @@ class Model(nn.Module):
     def __init__(self):
         super().__init__()
         self.layers = layers
-        self.register_buffer("count", torch.zeros(()), persistent=False)
+        self.register_buffer("count", torch.zeros(20_000), persistent=False)
 
     def forward(self, x):
         if self.training:
             self.count += 1
-        return self.layers(x) * (1 + 1 / (1 + self.count))
+        return self.layers(x) * (1 + 1 / (1 + self.count[-1]))
 
 
 model = Model()

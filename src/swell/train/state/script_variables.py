@@ -77,8 +77,8 @@ from swell.train.state.waiting_functions import (
 from swell.wire.library_paths import is_library
 
 MAX_DEPTH = 8
-#: Numbers in a value that is copied before it is known to change.
-MAX_SMALL = 10_000
+#: Numbers in a value that is copied in each step, and before it is known to change.
+MAX_SMALL, MAX_KEPT = 10_000, 2**24
 #: Objects that are looked into, at most.
 MAX_SEEN = 5000
 #: A container with more objects is not saved.
@@ -115,12 +115,12 @@ class Variable:
     def can_be_put(self) -> bool:
         return self.holder is not None or not isinstance(self.value, (*SCALARS, tuple))
 
-    @property
-    def is_small(self) -> bool:
+    def holds_at_most(self, most: int) -> bool:
+        """Whether it is a generator, or plain with no more numbers than these."""
         if not is_plain(self.value):
             return isinstance(self.value, GENERATORS)
         num = self.value.size if isinstance(self.value, np.ndarray) else size_of(self.value) / VALUE_BYTES
-        return num + sum(tensor.numel() for tensor in tensors_in(self.value)) <= MAX_SMALL
+        return num + sum(tensor.numel() for tensor in tensors_in(self.value)) <= most
 
     def mark(self) -> Any:
         """Equal for equal values."""
@@ -353,7 +353,7 @@ class ScriptVariables:
 
     def _watch(self, variables: dict[str, Variable]) -> None:
         self._watched = variables
-        self._small = {name for name, found in variables.items() if found.is_small}
+        self._small = {name for name, found in variables.items() if found.holds_at_most(MAX_SMALL)}
         roots = [_root_of(one) for one in variables.values()]
         for function in self._functions.values():
             function.watched = frozenset(root.key for root in roots if root.holder is function)
@@ -466,7 +466,7 @@ class ScriptVariables:
 def _kept_of(found: Mapping[str, Variable]) -> dict[str, Variable]:
     """Those that are kept where it is not known what changes: all but data."""
     putable = {name: one for name, one in found.items() if one.can_be_put}
-    return {name: one for name, one in putable.items() if one.is_small or is_object(one.value)}
+    return {name: one for name, one in putable.items() if one.holds_at_most(MAX_KEPT) or is_object(one.value)}
 
 
 class Search:
