@@ -202,6 +202,7 @@ class ScriptVariables:
         self._codes: set[CodeType] = set()  # of these
         self._search: Search | None = None
         self._begun: dict[str, Any] = {}  # marks of the variables before the first epoch
+        self._first: frozenset[str] = frozenset()  # the variables before the first batch
         self._scopes: tuple[str, ...] = ()  # modules and functions that were looked at then
         self._changed: dict[str, Variable] = {}  # since then
         self._watched: dict[str, Variable] = {}  # what `rewind` is for; in the first step, all but data
@@ -243,6 +244,7 @@ class ScriptVariables:
         if self._search is None:
             self._search = Search(frame, self._parts())
             found = self._find(self._search, frame)
+            self._first = frozenset(found)
             news = {name: one for name, one in found.items() if not name.startswith(self._scopes)}
             self._begun |= {name: one.mark() for name, one in news.items()}
             if not self._waiting:
@@ -333,11 +335,16 @@ class ScriptVariables:
             self._put_one(self._watched[name], packed, copied)
 
     def delete_others(self, names: Collection[str]) -> None:
-        """Have no global and no attribute beyond these: the script has made it since."""
+        """Have no global and no attribute that the script has made since its first batch, beyond these."""
         self._look()
         for name, one in self._changed.items():
             holder = one.holder if one.owner is None else one.owner.now()
-            if name in names or one.now() is UNBOUND or isinstance(holder, list | WaitingFunction | CellType):
+            if (
+                name in self._first
+                or name in names
+                or one.now() is UNBOUND
+                or isinstance(holder, list | WaitingFunction | CellType)
+            ):
                 continue
             if isinstance(holder, dict):
                 del holder[one.key]
