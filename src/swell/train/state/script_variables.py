@@ -339,12 +339,8 @@ class ScriptVariables:
         self._look()
         for name, one in self._changed.items():
             holder = one.holder if one.owner is None else one.owner.now()
-            if (
-                name in self._first
-                or name in names
-                or one.now() is UNBOUND
-                or isinstance(holder, list | WaitingFunction | CellType)
-            ):
+            is_kept = name in self._first or name in names or one.now() is UNBOUND
+            if is_kept or isinstance(holder, list | WaitingFunction | CellType):
                 continue
             if isinstance(holder, dict):
                 del holder[one.key]
