@@ -21,7 +21,7 @@ def page(browser: Browser) -> Iterator[Page]:
 
 
 def _shown(page: Page, jobs: list[dict[str, Any]], span: tuple[float, float], devices: int) -> Any:
-    call = "([jobs, span, devices]) => modules['static/jobs_in_view.js'].jobsInView(jobs, span, devices)"
+    call = "([jobs, span, devices]) => jobsInView(jobs, span, devices)"
     return page.evaluate(call, [jobs, span, devices])
 
 

@@ -27,4 +27,4 @@ def test_a_time_is_sent_with_its_offset(browser: Browser, text: str, sent: str) 
         page = context.new_page()
         page.clock.set_fixed_time("2030-01-31T17:00:00Z")
         page.add_script_tag(content=bundle("static/format.js"))
-        assert page.evaluate('(text) => modules["static/format.js"].withOffset(text)', text) == sent
+        assert page.evaluate("(text) => withOffset(text)", text) == sent

@@ -14,7 +14,7 @@ from swell.web.templating import bundle
 SHOW = """() => {
     const place = document.body.appendChild(document.createElement("div"));
     const data = { start_s: 0, end_s: 1000, capacity: [[0, 8]], jobs: [] };
-    window.chart = modules["static/timeline.js"].timeline(place, data);
+    window.chart = timeline(place, data);
     document.addEventListener("keydown", (event) => { window.isTaken = event.defaultPrevented; });
     place.querySelector("canvas").focus();
 }"""
@@ -62,8 +62,7 @@ def test_keys_of_the_browser_stay_its_own(page: Page, key: str) -> None:
 
 def test_jobs_that_are_shown_have_colours_of_their_own_that_stay(page: Page) -> None:
     def colours(ids: list[str]) -> Any:
-        fresh = "giveColours(new Set()), ids.map(modules['static/timeline.js'].colourNumber)"
-        return page.evaluate(f"(ids) => (modules['static/timeline.js'].{fresh})", ids)
+        return page.evaluate("(ids) => (giveColours(new Set()), ids.map(colourNumber))", ids)
 
     ids = [f"digits-{number}" for number in range(36)]
     assert len(set(colours(ids))) == len(ids)

@@ -15,10 +15,8 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-IMPORT = re.compile(r'^import \{([^}]*)\} from "/(static/[a-z_]+\.js)";$', re.MULTILINE)
-EXPORT = re.compile(r"^export ((?:async )?function\*?|class|const) (\w+)", re.MULTILINE)
-#: A line that begins so is to be taken by one of the two.
-ANY = re.compile(r"^(?:import|export)\b.*$", re.MULTILINE)
+IMPORT = re.compile(r'^import \{[^}]*\} from "/(static/[a-z_]+\.js)";\n', re.MULTILINE)
+EXPORT = re.compile(r"^export ", re.MULTILINE)
 #: Charts of others: see static/vendor/README.md.
 UPLOT_SCRIPT = "static/vendor/uplot/uPlot.iife.min.js"
 UPLOT_STYLE = "static/vendor/uplot/uPlot.min.css"
@@ -64,46 +62,18 @@ def iso(at_s: float) -> str:
     return datetime.fromtimestamp(at_s, UTC).isoformat(timespec="seconds")
 
 
-def bundle(first: str) -> str:
-    """A script with this module, `static/NAME.js`, and all that it imports, as members of `modules`.
+def bundle(first: str, texts: dict[str, str] | None = None) -> str:
+    """A script of this module, `static/NAME.js`, and all that it imports: each once, after those it imports.
 
     For pages that may load nothing, not even a module from a `data:` URL. A module of ours imports only
-    `{ names } from "/static/NAME.js"`, and exports only functions, classes and constants where they are
-    declared. Each becomes a function that returns what it exports, those that it imports first.
-
-    Raises ValueError for an import or export of another form, and for modules that import each other.
+    `{ names } from "/static/NAME.js"`. In a bundle no two modules declare the same name.
     """
-    texts: dict[str, str] = {}
-    _add(first, texts, ())
-    return "\n".join(["const modules = {};", *texts.values()])
-
-
-def _add(name: str, texts: dict[str, str], above: tuple[str, ...]) -> None:
-    if name in above:
-        raise ValueError(f"{' imports '.join((*above, name))}; a report needs modules in one order")
-    if name in texts:
-        return
-    text = read_asset(name)
-    for _, imported in IMPORT.findall(text):
-        _add(imported, texts, (*above, name))
-    texts[name] = _as_function(name, text)
-
-
-def _as_function(name: str, text: str) -> str:
-    exported = ", ".join(match[1] for match in EXPORT.findall(text))
-    body = IMPORT.sub(lambda found: f'const {{{_renamed(found[1])}}} = modules["{found[2]}"];', text)
-    body = EXPORT.sub(r"\1 \2", body)
-    if (other := ANY.search(body)) is not None:
-        raise ValueError(
-            f'{name} has {other[0]!r}; write `import {{ a }} from "/static/NAME.js";` in one piece, and '
-            "`export function`, `export class` or `export const`"
-        )
-    return f'modules["{name}"] = (() => {{\n{body}\nreturn {{ {exported} }};\n}})();'
-
-
-def _renamed(names: str) -> str:
-    """`a as b` of an import is `a: b` here."""
-    return re.sub(r"\s+as\s+", ": ", names)
+    texts, text = {} if texts is None else texts, read_asset(first)
+    for name in IMPORT.findall(text):
+        if name not in texts:
+            bundle(name, texts)
+    texts[first] = EXPORT.sub("", IMPORT.sub("", text))
+    return "\n".join(texts.values())
 
 
 def self_contained(template: str, module: str, styles: Iterable[str], data: object, **values: Any) -> str:
@@ -120,7 +90,7 @@ def self_contained(template: str, module: str, styles: Iterable[str], data: obje
     style = "\n".join(map(read_asset, (UPLOT_STYLE, *styles)))
     charts = read_asset(UPLOT_SCRIPT)
     data_text = 'document.getElementById("data").textContent'
-    script = f'{{\n{bundle(module)}\nmodules["{module}"].draw(JSON.parse({data_text}));\n}}'
+    script = f"{{\n{bundle(module)}\ndraw(JSON.parse({data_text}));\n}}"
     policy = (
         f"default-src 'none'; script-src {_hash(charts)} {_hash(script)}; style-src {_hash(style)}; "
         "img-src data:; base-uri 'none'; form-action 'none'"

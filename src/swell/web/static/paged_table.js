@@ -12,7 +12,7 @@
 
 const ROWS_A_PAGE = 50;
 
-function make(tag, attributes = {}, children = []) {
+function tableElement(tag, attributes = {}, children = []) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
   element.append(...children);
@@ -37,9 +37,9 @@ class PagedTable {
     this.words = "";
     this.chosen = new Map();
     this.order = null;
-    this.tools = make("div", { class: "paged-tools" });
-    this.frame = make("div", { class: "paged-frame", tabindex: "0", role: "region", "aria-label": shape.caption });
-    this.foot = make("div", { class: "paged-foot" });
+    this.tools = tableElement("div", { class: "paged-tools" });
+    this.frame = tableElement("div", { class: "paged-frame", tabindex: "0", role: "region", "aria-label": shape.caption });
+    this.foot = tableElement("div", { class: "paged-foot" });
     element.replaceChildren(this.tools, this.frame, this.foot);
     this.shape = shape;
     this.makeTools();
@@ -53,25 +53,25 @@ class PagedTable {
   }
 
   makeTools() {
-    const search = make("input", { type: "search", size: "20" });
+    const search = tableElement("input", { type: "search", size: "20" });
     search.addEventListener("input", () => {
       this.words = search.value.trim().toLowerCase();
       this.select();
     });
-    this.tools.append(make("label", {}, ["search ", search]));
+    this.tools.append(tableElement("label", {}, ["search ", search]));
     (this.shape.choices ?? []).forEach(({ label, options }) => {
-      const choice = make("select", {}, ["all", ...options].map((text) => make("option", { value: text }, [text])));
+      const choice = tableElement("select", {}, ["all", ...options].map((text) => tableElement("option", { value: text }, [text])));
       choice.addEventListener("change", () => {
         this.chosen.set(label, choice.selectedIndex ? choice.value : null);
         this.select();
       });
-      this.tools.append(make("label", {}, [`${label} `, choice]));
+      this.tools.append(tableElement("label", {}, [`${label} `, choice]));
     });
   }
 
   makeFoot() {
     const turn = (label, to) => {
-      const button = make("button", { type: "button" }, [label]);
+      const button = tableElement("button", { type: "button" }, [label]);
       button.addEventListener("click", () => this.turn(to()));
       return button;
     };
@@ -79,7 +79,7 @@ class PagedTable {
     this.before = turn("previous", () => this.page - 1);
     this.next = turn("next", () => this.page + 1);
     this.last = turn("last", () => this.numPages - 1);
-    this.said = make("span", { role: "status" });
+    this.said = tableElement("span", { role: "status" });
     this.foot.append(this.first, this.before, this.said, this.next, this.last);
   }
 
@@ -128,20 +128,20 @@ class PagedTable {
   heading(column) {
     const isOrdered = this.order?.label === column.label;
     const sort = isOrdered ? (this.order.isDescending ? "descending" : "ascending") : "none";
-    const button = make("button", { type: "button" }, [column.label]);
+    const button = tableElement("button", { type: "button" }, [column.label]);
     button.addEventListener("click", () => this.orderBy(column.label));
-    return make("th", { scope: "col", "aria-sort": sort, class: kind(column) }, [button]);
+    return tableElement("th", { scope: "col", "aria-sort": sort, class: kind(column) }, [button]);
   }
 
   draw() {
     const { columns, caption } = this.shape, from = this.page * ROWS_A_PAGE;
     const shown = this.rows.slice(from, from + ROWS_A_PAGE);
-    const cell = (column, row) => make("td", { class: kind(column) }, [String(column.text(row))]);
-    const body = shown.map((row) => make("tr", {}, columns.map((column) => cell(column, row))));
-    this.frame.replaceChildren(make("table", {}, [
-      make("caption", {}, [caption]),
-      make("thead", {}, [make("tr", {}, columns.map((column) => this.heading(column)))]),
-      make("tbody", {}, body),
+    const cell = (column, row) => tableElement("td", { class: kind(column) }, [String(column.text(row))]);
+    const body = shown.map((row) => tableElement("tr", {}, columns.map((column) => cell(column, row))));
+    this.frame.replaceChildren(tableElement("table", {}, [
+      tableElement("caption", {}, [caption]),
+      tableElement("thead", {}, [tableElement("tr", {}, columns.map((column) => this.heading(column)))]),
+      tableElement("tbody", {}, body),
     ]));
     const count = this.rows.length.toLocaleString("en");
     const last = Math.min(from + ROWS_A_PAGE, this.rows.length);

@@ -1,14 +1,14 @@
 // The report of `swell simulate --html`: data of `swell.sim.html_report`, in columns, by the number of a job.
 
 import { curves } from "/static/curves.js";
-import { span as spanOf } from "/static/format.js";
+import { span } from "/static/format.js";
 import { jobsInView } from "/static/jobs_in_view.js";
 import { pagedTable } from "/static/paged_table.js";
 import { timeline } from "/static/timeline.js";
 
 const STATES = ["kept", "late", "done", "refused", "failed", "cancelled", "running", "waiting"];
 const number = (value) => value.toLocaleString("en", { maximumFractionDigits: 1 });
-const span = (seconds) => (seconds == null ? "-" : spanOf(seconds));
+const spanOrNone = (seconds) => (seconds == null ? "-" : span(seconds));
 const place = (name) => document.getElementById(name);
 
 function drawUsed(data) {
@@ -75,14 +75,14 @@ class RunTimeline {
 
 function outcome(data, run, job) {
   const state = run.state[job], end = run.finished_s[job], deadline = run.deadline_s[job];
-  if (state === "late") return `late by ${span(end - deadline)}`;
-  if (state === "kept") return `kept, ${span(end - data.jobs.submitted_s[job])}`;
-  return state === "done" ? `done, ${span(end - data.jobs.submitted_s[job])}` : state;
+  if (state === "late") return `late by ${spanOrNone(end - deadline)}`;
+  if (state === "kept") return `kept, ${spanOrNone(end - data.jobs.submitted_s[job])}`;
+  return state === "done" ? `done, ${spanOrNone(end - data.jobs.submitted_s[job])}` : state;
 }
 
 function jobsTable(data, run) {
   const { id, model, tenant, cls, asked, submitted_s: submitted, run_s: length } = data.jobs;
-  const seconds = (label, value) => ({ label, text: (job) => span(value(job)), value, isNumber: true });
+  const seconds = (label, value) => ({ label, text: (job) => spanOrNone(value(job)), value, isNumber: true });
   const plain = (label, column) => ({ label, text: (job) => column[job] });
   const minus = (one, other) => (one == null || other == null ? null : one - other);
   const columns = [
@@ -117,8 +117,8 @@ function refusedTable(data, run) {
   const of = (tell) => (row) => tell(jobs[row]);
   const columns = [
     { label: "job", text: of((job) => id[job]) }, { label: "model", text: of((job) => model[job]) },
-    { label: "submitted", text: of((job) => span(submitted[job])), value: of((job) => submitted[job]), isNumber: true },
-    { label: "asked to end within", text: of((job) => span(window(job))), value: of(window), isNumber: true },
+    { label: "submitted", text: of((job) => spanOrNone(submitted[job])), value: of((job) => submitted[job]), isNumber: true },
+    { label: "asked to end within", text: of((job) => spanOrNone(window(job))), value: of(window), isNumber: true },
     { label: "was offered", text: of((job) => (offered(job) == null ? "no offer" : span(offered(job)))),
       value: of(offered), isNumber: true },
     { label: "of what it asked for", text: of((job) => (factor(job) == null ? "-" : `${factor(job).toFixed(2)} times`)),

@@ -18,7 +18,7 @@ const BOTTOM = 22;
 const HEIGHT = 250;
 const EPOCH_S = 1e9; // times beyond it are of the calendar
 const NEAR_PX = 7;
-const STEPS = [1, 2, 5, 10, 20, 25, 50, 100, 200, 250, 500, 1000, 2000, 5000, 10000];
+const DEVICE_STEPS = [1, 2, 5, 10, 20, 25, 50, 100, 200, 250, 500, 1000, 2000, 5000, 10000];
 const STEPS_S = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800, 2592000];
 
 const given = new Map();
@@ -61,21 +61,21 @@ export function paint(swatch, job) {
   swatch.style.setProperty("--own", colourOf(job.id, (level) => `var(--job-l${level})`));
 }
 
-const two = (number) => String(number).padStart(2, "0");
+const twoDigits = (number) => String(number).padStart(2, "0");
 
 function timeText(atS, stepS) {
   if (atS < EPOCH_S) {
     if (stepS >= 86400) return `${Math.round(atS / 86400)} d`;
     const seconds = Math.round(atS);
-    return stepS >= 3600 ? `${Math.floor(seconds / 3600)} h` : `${Math.floor(seconds / 60)}:${two(seconds % 60)}`;
+    return stepS >= 3600 ? `${Math.floor(seconds / 3600)} h` : `${Math.floor(seconds / 60)}:${twoDigits(seconds % 60)}`;
   }
   const at = new Date(atS * 1000);
   if (stepS >= 86400) return at.toLocaleDateString(undefined, { month: "short", day: "numeric" });
-  const minutes = `${two(at.getHours())}:${two(at.getMinutes())}`;
-  return stepS >= 60 ? minutes : `${minutes}:${two(at.getSeconds())}`;
+  const minutes = `${twoDigits(at.getHours())}:${twoDigits(at.getMinutes())}`;
+  return stepS >= 60 ? minutes : `${minutes}:${twoDigits(at.getSeconds())}`;
 }
 
-function make(name, className, text = "") {
+function timelineElement(name, className, text = "") {
   const made = document.createElement(name);
   made.className = className;
   made.textContent = text;
@@ -90,12 +90,12 @@ class Timeline {
     this.canvas.tabIndex = 0;
     this.canvas.setAttribute("role", "application");
     this.canvas.setAttribute("aria-roledescription", "chart");
-    this.tip = make("div", "tip");
+    this.tip = timelineElement("div", "tip");
     this.tip.hidden = true;
-    this.reset = make("button", "reset", "Whole time");
+    this.reset = timelineElement("button", "reset", "Whole time");
     this.reset.type = "button";
     this.reset.hidden = true;
-    this.frame = make("div", "frame");
+    this.frame = timelineElement("div", "frame");
     this.frame.append(this.canvas, this.tip, this.reset);
     element.replaceChildren(this.frame, legend());
     this.listen();
@@ -179,7 +179,7 @@ class Timeline {
     pen.strokeStyle = this.colour("faint");
     pen.textBaseline = "middle";
     pen.textAlign = "right";
-    const every = STEPS.find((one) => this.numDevices / one <= 8) ?? Math.ceil(this.numDevices / 8);
+    const every = DEVICE_STEPS.find((one) => this.numDevices / one <= 8) ?? Math.ceil(this.numDevices / 8);
     for (let devices = 0; devices <= this.numDevices; devices += every) {
       const y = Math.round(this.y(devices)) + 0.5;
       line(pen, LEFT, y, this.width - RIGHT, y);
@@ -396,12 +396,12 @@ function line(pen, fromX, fromY, toX, toY) {
 }
 
 function legend() {
-  const list = make("ul", "legend");
+  const list = timelineElement("ul", "legend");
   const parts = [["swatch plain strict", "strict"], ["swatch plain soft", "soft"], ["swatch plain best_effort", "best effort"],
     ["key flag", "deadline"], ["key ring", "expected finish"], ["key ring full", "finished"]];
   for (const [className, text] of parts) {
-    const item = make("li", "", "");
-    item.append(make("span", className), text);
+    const item = timelineElement("li", "", "");
+    item.append(timelineElement("span", className), text);
     list.append(item);
   }
   return list;
