@@ -8,7 +8,6 @@ for the owner's next request.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import errno
 import os
 import socket
@@ -109,8 +108,6 @@ HOST = "127.0.0.1"  # never a name and never an option: the API is for this mach
 GRACE_S = 2
 #: The server's loop never waits for anything as long as this.
 LISTENING_S = 10.0
-#: The header with the time is brought up to date so often.
-TICK_S = 1.0
 
 #: A connection must have sent its next request, head and body, so long after it opened or was last answered.
 REQUEST_S = 10.0
@@ -526,7 +523,7 @@ class ApiServer:
 
     def stop(self) -> None:
         """Answer what is under way, then end; returns when it has ended."""
-        self._server.end()
+        self._server.should_exit = True
         self._thread.join()
         for listener in self._listeners:
             listener.close()
@@ -541,25 +538,12 @@ class ApiServer:
 
 
 class _OpenedServer(uvicorn.Server):
-    """Sets events where uvicorn offers only flags to look at, ten times a second."""
+    """Sets an event when it has started, and accepts connections on further listeners later."""
 
     def __init__(self, config: uvicorn.Config, event: threading.Event) -> None:
         super().__init__(config)
         self._event = event
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._ending = asyncio.Event()
-
-    def end(self) -> None:
-        """Any thread but the server's own."""
-        self.should_exit = True
-        if self._loop is not None:
-            with contextlib.suppress(RuntimeError):  # it has ended by itself
-                self._loop.call_soon_threadsafe(self._ending.set)
-
-    async def main_loop(self) -> None:
-        while not await self.on_tick(0):
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._ending.wait(), TICK_S)
 
     def add(self, listener: socket.socket) -> None:
         if self._loop is None:
