@@ -8,6 +8,7 @@ import logging
 import os
 import subprocess
 from collections.abc import Sequence
+from functools import lru_cache
 
 import msgspec
 
@@ -55,8 +56,6 @@ class SubmissionCheck:
         self._store = CodeStore(folder.path, limits, self.processes.read_snapshot)
         self.discard = self._store.discard  #: what was kept, if no job came of it
         self._workdirs = tuple(workdirs)
-        self._able: dict[str, int] = {}  #: interpreters that lack nothing -> their time
-        self._is_own_able = False  #: the platform's interpreter can train: it was looked for once
 
     def prepare(
         self, submission: Submission, spec: JobSpec, *, is_owners: bool
@@ -71,7 +70,10 @@ class SubmissionCheck:
         roots = () if is_owners else self._workdirs
         workdir = real_path("workdir", spec.workdir, roots)
         script = None if submission.script is None else real_path("script", spec.entry, roots)
-        self._check_interpreter(spec)
+        if spec.python and not spec.image:  # only its container can say what is in it
+            _check_interpreter(spec.python, os.stat(spec.python).st_mtime_ns)
+        elif not spec.image and (lack := lack_of_torch()):
+            raise InvalidJob(lack)
         has_our_python = not (spec.python or spec.image)
         if submission.script is not None and has_our_python:
             check_source(spec.entry, spec.elasticity is Elasticity.LIVE, self.processes.script_fault)
@@ -98,25 +100,12 @@ class SubmissionCheck:
         except OSError as error:  # the job is in the journal: its agent does so before its first process
             log.warning("the code of job %s is not bound to it yet: %s", job_id, error)
 
-    def _check_interpreter(self, spec: JobSpec) -> None:
-        if spec.image:
-            return  # only its container can say what is in it
-        if not spec.python:
-            self._check_own()
-            return
-        changed_ns = os.stat(spec.python).st_mtime_ns
-        if self._able.get(spec.python) == changed_ns:
-            return
-        if lack := _ask(spec.python):
-            raise InvalidField("python", lack)
-        if len(self._able) >= MOST_KNOWN:
-            self._able.clear()
-        self._able[spec.python] = changed_ns
 
-    def _check_own(self) -> None:
-        if not self._is_own_able and (lack := lack_of_torch()):
-            raise InvalidJob(lack)
-        self._is_own_able = True
+@lru_cache(maxsize=MOST_KNOWN)
+def _check_interpreter(python: str, changed_ns: int) -> None:
+    """Raises InvalidField, and looks again the next time: a refusal is not remembered."""
+    if lack := _ask(python):
+        raise InvalidField("python", lack)
 
 
 def _ask(python: str) -> str:
