@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from enum import EnumType
@@ -24,98 +25,58 @@ from swell.model.errors import InvalidInput
 
 #: How help is asked for and laid out.
 HELP = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
-#: Where the function or the group of a command is (module of this package, `:`, name in it), and the first
-#: sentence of its docstring.
-CommandSource = tuple[str, str]
-
-#: What `swell --help` lists under each heading. A command of another package stands under the last one.
-SECTIONS: Mapping[str, Mapping[str, CommandSource]] = {
+#: What `swell --help` lists under each heading, and where each command is: module of this package, name of
+#: the function or group in it, and of a group the function that describes it. A command of another package
+#: stands under the last heading.
+SECTIONS: Mapping[str, Mapping[str, str]] = {
     "Each day": {
-        "up": ("up:up", "Start the platform, or continue a stopped one."),
-        "submit": ("submit:submit", "Submit a job and print whether its deadline is promised."),
-        "jobs": ("jobs:list_jobs", "List jobs, open ones before ended ones."),
-        "show": ("jobs:show", "Show everything about a job, including why it failed."),
-        "logs": ("logs:logs", "Print the output of a job."),
-        "explain": ("jobs:explain", "Explain a job's size, waiting or refusal, live or in a simulated run."),
-        "cancel": ("job_verbs:cancel", "Cancel jobs."),
-        "page": ("page:page", "Open the live page in a browser on this machine."),
-        "check": (
-            "check:check",
-            "Check whether a script gives the same result at any number of workers, without a platform.",
-        ),
-        "down": ("down:down", "Suspend every job and end the platform with all its processes."),
+        "up": "up:up",
+        "submit": "submit:submit",
+        "jobs": "jobs:list_jobs",
+        "show": "jobs:show",
+        "logs": "logs:logs",
+        "explain": "jobs:explain",
+        "cancel": "job_verbs:cancel",
+        "page": "page:page",
+        "check": "check:check",
+        "down": "down:down",
     },
     "Jobs": {
-        "wait": ("job_verbs:wait", "Wait until jobs have ended."),
-        "hold": (
-            "job_verbs:hold",
-            "Have jobs give up their devices, saved, and wait until they are resumed.",
-        ),
-        "resume": ("job_verbs:resume", "Let held jobs go on from where they were saved."),
-        "promise": (
-            "job_verbs:promise",
-            "Ask for another deadline of a job that runs or waits: earlier, later, or its first.",
-        ),
-        "prioritize": ("job_verbs:prioritize", "Give jobs another priority, another weight, or both."),
-        "retry": (
-            "job_verbs:retry",
-            "Submit jobs again that failed, ended early, were refused or stopped, each as a new job from "
-            "step 0.",
-        ),
-        "continue": (
-            "job_verbs:go_on",
-            "Submit jobs again that failed, ended early or were stopped, each from its last checkpoint.",
-        ),
-        "accept-differences": (
-            "job_verbs:accept_differences",
-            "Accept findings of a job's trial run, so that they do not limit its number of workers.",
-        ),
-        "metrics": (
-            "metrics:metrics",
-            "Show what jobs have reported, by step: curves, with the number of workers under them.",
-        ),
-        "curve": (
-            "throughput:curve",
-            "Show samples a second of a job by number of workers and batch, and the best batch of each "
-            "number.",
-        ),
+        "wait": "job_verbs:wait",
+        "hold": "job_verbs:hold",
+        "resume": "job_verbs:resume",
+        "promise": "job_verbs:promise",
+        "prioritize": "job_verbs:prioritize",
+        "retry": "job_verbs:retry",
+        "continue": "job_verbs:go_on",
+        "accept-differences": "job_verbs:accept_differences",
+        "metrics": "metrics:metrics",
+        "curve": "throughput:curve",
     },
     "Platforms": {
-        "node": (
-            "node:node",
-            "Let this machine run workers of a platform, in the foreground until Ctrl-C or SIGTERM.",
-        ),
-        "nodes": ("nodes:app", "List nodes and devices, and the jobs that use them."),
-        "what-if": (
-            "what_if:what_if",
-            "Forecast each job after a change of policy, nodes or jobs, without making the change.",
-        ),
-        "doctor": ("doctor:doctor", "Check a state folder and this machine."),
-        "restore": ("doctor:restore", "Restore the journal, and the files that a copy has besides."),
-        "admin": (
-            "upkeep:app",
-            "Users, tenants, join tokens, device hours, copies, and what a platform keeps.",
-        ),
+        "node": "node:node",
+        "nodes": "nodes:app:list_nodes",
+        "what-if": "what_if:what_if",
+        "doctor": "doctor:doctor",
+        "restore": "doctor:restore",
+        "admin": "upkeep:app:admin",
     },
     "Research": {
-        "simulate": ("simulate:simulate", "Try policies on a log of jobs."),
-        "trace": ("trace:app", "Inspect, convert or generate a log of jobs."),
-        "demo": ("demo:demo", "Train real jobs under deadlines, and show the promises kept."),
+        "simulate": "simulate:simulate",
+        "trace": "trace:app:begin",
+        "demo": "demo:demo",
     },
 }
 SOURCES = {name: source for section in SECTIONS.values() for name, source in section.items()}
 #: The commands of `swell admin`.
-ADMIN_SOURCES: Mapping[str, CommandSource] = {
-    "users": ("users:users_app", "List the users besides the owner, with role and tenant."),
-    "tenants": (
-        "users:tenants_app",
-        "List the tenants that have limits, and what those with quotas use while the platform is up.",
-    ),
-    "tokens": ("tokens:app", "Join tokens, by which other machines join a platform."),
-    "usage": ("upkeep:usage", "Print device hours as CSV: of your own jobs or, to operators, of all."),
-    "backup": ("doctor:backup", "Copy what a platform keeps, but for checkpoints and logs."),
-    "replay": ("upkeep:replay", "Check that the journal leads to the same commands again."),
-    "prune": ("upkeep:prune", "Remove ended jobs with their logs, checkpoints and records."),
+ADMIN_SOURCES = {
+    "users": "users:users_app:list_users",
+    "tenants": "users:tenants_app:list_tenants",
+    "tokens": "tokens:app:begin",
+    "usage": "upkeep:usage",
+    "backup": "doctor:backup",
+    "replay": "upkeep:replay",
+    "prune": "upkeep:prune",
 }
 #: Entry points of typer apps: commands of other packages, by name.
 GROUP = "swell.commands"
@@ -123,13 +84,29 @@ GROUP = "swell.commands"
 ELSEWHERE = {"repro": "swell-papers"}
 
 
+class _CommandLine(TyperCommand):
+    """A command in a list, of which its module need not be imported."""
+
+    def __init__(self, name: str, source: str) -> None:
+        super().__init__(name)
+        self._source = source
+
+    def get_short_help_str(self, limit: int = 45) -> str:
+        """The first sentence of its docstring."""
+        module, *names = self._source.split(":")
+        text = Path(__file__).with_name(f"{module}.py").read_text("utf-8")
+        found = re.search(rf'^def {names[-1]}\(.*?"""(.*?)"""', text, re.MULTILINE | re.DOTALL)
+        self.help = found and found[1]
+        return super().get_short_help_str(limit)
+
+
 class LazyGroup(TyperGroup):
     """Commands by name, of which only the one that is run is imported. Help needs only their lines."""
 
-    sources: ClassVar[Mapping[str, CommandSource]]
+    sources: ClassVar[Mapping[str, str]]
 
     def __init__(self, **attributes: Any) -> None:
-        lines = {name: TyperCommand(name, help=text) for name, (_, text) in self.sources.items()}
+        lines = {name: _CommandLine(name, source) for name, source in self.sources.items()}
         super().__init__(**{**attributes, "commands": lines})
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
@@ -184,9 +161,9 @@ class CommandGroup(LazyGroup):
         return super().resolve_command(ctx, args)
 
 
-def load(name: str, sources: Mapping[str, CommandSource] = SOURCES) -> Any:
+def load(name: str, sources: Mapping[str, str] = SOURCES) -> Any:
     """The command, or the group of commands, complete."""
-    module, attribute = sources[name][0].split(":")
+    module, attribute = sources[name].split(":")[:2]
     found = getattr(import_module(f"swell.cli.{module}"), attribute)
     program = found if isinstance(found, typer.Typer) else _of_function(name, found)
     return typer.main.get_command(program)
