@@ -74,7 +74,7 @@ def test_a_key_answers_the_same_request_with_the_same_job(
 def _breaking(stage: Stage, times: int, monkeypatch: pytest.MonkeyPatch) -> Client:
     """Of a line that breaks after the request has arrived, so many times."""
     line = Transport(stage.folder, stage.client.endpoint)
-    whole, breaks = line._http.request, iter(range(times))
+    whole, breaks = line._request, iter(range(times))
 
     def request(
         method: str, target: str, headers: Headers, content: bytes | None, within_s: float
@@ -84,7 +84,7 @@ def _breaking(stage: Stage, times: int, monkeypatch: pytest.MonkeyPatch) -> Clie
             raise ConnectionError("the line broke")
         return answer
 
-    monkeypatch.setattr(line._http, "request", request)
+    monkeypatch.setattr(line, "_request", request)
     return Client(line)
 
 

@@ -7,7 +7,7 @@ import secrets
 import socket
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from datetime import datetime
 from enum import Enum
 from pathlib import Path
@@ -357,30 +357,19 @@ def open_transport(folder: StateFolder, user_token: str) -> Transport:
     try:
         transport.health()
     except AccessRefused as error:
-        transport.close()
         if user_token:
             raise
         raise _no_platform(folder) from error  # another one has its socket
-    except (NoPlatform, ApiError):
-        transport.close()
-        raise
     return transport
 
 
 class Transport:
-    """Made by `open_transport`, to be closed."""
+    """Made by `open_transport`. Each request has a connection of its own, in any thread."""
 
     def __init__(self, folder: StateFolder, endpoint: ApiAddress, user_token: str = "") -> None:
         self.folder = folder
         self.endpoint = endpoint
         self._user_token = user_token
-        self._opened = ExitStack()
-        try:
-            address = self._opened.enter_context(address_of(folder.socket))
-        except OSError as error:
-            raise _no_platform(folder) from error
-        bearer = f"Bearer {user_token or folder.read_token()}"
-        self._http = LocalHttp(address, {"Authorization": bearer}, self._check_server)
 
     def health(self) -> Health:
         """Raises NoPlatform or ApiError if the platform does not answer as itself."""
@@ -390,16 +379,12 @@ class Transport:
         return found
 
     def close(self) -> None:
-        self._opened.close()
+        """Nothing stays open between two requests."""
 
     def find_again(self) -> None:
         """The daemon may have been started again."""
-        try:
-            found = open_transport(self.folder, self._user_token)
-        except (NoPlatform, ApiError):
-            return
-        self.close()
-        self._http, self._opened, self.endpoint = found._http, found._opened, found.endpoint
+        with suppress(NoPlatform, ApiError):
+            self.endpoint = open_transport(self.folder, self._user_token).endpoint
 
     def ask(self, verb: Verb, given: Mapping[str, Any]) -> Any:
         """The answer to a verb. `given`: its parameters by name."""
@@ -443,7 +428,7 @@ class Transport:
     ) -> bytes:
         target = f"{path}?{urlencode(query, doseq=True)}" if query else path
         try:
-            answer = self._http.request(method, target, headers or {}, content, within_s)
+            answer = self._request(method, target, headers or {}, content, within_s)
         except TimeoutError as error:
             text = _silent(_platform_of(self.folder), self.endpoint.pid, within_s)
             raise NoAnswer(text) from error
@@ -454,6 +439,27 @@ class Transport:
         if 200 <= answer.status < 300:
             return answer.content
         raise FAILURES.get(answer.status, ApiError)(_error_text(answer))
+
+    def _request(
+        self, method: str, target: str, headers: Headers, content: bytes | None, within_s: float
+    ) -> HttpAnswer:
+        """Raises TimeoutError: it has not gone on for that time; OSError: there was no whole answer."""
+        bearer = f"Bearer {self._user_token or self.folder.read_token()}"
+        lines = {"Host": "localhost", "Connection": "close", "Authorization": bearer, **headers}
+        if content is not None:
+            lines["Content-Length"] = str(len(content))
+        http = h11.Connection(h11.CLIENT)
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+            connection.settimeout(within_s)
+            with address_of(self.folder.socket) as address:
+                connection.connect(address)
+            self._check_server(connection)
+            try:
+                asked = h11.Request(method=method, target=target, headers=[*lines.items()])
+                _send(connection, http, asked, content or b"")
+                return _received(connection, http)
+            except h11.ProtocolError as error:
+                raise ConnectionError(str(error)) from error
 
     def _check_server(self, connection: socket.socket) -> None:
         """Before anything is sent on a new connection, the token above all: is it the daemon that listens?"""
@@ -471,37 +477,6 @@ class HttpAnswer(NamedTuple):
 
     status: int
     content: bytes
-
-
-class LocalHttp:
-    """Requests to one socket, each on a connection of its own. Calls may come from any thread."""
-
-    def __init__(self, address: str, headers: Headers, check: Callable[[socket.socket], None]) -> None:
-        """Args:
-        headers: of every request.
-        check: looks at each new connection before anything is sent on it, and raises what is wrong with it.
-        """
-        self._address, self._check = address, check
-        self._headers = {"Host": "localhost", "Connection": "close", **headers}
-
-    def request(
-        self, method: str, target: str, headers: Headers, content: bytes | None, within_s: float
-    ) -> HttpAnswer:
-        """Raises TimeoutError: it has not gone on for that time; OSError: there was no whole answer."""
-        lines = list((self._headers | dict(headers)).items())
-        if content is not None:
-            lines.append(("Content-Length", str(len(content))))
-        http = h11.Connection(h11.CLIENT)
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-            connection.settimeout(within_s)
-            connection.connect(self._address)
-            self._check(connection)
-            asked = h11.Request(method=method, target=target, headers=lines)
-            try:
-                _send(connection, http, asked, content or b"")
-                return _received(connection, http)
-            except h11.ProtocolError as error:
-                raise ConnectionError(str(error)) from error
 
 
 def _send(connection: socket.socket, http: h11.Connection, request: h11.Request, content: bytes) -> None:

@@ -67,6 +67,9 @@ class SavedTransport(Transport):
             raise self._why
         return self._answers[verb.name](**given)
 
+    def close(self) -> None:
+        self._opened.close()
+
     def find_again(self) -> None:
         """Do nothing: what is stored stays as it is."""
 
