@@ -9,7 +9,6 @@ from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
-from starlette.routing import BaseRoute, Route
 
 from swell.api import words
 from swell.api.page.sessions import base_values
@@ -32,74 +31,71 @@ _NUMBER = re.compile(r"-\.?\d[\d.eE+-]*$")
 _ASSIGNMENT = re.compile(r"([A-Za-z_][\w.\-/]*)=(.*)", re.DOTALL)
 
 
-class ComparisonPage:
+def show_comparison(control: Platform, request: Request) -> Response:
     """The view that compares jobs."""
+    wanted = request.query_params
+    group, fault, status = wanted.get("group", ""), "", 200
+    try:
+        views = _members(control, group) if group else _named(control, wanted.getlist("job"))
+    except UnknownJob as error:
+        views, fault, status = [], str(error.args[0]), 404
+    values = _compared_jobs(control, views[:MOST_COMPARED], wanted.get("metric", ""))
+    told = {"group": group, "fault": fault, "num_more": max(0, len(views) - MOST_COMPARED)}
+    return HTMLResponse(render("compare.html", {**base_values(request), **values, **told}), status)
 
-    def __init__(self, control: Platform) -> None:
-        self._control = control
 
-    def routes(self) -> list[BaseRoute]:
-        return [Route("/compare", self._show, methods=["GET"])]
+def _named(control: Platform, job_ids: Sequence[str]) -> Sequence[JobView]:
+    """Raises UnknownJob."""
+    return [control.job(job_id) for job_id in dict.fromkeys(job_ids)]
 
-    def _show(self, request: Request) -> Response:
-        wanted = request.query_params
-        group, fault, status = wanted.get("group", ""), "", 200
-        try:
-            views = self._members(group) if group else self._named(wanted.getlist("job"))
-        except UnknownJob as error:
-            views, fault, status = [], str(error.args[0]), 404
-        values = self._values(views[:MOST_COMPARED], wanted.get("metric", ""))
-        told = {"group": group, "fault": fault, "num_more": max(0, len(views) - MOST_COMPARED)}
-        return HTMLResponse(render("compare.html", {**base_values(request), **values, **told}), status)
 
-    def _named(self, job_ids: Sequence[str]) -> Sequence[JobView]:
-        """Raises UnknownJob."""
-        return [self._control.job(job_id) for job_id in dict.fromkeys(job_ids)]
+def _members(control: Platform, group: str) -> Sequence[JobView]:
+    """The jobs of a group, oldest first. Raises UnknownJob."""
+    found = control.jobs(JobQuery(group=group))
+    if not found:
+        raise UnknownJob(f"no job is of the group {group!r}; see `swell jobs`")
+    return found
 
-    def _members(self, group: str) -> Sequence[JobView]:
-        """The jobs of a group, oldest first. Raises UnknownJob."""
-        found = self._control.jobs(JobQuery(group=group))
-        if not found:
-            raise UnknownJob(f"no job is of the group {group!r}; see `swell jobs`")
-        return found
 
-    def _values(self, views: Sequence[JobView], metric: str) -> dict[str, Any]:
-        names = list(dict.fromkeys(name for view in views for name in words.latest(view)))
-        chosen = metric if metric in names or not names else (LOSS if LOSS in names else names[0])
-        given = [hyperparameters(view) for view in views]
-        differing, same = parted(given)
-        return {
-            "jobs": [self._compared(*one) for one in zip(views, given, strict=True)],
-            "metrics": names,
-            "metric": chosen,
-            "differing": differing,
-            "same": same,
-            "chart": {"metric": chosen, "lines": [self._line(view, chosen) for view in views]},
-        }
+def _compared_jobs(control: Platform, views: Sequence[JobView], metric: str) -> dict[str, Any]:
+    names = list(dict.fromkeys(name for view in views for name in words.latest(view)))
+    chosen = metric if metric in names or not names else (LOSS if LOSS in names else names[0])
+    given = [hyperparameters(view) for view in views]
+    differing, same = parted(given)
+    return {
+        "jobs": [_compared(control, *one) for one in zip(views, given, strict=True)],
+        "metrics": names,
+        "metric": chosen,
+        "differing": differing,
+        "same": same,
+        "chart": {"metric": chosen, "lines": [_line(control, view, chosen) for view in views]},
+    }
 
-    def _compared(self, view: JobView, given: Mapping[str, str]) -> dict[str, Any]:
-        """One job: what it was given, the latest value of each metric, and how long it has trained."""
-        ended_s = view.finished_s or self._control.now_s()
-        return {
-            "job": view,
-            "parameters": given,
-            "metrics": {name: f"{value:.4g}" for name, value in words.latest(view).items()},
-            "length": NOTHING if view.started_s is None else span(ended_s - view.started_s),
-        }
 
-    def _line(self, view: JobView, metric: str) -> dict[str, Any]:
-        """Points of one job: steps, seconds since its start, and means."""
-        found = self._control.metrics(view.id, (metric,)).series if metric else []
-        series: MetricCurve | None = found[0] if found else None
-        began_s = view.started_s or view.submitted_s
-        return {
-            "id": view.id,
-            "name": view.name,
-            "steps": series.last_step if series else [],
-            "times": [round(at_s - began_s, 2) for at_s in series.at_s] if series else [],
-            "values": series.mean if series else [],
-            "latest": finite(words.latest(view).get(metric)),
-        }
+def _compared(control: Platform, view: JobView, given: Mapping[str, str]) -> dict[str, Any]:
+    """One job: what it was given, the latest value of each metric, and how long it has trained."""
+    ended_s = view.finished_s or control.now_s()
+    return {
+        "job": view,
+        "parameters": given,
+        "metrics": {name: f"{value:.4g}" for name, value in words.latest(view).items()},
+        "length": NOTHING if view.started_s is None else span(ended_s - view.started_s),
+    }
+
+
+def _line(control: Platform, view: JobView, metric: str) -> dict[str, Any]:
+    """Points of one job: steps, seconds since its start, and means."""
+    found = control.metrics(view.id, (metric,)).series if metric else []
+    series: MetricCurve | None = found[0] if found else None
+    began_s = view.started_s or view.submitted_s
+    return {
+        "id": view.id,
+        "name": view.name,
+        "steps": series.last_step if series else [],
+        "times": [round(at_s - began_s, 2) for at_s in series.at_s] if series else [],
+        "values": series.mean if series else [],
+        "latest": finite(words.latest(view).get(metric)),
+    }
 
 
 def finite(value: float | None) -> float | None:

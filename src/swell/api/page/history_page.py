@@ -10,7 +10,6 @@ from urllib.parse import urlencode
 import msgspec
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
-from starlette.routing import BaseRoute, Route
 
 from swell.api.fields import InvalidField, wrong_type
 from swell.api.page.rows import COLUMNS, HISTORY, job_row
@@ -93,44 +92,36 @@ def day_s(field: str, value: str, days: int = 0) -> float | None:
         raise InvalidField(field, f"{value!r} is no day; write it as 2030-01-31") from None
 
 
-class HistoryPage:
+def show_history(control: Platform, request: Request) -> Response:
     """The view of ended jobs."""
-
-    def __init__(self, control: Platform) -> None:
-        self._control = control
-
-    def routes(self) -> list[BaseRoute]:
-        return [Route("/history", self._show, methods=["GET"])]
-
-    def _show(self, request: Request) -> Response:
-        words, before = request.query_params, request.query_params.get("before", "")
-        named = {name: words.get(name, "").strip()[:MAX_LENGTH] for name in FORM}
-        given = {name: value for name, value in named.items() if value}
-        fault, views, history = "", list[JobView](), JobHistory(period_s=HOUR_S)
-        try:
-            wanted = filter_of(given)
-            query, period_s = wanted.query(), PERIODS_S.get(wanted.by or "")
-            limit = PAGE_LENGTH + 1  # one more tells that there is another page
-            views = self._control.jobs(msgspec.structs.replace(query, limit=limit), before)
-            history = self._control.history(query, period_s, weeks_begin_s())
-        except (InvalidField, UnknownJob) as error:
-            fault = str(error.args[0])
-        shown, now_s = views[-PAGE_LENGTH:], self._control.now_s()
-        has_older = len(views) > PAGE_LENGTH
-        values = {
-            "span": span,
-            "form": FORM,
-            "wanted": named,
-            "is_filtered": bool(given),
-            "fault": fault,
-            "columns": [COLUMNS[name] for name in HISTORY],
-            "rows": [(job_row(view, now_s), _texts(view)) for view in reversed(shown)],
-            "now_s": now_s,
-            "newest": _address(given) if before else "",
-            "older": _address({**given, "before": shown[0].id}) if has_older else "",
-            **_chart_values(history),
-        }
-        return HTMLResponse(render("history.html", {**base_values(request), **values}), 422 if fault else 200)
+    words, before = request.query_params, request.query_params.get("before", "")
+    named = {name: words.get(name, "").strip()[:MAX_LENGTH] for name in FORM}
+    given = {name: value for name, value in named.items() if value}
+    fault, views, history = "", list[JobView](), JobHistory(period_s=HOUR_S)
+    try:
+        wanted = filter_of(given)
+        query, period_s = wanted.query(), PERIODS_S.get(wanted.by or "")
+        limit = PAGE_LENGTH + 1  # one more tells that there is another page
+        views = control.jobs(msgspec.structs.replace(query, limit=limit), before)
+        history = control.history(query, period_s, weeks_begin_s())
+    except (InvalidField, UnknownJob) as error:
+        fault = str(error.args[0])
+    shown, now_s = views[-PAGE_LENGTH:], control.now_s()
+    has_older = len(views) > PAGE_LENGTH
+    values = {
+        "span": span,
+        "form": FORM,
+        "wanted": named,
+        "is_filtered": bool(given),
+        "fault": fault,
+        "columns": [COLUMNS[name] for name in HISTORY],
+        "rows": [(job_row(view, now_s), _texts(view)) for view in reversed(shown)],
+        "now_s": now_s,
+        "newest": _address(given) if before else "",
+        "older": _address({**given, "before": shown[0].id}) if has_older else "",
+        **_chart_values(history),
+    }
+    return HTMLResponse(render("history.html", {**base_values(request), **values}), 422 if fault else 200)
 
 
 #: Label and choices of each field of the form; without choices it is a text.

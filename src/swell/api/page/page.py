@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable
+from functools import partial
 
 import msgspec
 from starlette.requests import Request
@@ -14,8 +15,8 @@ from starlette.staticfiles import StaticFiles
 from swell.api.answers import answer, failure
 from swell.api.identity import caller_of
 from swell.api.page.changes import PageChanges
-from swell.api.page.comparison_page import ComparisonPage
-from swell.api.page.history_page import HistoryPage
+from swell.api.page.comparison_page import show_comparison
+from swell.api.page.history_page import show_history
 from swell.api.page.job_page import JobPage
 from swell.api.page.new_job_page import show_new_job
 from swell.api.page.rows import COLUMNS, NOW, JobRow, TenantRow
@@ -49,7 +50,6 @@ class Page:
         self.sessions = SessionList(secrets.token_urlsafe(32)) if sessions is None else sessions
         self.changes = PageChanges(control)
         self._port = _no_port if port is None else port
-        self._views = [kind(control) for kind in (JobPage, HistoryPage, ComparisonPage)]
 
     def link(self, caller: ApiUser) -> str:
         """Opens the page for this caller once. Raises Unavailable."""
@@ -67,7 +67,9 @@ class Page:
             Route("/", self._now, methods=["GET"]),
             Route("/page/jobs", self._more_jobs, methods=["GET"]),
             Route("/new", show_new_job, methods=["GET"]),
-            *(route for view in self._views for route in view.routes()),
+            Route("/history", partial(show_history, self.control), methods=["GET"]),
+            Route("/compare", partial(show_comparison, self.control), methods=["GET"]),
+            *JobPage(self.control).routes(),
         ]
 
     def _enter(self, request: Request) -> Response:
