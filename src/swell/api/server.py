@@ -571,27 +571,18 @@ class _OpenedServer(uvicorn.Server):
 class LimitedHttp(H11Protocol):
     """uvicorn's protocol for one connection, with limits."""
 
-    waiting_since_s = 0.0  #: when the wait for the request or for the answer began
-    _family = socket.AF_UNIX
     _answered: RequestResponseCycle | None = None  #: the request that has come and is being answered
-    _timer: asyncio.TimerHandle | None = None
-
-    @property
-    def is_answering(self) -> bool:
-        """Whether a complete request has arrived and its answer is not complete."""
-        return self._answered is not None
+    _timer: asyncio.TimerHandle  #: for the request, or else for the answer
 
     # ------------------------------------------------------------ asyncio.Protocol
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Close the oldest connection if there are too many."""
         super().connection_made(transport)
-        self._family = transport.get_extra_info("socket").family
-        self._restart_timer(REQUEST_S)
+        self._timer = self.loop.call_later(REQUEST_S, self._time_out)
         self._close_oldest()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
+        self._timer.cancel()
         super().connection_lost(exc)
 
     # ------------------------------------------------------------ uvicorn
@@ -613,30 +604,26 @@ class LimitedHttp(H11Protocol):
             self._restart_timer(ANSWER_S if is_whole else REQUEST_S)
 
     def _restart_timer(self, limit_s: float) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        self.waiting_since_s = self.loop.time()
+        self._timer.cancel()
         self._timer = self.loop.call_later(limit_s, self._time_out)
 
     def _time_out(self) -> None:
-        if self._answered is not None and self._answered.response_started and self._has_taken_all:
+        has_taken_all = self.transport.get_write_buffer_size() == 0
+        if self._answered is not None and self._answered.response_started and has_taken_all:
             self._restart_timer(ANSWER_S)
         else:
             self.transport.abort()
 
-    @property
-    def _has_taken_all(self) -> bool:
-        return self.transport.get_write_buffer_size() == 0
-
     def _close_oldest(self) -> None:
         """Beyond the limit, close the connection that has kept us waiting for a request the longest."""
+        family = self.transport.get_extra_info("socket").family
         alike = [
             other
             for other in self.connections
             if isinstance(other, LimitedHttp)
-            and other._family == self._family
             and not other.transport.is_closing()
+            and other.transport.get_extra_info("socket").family == family
         ]
-        if len(alike) > MAX_CONNECTIONS[self._family]:
-            oldest = min(alike, key=lambda other: (other.is_answering, other.waiting_since_s))
+        if len(alike) > MAX_CONNECTIONS[family]:
+            oldest = min(alike, key=lambda other: (other._answered is not None, other._timer.when()))
             oldest.transport.abort()
