@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import swell
-from swell.cli.options import Json, State
+from swell.cli.options import Json, State, has_subcommand
 from swell.cli.output import clock, print_json, print_table
 from swell.model.quantities import format_bytes, relative, span
 
@@ -27,9 +27,7 @@ NO_NODE = "no node has joined yet: start `swell node` on a machine that is to be
 @app.callback(invoke_without_command=True)
 def list_nodes(context: typer.Context, state: State = None, json: Json = False) -> None:
     """List nodes and devices, and the jobs that use them."""
-    if context.invoked_subcommand is not None:
-        if state is not None or json:
-            raise typer.BadParameter(f"options come after {context.invoked_subcommand!r}")
+    if has_subcommand(context, state, json):
         return
     with swell.connect(state) as client:
         cluster = client.cluster()
