@@ -16,16 +16,21 @@ cdef bint _steps_up(
 cdef void _sink(_Queue queue, long long place)
 @cython.locals(returns=cython.bint)
 cdef bint _is_first(_Queue queue, long long row, long long other)
-@cython.locals(most=cython.longlong)
-cdef long long _boost(
+@cython.locals(
+    own_left=cython.longlong, is_bound=Flags, group_left=IntsOut, group=Ints, queue=_Queue, most=cython.longlong
+)
+cpdef tuple boost(
     IntsOut level, IntTable devices, FloatTable worth, Ints num_levels, Ints held, Ints rank, long long left,
-    long long own_left, Flags is_bound, IntsOut group_left, Ints group, long long reach
+    own=*, groups=*, long long reach=*
 )
 cdef (double, long long) _next_step(
     long long row, long long level, long long highest, IntTable devices, FloatTable worth, long long most
 )
-cdef (long long, long long) _raise(
-    IntsOut level, IntTable devices, Ints rows, Ints limits, long long left, long long own_left, Flags is_bound,
-    IntsOut group_left, Ints group
+@cython.locals(
+    ordered=Ints, limits=Ints, own_left=cython.longlong, is_bound=Flags, group_left=IntsOut, group=Ints,
+    row=cython.longlong, current=cython.longlong, more=cython.longlong
+)
+cpdef (long long, long long) raise_within(
+    IntsOut level, IntTable devices, num_levels, rows, most, long long left, own, groups=*
 )
 cpdef long long serve_in_order(IntsOut level, IntTable devices, Ints num_levels, Ints rows, long long left)

@@ -73,40 +73,9 @@ def boost(
     Deviates: one size a step, not one device; the saving in later slots (lines 7-9 and 20-22,
         which fill again) in closed form: the extra work done now times its price.
     """
-    level = level.copy()
-    own = own or SeparatePart(left, np.zeros(len(level), dtype=bool))
-    groups = groups or one_group(len(level))
-    left = _boost(
-        level,
-        devices,
-        worth,
-        num_levels,
-        held,
-        rank,
-        left,
-        own.left,
-        own.is_bound,
-        groups.left,
-        groups.of,
-        reach,
-    )
-    return level, left
-
-
-def _boost(
-    level: IntArray,
-    devices: IntArray,
-    worth: FloatArray,
-    num_levels: IntArray,
-    held: IntArray,
-    rank: IntArray,
-    left: int,
-    own_left: int,
-    is_bound: BoolArray,
-    group_left: IntArray,
-    group: IntArray,
-    reach: int,
-) -> int:
+    level = np.array(level)
+    own_left, is_bound = own or SeparatePart(left, np.zeros(len(level), dtype=bool))
+    group_left, group = groups or one_group(len(level))
     queue = _Queue(level, held, rank)
     for row in range(len(level)):
         if _steps_up(queue, row, devices, worth, num_levels, left, reach):
@@ -129,7 +98,7 @@ def _boost(
             queue.num -= 1
             queue.rows[0] = queue.rows[queue.num]
         _sink(queue, 0)
-    return left
+    return np.asarray(level), left
 
 
 class _Queue:
@@ -233,25 +202,12 @@ def raise_within(
     groups: TakerGroups | None = None,
 ) -> tuple[int, int]:
     """`raise_in_order` where some takers may not have all of what is left; also returns what they may."""
-    rows = np.asarray(rows, dtype=np.int64)
-    limits = np.minimum(num_levels[rows], most)
-    groups = groups or one_group(len(level))
-    return _raise(level, devices, rows, limits, left, own.left, own.is_bound, groups.left, groups.of)
-
-
-def _raise(
-    level: IntArray,
-    devices: IntArray,
-    rows: IntArray,
-    limits: IntArray,
-    left: int,
-    own_left: int,
-    is_bound: BoolArray,
-    group_left: IntArray,
-    group: IntArray,
-) -> tuple[int, int]:
-    for position in range(len(rows)):
-        row = rows[position]
+    ordered = np.asarray(rows, dtype=np.int64)
+    limits = np.minimum(num_levels[ordered], most)
+    own_left, is_bound = own
+    group_left, group = groups or one_group(len(level))
+    for position in range(len(ordered)):
+        row = ordered[position]
         current = devices[row, level[row] - 1] if level[row] > 0 else 0
         for higher in range(limits[position], level[row], -1):
             more = devices[row, higher - 1] - current
