@@ -192,8 +192,7 @@ def _(event: DrainRequested, state: HeadState) -> None:
     for record in state.records.values():
         if record.backoff.until_s > 0.0:
             state.touch(record)
-        record.backoff.until_s = 0.0  # who is to leave need not wait for an earlier failure
-        record.backoff.num_failed_changes = 0
+        record.backoff.end_wait()
 
 
 @_apply.register

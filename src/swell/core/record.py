@@ -347,10 +347,7 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
         if it is refused, the deadline is soft.
         """
         self.is_held = True
-        self.backoff.until_s, self.backoff.num_failed_changes = (
-            0.0,
-            0,
-        )  # it need not wait for an earlier failure
+        self.backoff.end_wait()
         admission, deadline_s = self.admission, self.agreed_deadline_s
         if not admission.is_promised or deadline_s is None:
             return

@@ -181,6 +181,10 @@ class Backoff(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     def _told_cause(self) -> str:
         return f": {failure_sentence(self.cause)}" if self.cause else ""
 
+    def end_wait(self) -> None:
+        """What is asked for now need not wait for an earlier failure."""
+        self.until_s, self.num_failed_changes = 0.0, 0
+
     def go_on(self) -> None:
         """What had gone wrong before is over: it needs no explanation any more."""
         self.cause = ""

@@ -18,9 +18,7 @@ from swell.model.target import Target
 class Refusal:
     """A strict job whose deadline cannot be promised, or any new job for which there is no room."""
 
-    earliest_deadline_s: (
-        float | None
-    )  #: submitted now with this one it would be admitted; None: with none, or none is named
+    earliest_deadline_s: float | None  #: with which it would be admitted now; None: none, or none is named
     text: str  #: what stands in the way; not the deadline that is offered
 
     def told(self, now_s: float) -> str:

@@ -138,9 +138,7 @@ class Snapshot:
     owned_widths: tuple[int, ...] = ()  #: devices of each owned node, the widest first
     ends: NodeEndTimes = NO_ENDS  #: of nodes that are there; no promise stands on one beyond its end
     unheard_s: float = 0.0  #: at most, from the loss of a node until the head hears of it
-    num_left_idle: int = (
-        0  #: devices beside these, on nodes with fewer cores than devices: a promise counts cores
-    )
+    num_left_idle: int = 0  #: devices beside these, of nodes with fewer cores: a promise counts cores
     reclaims_per_node_s: float = 0.0  #: of a borrowed node, as far as has been seen
     is_due: bool = True  #: another period of the policy has begun since it last decided
     memory: Memory = field(default_factory=dict)  #: what its last allocation gave; empty at first

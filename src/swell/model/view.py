@@ -87,9 +87,7 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     start_s: float | None = None  #: length of the latest start: from the launch until the gang trained
     finished_s: float | None  #: the job ended, in whichever way
     estimated_finish_s: float | None  #: None once it has ended, or while nothing that there is can run it
-    kept: (
-        bool | None
-    )  #: finished at or before its deadline; None while open, without one, refused or cancelled
+    kept: bool | None  #: finished in time; None while open, without a deadline, refused or cancelled
     workers: int
     devices: tuple[str, ...]
     generation: int
@@ -114,15 +112,11 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     share: float | None = None  #: of the cores of its node, relative to its neighbours; None: not divided
     cpu_s: float | None = None  #: CPU time of its workers so far; None: not measured
     memory_used_bytes: int | None = None  #: of its workers, resident
-    read_bytes: int | None = (
-        None  #: from block devices by its workers so far; None: not measured, as the next
-    )
-    written_bytes: int | None = None
+    read_bytes: int | None = None  #: from block devices by its workers so far; None: not measured
+    written_bytes: int | None = None  #: likewise
     reason_code: str
     reason: str
-    retry_s: float | None = (
-        None  #: it has no workers, and after a failure gets none before this time, which may be over
-    )
+    retry_s: float | None = None  #: after a failure it gets no workers before this time, which may be over
     message: str  #: how it failed, or what to look at; empty if nothing
     code: str = ""  #: digest of the snapshot of its code; empty: it runs the files as they are
     warnings: dict[str, str] = {}  #: topic -> what its owner should know; one that is over is gone
@@ -160,9 +154,7 @@ class SubmitResult(msgspec.Struct, frozen=True, kw_only=True):
     is_new: bool  #: False: the same request was submitted before under the same idempotency key
     continues: str = ""  #: as in `JobView`
     steps: int = 0  #: that the checkpoint holds from which it goes on
-    left_out: str = (
-        ""  #: which files in the job's folder are not in the copy of its code; empty: none to tell
-    )
+    left_out: str = ""  #: files in the job's folder that the copy of its code lacks; empty: none to tell
 
 
 class NodeLeaving(msgspec.Struct, frozen=True, kw_only=True):

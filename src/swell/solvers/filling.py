@@ -65,11 +65,6 @@ class FreeProfile:
         segments = self._segments
         return np.asarray(segments.starts_s)[: segments.num], np.asarray(segments.free)[: segments.num]
 
-    @property
-    def num_free_now(self) -> int:
-        """Devices that are free at time 0."""
-        return int(self._segments.free[0])
-
     def free_device_s(self, until_s: float) -> float:
         """Device-seconds that are free from now until then."""
         starts_s, free = self.steps

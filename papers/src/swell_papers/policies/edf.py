@@ -118,7 +118,7 @@ def _fill_while_any_fits(planner: PromisePlanner, standing: Plans, rows: IntArra
     smallest = np.where(takers.num_levels[rows] > 0, takers.devices[rows, 0], np.iinfo(np.int64).max)
     least = np.minimum.accumulate(smallest[::-1])[::-1]
     first, num = 0, NUM_AT_ONCE
-    while first < len(rows) and least[first] <= profile.num_free_now:
+    while first < len(rows) and least[first] <= profile.steps[1][0]:
         profile.fill(takers, plans, rows[first : first + num], AS_PLANNED, is_late_served=True)
         first, num = first + num, 2 * num
     return Promises(rows[:first], plans, profile, np.zeros(len(plans.num), dtype=bool))

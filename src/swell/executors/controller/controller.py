@@ -93,9 +93,7 @@ class Controller:
         self._trials = TrialQueue(state_dir, hosts, openings, runs)
         self._commands = CommandQueue(hosts, openings, runs, self._trials)
         self._takeover = Takeover(runs, hosts)
-        self._warned = deque[tuple[str, str]](
-            maxlen=MOST_WARNED
-        )  #: hosts, and jobs of which they have warned
+        self._warned = deque[tuple[str, str]](maxlen=MOST_WARNED)  #: hosts, and jobs that they warned of
         self._boot_id = boot_id
         self._commands_taken = ReceivedNumbers()  #: of the daemon's session, which outlives its connections
         self._waiting: tuple[DaemonLine, str] | None = None  #: a daemon that has yet to be told what runs
