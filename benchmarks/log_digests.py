@@ -25,7 +25,8 @@ from swell.scheduler import new_core
 from swell.settings import make_settings
 from swell.sim.conditions import SETTINGS
 from swell.sim.metrics import metrics_of
-from swell.sim.simulate import Scenario, simulate
+from swell.sim.simulate import simulate
+from swell.sim.world import Scenario
 
 #: Commands of which there is a digest each.
 BLOCK = 100

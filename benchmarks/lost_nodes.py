@@ -30,7 +30,8 @@ from swell.settings import Settings, make_settings
 from swell.sim.conditions import SETTINGS, Conditions, set_up
 from swell.sim.faults import node_failures
 from swell.sim.outcome import JobOutcome
-from swell.sim.simulate import Scenario, simulate
+from swell.sim.simulate import simulate
+from swell.sim.world import Scenario
 from swell_papers.findings import Cell, Table, TableColumn, markdown, write_csv
 from swell_papers.margins import LOGS
 from swell_papers.promises import DAY_S, PromiseInput, inputs_of

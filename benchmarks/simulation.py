@@ -35,9 +35,10 @@ from swell.sim.conditions import SETTINGS, Conditions, set_up
 from swell.sim.metrics import Metrics, metrics_of
 from swell.sim.outcome import SimOutcome
 from swell.sim.profiles.load import load
-from swell.sim.simulate import Scenario, simulate
+from swell.sim.simulate import simulate
 from swell.sim.traces.fill import FillRules, fill
 from swell.sim.traces.read import read
+from swell.sim.world import Scenario
 
 #: Jobs that are simulated before: enough for each kernel to have been compiled, or fetched from disk.
 NUM_WARM_UP = 300

@@ -23,7 +23,7 @@ from swell.sim.gangs import GangTimes
 from swell.sim.job import SimJob
 from swell.sim.loss_curves import JobLoss
 from swell.sim.true_speed import TrueRates
-from swell.sim.world import SimulatedWorld
+from swell.sim.world import Scenario, SimulatedWorld
 from swell.throughput.learnt import SCALING_EXPONENT
 
 #: No worker trains for so long at a resize, and the gang says so.
@@ -73,7 +73,7 @@ class DrivenWorld(SimulatedWorld):
         self._told_s: dict[str, float] = {}  #: when the head hears that a node is gone
         faults = EndingFaults(rates, seed, lambda: self._is_calm)
         self._struck = faults.struck
-        super().__init__((), (), COST, TIMINGS, faults=faults)
+        super().__init__(Scenario(nodes=(), jobs=(), cost=COST, timings=TIMINGS, faults=faults))
 
     def perform(self, command: AnyCommand) -> None:
         self.performed.append((self.now_s, command))

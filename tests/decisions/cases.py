@@ -32,8 +32,8 @@ from swell.sim.change_cost import change_cost
 from swell.sim.faults import FaultRates, FaultSource
 from swell.sim.gangs import GangTimes
 from swell.sim.pool import NodeInterval, Pool
-from swell.sim.simulate import Scenario, cluster
-from swell.sim.world import SimulatedWorld
+from swell.sim.simulate import cluster
+from swell.sim.world import Scenario, SimulatedWorld
 
 QUOTAS = {"ana": Quota(devices=6), "ben": Quota(share=0.25)}
 FAULTS = FaultRates(trial=0.08, launch=0.05, resize=0.12, suspend=0.15, loss=0.06, warning=0.05)
@@ -64,15 +64,7 @@ class Case:
         others = sorted(
             [*made.others, *(made.pool.changes() if made.pool else ())], key=lambda event: event.at_s
         )
-        return SimulatedWorld(
-            made.nodes,
-            made.jobs,
-            made.cost,
-            made.timings,
-            others,
-            faults=made.faults,
-            cpu_shares=made.cpu_shares,
-        )
+        return SimulatedWorld(replace(made, others=others, pool=None))
 
 
 def quotas(policy: str, at_s: float = 0.0) -> Others:

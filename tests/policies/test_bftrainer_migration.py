@@ -18,7 +18,7 @@ from swell.sim.change_cost import change_cost
 from swell.sim.gangs import GangTimes
 from swell.sim.pool import NodeInterval, Pool
 from swell.sim.simulate import cluster
-from swell.sim.world import SimulatedWorld
+from swell.sim.world import Scenario, SimulatedWorld
 from swell_papers.variants import variant_core
 
 
@@ -77,7 +77,9 @@ def run(policy: str, seed: int, lent: Pool, owned: tuple[int, int] | None) -> No
     jobs = crowd(Mix(num_jobs=8, span_s=200.0, median_s=250.0, soft_share=0.5), seed)
     nodes = cluster(*owned, "gpu") if owned else ()
     timings = GangTimes(profiling_s=4.0, save_s=1.5, exit_s=0.5, report_s=45.0)
-    world = SimulatedWorld(nodes, jobs, change_cost("changed", 16), timings, lent.changes())
+    world = SimulatedWorld(
+        Scenario(nodes=nodes, jobs=jobs, cost=change_cost("changed", 16), timings=timings, pool=lent)
+    )
     core = variant_core(policy, {"min_hold_s": 10.0})
     for _ in range(600):
         if not (batch := world.next_events()):

@@ -24,7 +24,8 @@ from swell.sim.change_cost import change_cost
 from swell.sim.gangs import GangTimes
 from swell.sim.job import SimJob
 from swell.sim.outcome import SegmentLog, SimOutcome
-from swell.sim.simulate import Scenario, cluster, simulate
+from swell.sim.simulate import cluster, simulate
+from swell.sim.world import Scenario
 from swell.throughput.belief import FittedBelief
 
 #: Job id -> (since, share), ...

@@ -20,9 +20,10 @@ from swell.sim.job import SimJob, jobs_of
 from swell.sim.outcome import SimOutcome
 from swell.sim.profiles.curve import ProfileSet
 from swell.sim.profiles.load import load
-from swell.sim.simulate import Scenario, cluster, simulate
+from swell.sim.simulate import cluster, simulate
 from swell.sim.traces.entry import Trace, TraceJob
 from swell.sim.traces.fill import FillRules, fill
+from swell.sim.world import Scenario
 
 RULES = FillRules(deadlines="none")
 NODES = cluster(2, 4, "gpu")

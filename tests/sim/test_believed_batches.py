@@ -14,7 +14,7 @@ from swell.sim.job import SimJob
 from swell.sim.simulate import cluster
 from swell.sim.true_speed import TrueRates
 from swell.sim.what_if import BatchBelief, PlatformChange, PlatformState, as_learnt, go_on, sim_job
-from swell.sim.world import SimulatedWorld
+from swell.sim.world import Scenario, SimulatedWorld
 from swell.throughput.belief import FittedBelief
 
 CUT_S = 150.0
@@ -52,7 +52,8 @@ def test_what_would_become_of_it_is_what_becomes_of_it(policy: str, batches: dic
     core = head(policy)
     made = live_like("a", **batches)
     truth = as_learnt(CostTable())
-    world, state, finished_s = SimulatedWorld(cluster(1, 4, "gpu"), [made], truth), b"", 0.0
+    world = SimulatedWorld(Scenario(nodes=cluster(1, 4, "gpu"), jobs=[made], cost=truth))
+    state, finished_s = b"", 0.0
     while batch := world.next_events():
         if not state and batch[0].at_s > CUT_S:
             state = core.save()

@@ -27,7 +27,8 @@ from swell.sim.faults import NO_FAULTS, FaultRates, FaultSource
 from swell.sim.gangs import GangTimes
 from swell.sim.job import SimJob
 from swell.sim.outcome import JobOutcome
-from swell.sim.simulate import EventLog, Scenario, cluster, simulate
+from swell.sim.simulate import EventLog, cluster, simulate
+from swell.sim.world import Scenario
 
 NODES = cluster(3, 2, "gpu")
 START_S, REPORT_S = 2.0, 20.0

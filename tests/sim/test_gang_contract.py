@@ -16,7 +16,7 @@ from swell.sim.change_cost import change_cost
 from swell.sim.gangs import GangTimes
 from swell.sim.profiles.batch_truth import BatchTruth
 from swell.sim.simulate import cluster
-from swell.sim.world import SimulatedWorld
+from swell.sim.world import Scenario, SimulatedWorld
 
 RATES = {1: 1.0, 2: 1.8, 3: 2.4, 4: 3.0}
 
@@ -45,7 +45,14 @@ class SimulatedGangs:
         self.events: list[AnyEvent] = []
         self._job = job(JOB, steps=ENDLESS, rates=RATES)
         timings = GangTimes(report_s=1.0)
-        self._world = SimulatedWorld(cluster(1, 4, "gpu"), [self._job], change_cost("changed", 4), timings)
+        self._world = SimulatedWorld(
+            Scenario(
+                nodes=cluster(1, 4, "gpu"),
+                jobs=[self._job],
+                cost=change_cost("changed", 4),
+                timings=timings,
+            )
+        )
         self._world.next_events()  # the node, and the job
 
     def launch(

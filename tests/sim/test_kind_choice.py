@@ -21,9 +21,9 @@ from swell.model.node import Node
 from swell.sim.change_cost import constant
 from swell.sim.job import SimJob
 from swell.sim.outcome import JobOutcome
-from swell.sim.simulate import Scenario, simulate
+from swell.sim.simulate import simulate
 from swell.sim.true_speed import KindTruth
-from swell.sim.world import SimulatedWorld
+from swell.sim.world import Scenario, SimulatedWorld
 
 FREE = constant(0.0)
 
@@ -102,7 +102,7 @@ def test_a_job_runs_on_one_of_its_kinds_and_stays_on_it_once_it_has_started(
 def test_a_head_that_goes_on_from_a_fold_makes_the_same_choices(data: st.DataObject, policy: str) -> None:
     there = data.draw(nodes())
     jobs = sorted(data.draw(jobs_on(there)), key=lambda one: one.submit_s)
-    core, world = head(policy), SimulatedWorld(there, jobs, COST)
+    core, world = head(policy), SimulatedWorld(Scenario(nodes=there, jobs=jobs, cost=COST))
     restart = data.draw(st.integers(1, 12))
     turn, other = 0, head(policy)
     while batch := world.next_events():
@@ -118,7 +118,7 @@ def test_a_head_that_goes_on_from_a_fold_makes_the_same_choices(data: st.DataObj
 
 def launched(there: Sequence[Node], jobs: Sequence[SimJob], policy: str) -> dict[str, tuple[float, set[str]]]:
     """When each job was first launched, and on which kind."""
-    core, world = head(policy), SimulatedWorld(there, jobs, FREE)
+    core, world = head(policy), SimulatedWorld(Scenario(nodes=there, jobs=jobs, cost=FREE))
     found: dict[str, tuple[float, set[str]]] = {}
     while batch := world.next_events():
         for command in core.handle(batch):

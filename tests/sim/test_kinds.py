@@ -23,8 +23,8 @@ from swell.settings import Settings
 from swell.sim.change_cost import constant
 from swell.sim.job import SimJob
 from swell.sim.outcome import JobOutcome, SegmentLog
-from swell.sim.simulate import Scenario, simulate
-from swell.sim.world import SimulatedWorld
+from swell.sim.simulate import simulate
+from swell.sim.world import Scenario, SimulatedWorld
 
 KINDS = ("cpu", "a100", "h100")
 COST = constant(2.0)
@@ -140,7 +140,7 @@ def test_with_one_kind_a_platform_commands_what_its_only_core_does(data: st.Data
     platform = head(policy)
     (core,) = new_core(policy, Settings(min_hold_s=10.0, report_plan_s=60.0))._cores
     by_submission = sorted(jobs, key=lambda one: one.submit_s)
-    world = SimulatedWorld(there, by_submission, COST)
+    world = SimulatedWorld(Scenario(nodes=there, jobs=by_submission, cost=COST))
     while batch := world.next_events():
         commands = platform.handle(batch)
         assert commands == core.handle(batch)

@@ -18,7 +18,8 @@ from swell.sim.change_cost import change_cost
 from swell.sim.gangs import GangTimes
 from swell.sim.job import SimJob
 from swell.sim.outcome import SimOutcome
-from swell.sim.simulate import Scenario, cluster, simulate
+from swell.sim.simulate import cluster, simulate
+from swell.sim.world import Scenario
 
 NODES, DEVICES = 3, 2
 RATES = {1: 1.0, 2: 1.8, 4: 3.0}

@@ -20,7 +20,8 @@ from swell.sim.change_cost import change_cost
 from swell.sim.gangs import GangTimes
 from swell.sim.job import SimJob
 from swell.sim.outcome import JobOutcome
-from swell.sim.simulate import Scenario, cluster, simulate
+from swell.sim.simulate import cluster, simulate
+from swell.sim.world import Scenario
 
 NODES = cluster(3, 2, "gpu")
 START_S, REPORT_S = 2.0, 20.0

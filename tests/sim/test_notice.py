@@ -15,7 +15,7 @@ from swell.model.event import AnyEvent, NodeLost, StepsReported, WorkersLost
 from swell.sim.change_cost import constant
 from swell.sim.gangs import GangTimes
 from swell.sim.pool import NodeInterval, Pool
-from swell.sim.world import SimulatedWorld
+from swell.sim.world import Scenario, SimulatedWorld
 
 RATES = {1: 1.0, 2: 2.0}
 STEPS = 100
@@ -24,7 +24,13 @@ STEPS = 100
 def told(pool: Pool, timings: GangTimes, rates: dict[int, float] = RATES) -> list[AnyEvent]:
     """All that a head hears that has one job, which is submitted at once."""
     world = SimulatedWorld(
-        [], [job("only", steps=STEPS, rates=rates)], constant(0.0), timings, others=pool.changes()
+        Scenario(
+            nodes=[],
+            jobs=[job("only", steps=STEPS, rates=rates)],
+            cost=constant(0.0),
+            timings=timings,
+            pool=pool,
+        )
     )
     core = head("equal_share", min_hold_s=0.0)
     events: list[AnyEvent] = []

@@ -23,8 +23,8 @@ from swell.sim.job import SimJob
 from swell.sim.metrics import metrics_of
 from swell.sim.outcome import SimOutcome
 from swell.sim.pool import NodeInterval, Pool, read_names, read_pool
-from swell.sim.simulate import Scenario, cluster, simulate
-from swell.sim.world import SimulatedWorld
+from swell.sim.simulate import cluster, simulate
+from swell.sim.world import Scenario, SimulatedWorld
 
 POLICIES = ("elasticflow", "equal_share", "pollux", "srtf")
 RATES = {size: float(size) for size in (1, 2, 4, 8, 16)}
@@ -42,7 +42,7 @@ def run(pool: Pool, jobs: Sequence[SimJob], policy: str = "equal_share", num_own
 
 def told(pool: Pool, jobs: Sequence[SimJob], policy: str) -> list[tuple[float, AnyCommand]]:
     """What the head commands, and when; no gang is ever on a node that has left."""
-    world = SimulatedWorld([], jobs, constant(5.0), others=pool.changes())
+    world = SimulatedWorld(Scenario(nodes=[], jobs=jobs, cost=constant(5.0), pool=pool))
     core, commands = head(policy), []
     while batch := world.next_events():
         for command in core.handle(batch):
@@ -86,7 +86,7 @@ def test_changes_of_one_moment_are_one_batch_whatever_the_order_of_rows() -> Non
     intervals = [("a", 0.0, 10.0, 1), ("b", 10.0, 20.0, 2), ("a", 10.0, 30.0, 1), ("c", 0.0, 10.0, 1)]
     batches = []
     for rows in (intervals, intervals[::-1]):
-        world = SimulatedWorld([], [], constant(0.0), others=pool_of(*rows).changes())
+        world = SimulatedWorld(Scenario(nodes=[], jobs=[], cost=constant(0.0), pool=pool_of(*rows)))
         world.next_events()
         batches.append(list(world.next_events()))
     assert batches[0] == batches[1]

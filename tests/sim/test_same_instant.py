@@ -15,7 +15,7 @@ from swell.model.target import Target
 from swell.model.view import Story
 from swell.sim.change_cost import Cost, GangChange
 from swell.sim.simulate import cluster
-from swell.sim.world import SimulatedWorld
+from swell.sim.world import Scenario, SimulatedWorld
 from swell.store.journal import RunRecord
 
 NODES = cluster(1, 8, "gpu")
@@ -38,7 +38,9 @@ class OneGang:
     """A job on one device of eight, in a world without a head."""
 
     def __init__(self, pauses_s: dict[int, float]) -> None:
-        self.world = SimulatedWorld(NODES, [job("a", steps=STEPS)], AfterSizes(pauses_s))
+        self.world = SimulatedWorld(
+            Scenario(nodes=NODES, jobs=[job("a", steps=STEPS)], cost=AfterSizes(pauses_s))
+        )
         self.world.next_events()
         self.generation = 1
         self.world.perform(

@@ -20,7 +20,8 @@ from swell.sim.gangs import GangTimes
 from swell.sim.job import SimJob
 from swell.sim.loss_curves import ExponentialApproach, JobLoss
 from swell.sim.outcome import SegmentLog
-from swell.sim.simulate import Scenario, cluster, simulate
+from swell.sim.simulate import cluster, simulate
+from swell.sim.world import Scenario
 
 CURVE = ExponentialApproach(2.0, 0.5, 25.0)
 

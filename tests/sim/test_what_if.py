@@ -24,7 +24,7 @@ from swell.policies import registry
 from swell.sim.job import SimJob
 from swell.sim.simulate import cluster
 from swell.sim.what_if import JobForecast, PlatformChange, PlatformState, as_learnt, go_on
-from swell.sim.world import SimulatedWorld
+from swell.sim.world import Scenario, SimulatedWorld
 
 #: What a head takes changes to cost before it has measured any.
 COST = as_learnt(CostTable())
@@ -43,7 +43,7 @@ class Half:
         self.ended_before: frozenset[str] = frozenset()
         core = head(policy)
         by_submission = sorted(jobs, key=lambda job: job.submit_s)
-        world = SimulatedWorld(cluster(1, 8, "gpu"), by_submission, COST)
+        world = SimulatedWorld(Scenario(nodes=cluster(1, 8, "gpu"), jobs=by_submission, cost=COST))
         self.state, self.told = b"", dict[str, JobView]()
         while batch := world.next_events():
             if not self.state and batch[0].at_s > cut_s:

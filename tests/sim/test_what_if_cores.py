@@ -14,7 +14,7 @@ from swell.sim.gangs import GangTimes
 from swell.sim.job import SimJob
 from swell.sim.simulate import cluster
 from swell.sim.what_if import PlatformChange, PlatformState, as_learnt, go_on, sim_job, undisturbed
-from swell.sim.world import SimulatedWorld
+from swell.sim.world import Scenario, SimulatedWorld
 from swell.throughput.belief import FittedBelief
 
 CUT_S = 60.25
@@ -25,7 +25,7 @@ def looked_at(jobs: list[SimJob]) -> tuple[Saved, dict[str, float]]:
     """The head's state after a minute, in which gangs have reported; and when jobs really ended."""
     core, state, ended = head("fifo"), b"", dict[str, JobView]()
     timings = GangTimes(report_s=0.5)
-    world = SimulatedWorld(NODES, jobs, as_learnt(CostTable()), timings)
+    world = SimulatedWorld(Scenario(nodes=NODES, jobs=jobs, cost=as_learnt(CostTable()), timings=timings))
     while batch := world.next_events():
         state = state or (core.save() if batch[0].at_s > CUT_S else b"")
         for command in core.handle(batch):

@@ -18,8 +18,9 @@ from swell.sim.faults import NOTHING_FAILS, FaultSource
 from swell.sim.gangs import GangTimes
 from swell.sim.job import SimJob
 from swell.sim.outcome import SimOutcome
-from swell.sim.simulate import Scenario, cluster, simulate
+from swell.sim.simulate import cluster, simulate
 from swell.sim.true_speed import TrueRates
+from swell.sim.world import Scenario
 
 #: Workers -> steps/s, of which more than 4 are of no use.
 RATES = {1: 1.0, 2: 1.8, 4: 3.0, 8: 2.5}

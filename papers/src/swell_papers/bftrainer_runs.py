@@ -22,8 +22,9 @@ from swell.sim.job import SimJob
 from swell.sim.outcome import JobOutcome, SegmentLog, gangs
 from swell.sim.pool import HOUR_S, Pool
 from swell.sim.profiles.curve import ThroughputCurve
-from swell.sim.simulate import Scenario, simulate
+from swell.sim.simulate import simulate
 from swell.sim.true_speed import TrueRates
+from swell.sim.world import Scenario
 from swell_papers.bftrainer_inputs import DRAWN, FROM_S, HPO, UNTIL_S, Trainer, nodes_of, read_trainers
 from swell_papers.variants import variant_core
 

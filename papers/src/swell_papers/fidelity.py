@@ -28,6 +28,7 @@ from swell.sim.gangs import GangTimes
 from swell.sim.job import SimJob
 from swell.sim.simulate import TurnLog
 from swell.sim.what_if import PlatformState, PlatformWorld, sim_job
+from swell.sim.world import Scenario
 from swell.throughput.belief import FittedBelief
 from swell_papers.experiment import Claim, Context, Key, Measure, Paper, Results, Study
 from swell_papers.findings import Cell, Table, table
@@ -112,8 +113,15 @@ def rerun(
     submissions: list[AnyEvent] = [
         JobSubmitted(at_s=job.submit_s, job_id=job.id, spec=job.spec) for job in jobs
     ]
-    others = [*submissions, *nodes]
-    world = PlatformWorld(standing, core.under_way(), cost, jobs, others, end_turn, timings, cpu_shares)
+    scenario = Scenario(
+        nodes=standing.saved.cluster.nodes,
+        jobs=jobs,
+        cost=cost,
+        timings=timings,
+        others=[*submissions, *nodes],
+        cpu_shares=cpu_shares,
+    )
+    world = PlatformWorld(standing, core.under_way(), scenario, end_turn)
     loop.run(world, recorder, core)
     views = {**{view.id: view for view in core.views()}, **recorder.ended}
     return Rerun(run, tuple(Twin(job, views[job.view.id]) for job in run.jobs))

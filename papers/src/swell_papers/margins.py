@@ -14,8 +14,9 @@ from swell.scheduler import new_core
 from swell.settings import make_settings
 from swell.sim.conditions import REPORT_S, SETTINGS, Conditions, set_up
 from swell.sim.metrics import metrics_of
-from swell.sim.simulate import Scenario, simulate
+from swell.sim.simulate import simulate
 from swell.sim.traces.generate import Arrivals, Bursty, Diurnal, Poisson
+from swell.sim.world import Scenario
 from swell.throughput.estimate_margins import (
     KEPT_SHARE,
     NUM_BASES,

@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from swell.sim.html_report import SimulatedLog
     from swell.sim.outcome import SimOutcome
     from swell.sim.report import PolicyResult, Truth
-    from swell.sim.simulate import Scenario
     from swell.sim.traces.entry import Trace
     from swell.sim.traces.workload import Workload
+    from swell.sim.world import Scenario
 
 
 def print_results(results: list[PolicyResult]) -> None:

@@ -28,9 +28,10 @@ from swell.sim.pool import Pool
 from swell.sim.profiles.curve import ProfileSet
 from swell.sim.report import ClusterSize, Truth
 from swell.sim.shared_cores import parse_share_mode
-from swell.sim.simulate import MAX_DEVICES, Scenario, cluster
+from swell.sim.simulate import MAX_DEVICES, cluster
 from swell.sim.traces.record import plural
 from swell.sim.traces.workload import Workload
+from swell.sim.world import Scenario
 
 #: Of the head in simulations of logs, where jobs take hours: it need not follow every second.
 SETTINGS: dict[str, float] = {"min_hold_s": 60.0, "report_plan_s": 60.0}

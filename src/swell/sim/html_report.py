@@ -30,8 +30,8 @@ from swell.sim.report import (
     machines,
     result_tables,
 )
-from swell.sim.simulate import Scenario
 from swell.sim.traces.workload import Workload
+from swell.sim.world import Scenario
 from swell.web.templating import self_contained, uplot_version
 
 Figure = Callable[[Metrics], float | None]

@@ -6,59 +6,26 @@ import time
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
 
 from swell.core import loop
-from swell.core.kinds import named_kinds
 from swell.core.platform_core import PlatformCore
 from swell.core.sizes import job_sizes
 from swell.model.event import AnyEvent
 from swell.model.node import Islands, Node
 from swell.model.options import Sizes
-from swell.model.target import ShareKind
 from swell.model.view import JobView, Story
-from swell.sim.change_cost import ChangeCost
-from swell.sim.faults import NOTHING_FAILS, FaultSource
-from swell.sim.gangs import GangTimes, SimGangs
+from swell.sim.gangs import SimGangs
 from swell.sim.job import SimJob
 from swell.sim.outcome import JobOutcome, SegmentLog, SimOutcome, Usage, outcome_of, too_large
-from swell.sim.pool import KeptDevices, Pool
-from swell.sim.world import SimulatedWorld
+from swell.sim.pool import KeptDevices
+from swell.sim.world import Scenario, SimulatedWorld
 
 #: Each is a thing that the head knows by name: ten times what decisions are measured on is as far as it goes.
 MAX_DEVICES = 100_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scenario:
-    """Everything outside the head."""
-
-    nodes: Sequence[Node]  #: owned ones, that are there from the start
-    jobs: Sequence[SimJob]
-    cost: ChangeCost
-    timings: GangTimes = field(default_factory=GangTimes)
-    others: Sequence[AnyEvent] = ()
-    faults: FaultSource = NOTHING_FAILS
-    pool: Pool | None = None  #: nodes that are borrowed while they are idle
-    cpu_shares: ShareKind = ShareKind.WEIGHT  #: of the cores of nodes that say how many they have
-
-    def most_devices(self, kinds: tuple[str, ...]) -> int:
-        """Devices of the kind that has most, as if all nodes that are ever lent were there at the same time.
-
-        Args:
-            kinds: at least one; an empty one is that of the first node, and `any` stands for all.
-        """
-        there = tuple({node.kind for node in self.nodes})
-        return max(map(self._devices_of, named_kinds(kinds, there) or kinds), default=0)
-
-    def _devices_of(self, kind: str) -> int:
-        pool = self.pool
-        wanted = kind or (self.nodes[0].kind if self.nodes else "" if pool is None else pool.kind)
-        owned = sum(len(node.devices) for node in self.nodes if node.kind == wanted)
-        return owned + (pool.num_devices if pool is not None and pool.kind == wanted else 0)
 
 
 def simulate(
@@ -107,17 +74,7 @@ def simulate(
         listen(core)
 
     recorder = TurnLog(core, note_end, with_offers)
-    world = SimulatedWorld(
-        scenario.nodes,
-        coming,
-        scenario.cost,
-        scenario.timings,
-        [*scenario.others, *(pool.changes() if pool else ())],
-        end_turn,
-        scenario.faults,
-        log,
-        scenario.cpu_shares,
-    )
+    world = SimulatedWorld(replace(scenario, jobs=coming), end_turn, log)
     begun_s = time.process_time()
     loop.run(world, recorder, core)
     cpu_s = time.process_time() - begun_s

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import msgspec
@@ -27,14 +27,14 @@ from swell.model.node import Node
 from swell.model.options import Sizes
 from swell.model.target import ShareKind
 from swell.model.view import JobView
-from swell.sim.change_cost import ChangeCost, MeasuredCost
+from swell.sim.change_cost import MeasuredCost
 from swell.sim.gang import SimGang
 from swell.sim.gangs import GangTimes
 from swell.sim.job import SimJob
 from swell.sim.shared_cores import SharedCores
 from swell.sim.simulate import TurnLog
 from swell.sim.true_speed import TrueRates
-from swell.sim.world import SimulatedWorld
+from swell.sim.world import Scenario, SimulatedWorld
 from swell.throughput.belief import FittedBelief
 from swell.throughput.curve import NO_CROSSING, Crossing
 
@@ -50,37 +50,22 @@ class PlatformWorld(SimulatedWorld):
     """Gangs train on from where they are believed to be, and what was commanded is under way.
 
     Args:
+        scenario: with the jobs of `standing`; of others, which the head does not know, events tell.
         under_way: `PlatformCore.under_way` of the head that goes on in this world.
-        jobs: further ones, which the head does not know; `others` tells of their submissions.
-        others: what else happens, each at its time.
-        cpu_shares: how gangs divide the cores of nodes.
     """
 
     def __init__(
         self,
         standing: PlatformState,
         under_way: Sequence[AnyCommand],
-        cost: ChangeCost,
-        jobs: Sequence[SimJob] = (),
-        others: Iterable[AnyEvent] = (),
-        end_turn: Callable[[float], None] = lambda now_s: None,
-        timings: GangTimes | None = None,
-        cpu_shares: ShareKind = ShareKind.WEIGHT,
+        scenario: Scenario,
+        end_turn: Callable[[float], None],
     ) -> None:
-        self._standing = standing
-        self._under_way = under_way
-        everybody = [*standing.jobs.values(), *jobs]
-        nodes = standing.saved.cluster.nodes
-        super().__init__(nodes, everybody, cost, timings, others, end_turn, cpu_shares=cpu_shares)
+        self._standing, self._under_way = standing, under_way
+        super().__init__(scenario, end_turn)
 
-    def _open(self, nodes: Sequence[Node], jobs: Iterable[SimJob], others: Iterable[AnyEvent]) -> None:
+    def _open(self, nodes: Sequence[Node]) -> None:
         """Take nodes and jobs over without events: the head knows them."""
-        self._jobs = {job.id: job for job in jobs}
-        self._take_over()
-        for event in others:
-            self.expect(event)
-
-    def _take_over(self) -> None:
         standing = self._standing
         records = {record.id: record for record in standing.saved.records}
         for record in records.values():
@@ -132,15 +117,14 @@ def go_on(core: PlatformCore, standing: PlatformState, change: PlatformChange) -
     def end_turn(now_s: float) -> None:
         recorder.end_turn(now_s, world.all_gangs)
 
-    world = PlatformWorld(
-        standing,
-        core.under_way(),
-        as_learnt(standing.saved.costs),
-        change.jobs,
-        _events(standing, change),
-        end_turn,
-        _timings(nodes),
+    scenario = Scenario(
+        nodes=standing.saved.cluster.nodes,
+        jobs=[*standing.jobs.values(), *change.jobs],
+        cost=as_learnt(standing.saved.costs),
+        timings=_timings(nodes),
+        others=_events(standing, change),
     )
+    world = PlatformWorld(standing, core.under_way(), scenario, end_turn)
     loop.run(world, recorder, core)
     views = recorder.ended | {view.id: view for view in core.views()}
     return {job_id: _fate(view) for job_id, view in views.items()}

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 
+from swell.core.kinds import named_kinds
 from swell.model.command import (
     AnyCommand,
     LaunchGang,
@@ -35,9 +37,39 @@ from swell.sim.faults import MESSAGE, NOTHING_FAILS, FaultSource
 from swell.sim.gangs import GangTimes, SimGangs
 from swell.sim.job import SimJob
 from swell.sim.outcome import SegmentLog
+from swell.sim.pool import Pool
 
 #: A head that does nothing but ask to be woken, with nothing else to come, is woken no more often.
 MAX_IDLE_WAKES = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scenario:
+    """Everything outside the head."""
+
+    nodes: Sequence[Node]  #: owned ones, that are there from the start
+    jobs: Sequence[SimJob]
+    cost: ChangeCost
+    timings: GangTimes = field(default_factory=GangTimes)
+    others: Sequence[AnyEvent] = ()
+    faults: FaultSource = NOTHING_FAILS
+    pool: Pool | None = None  #: nodes that are borrowed while they are idle
+    cpu_shares: ShareKind = ShareKind.WEIGHT  #: of the cores of nodes that say how many they have
+
+    def most_devices(self, kinds: tuple[str, ...]) -> int:
+        """Devices of the kind that has most, as if all nodes that are ever lent were there at the same time.
+
+        Args:
+            kinds: at least one; an empty one is that of the first node, and `any` stands for all.
+        """
+        there = tuple({node.kind for node in self.nodes})
+        return max(map(self._devices_of, named_kinds(kinds, there) or kinds), default=0)
+
+    def _devices_of(self, kind: str) -> int:
+        pool = self.pool
+        wanted = kind or (self.nodes[0].kind if self.nodes else "" if pool is None else pool.kind)
+        owned = sum(len(node.devices) for node in self.nodes if node.kind == wanted)
+        return owned + (pool.num_devices if pool is not None and pool.kind == wanted else 0)
 
 
 class SimulatedWorld:
@@ -47,45 +79,37 @@ class SimulatedWorld:
     is the next batch, at the same instant.
 
     Args:
-        nodes: that are there from the start.
-        jobs: by submission.
-        others: what else happens, each at its time: nodes that fail and join, and what the head is told.
         end_turn: called after each turn, with its time.
-        faults: which trial runs and changes of gangs fail, and which changes lose a worker.
         log: is told what gangs hold and do.
-        cpu_shares: how gangs divide the cores of nodes that say how many they have.
     """
 
     def __init__(
         self,
-        nodes: Sequence[Node],
-        jobs: Iterable[SimJob],
-        cost: ChangeCost,
-        timings: GangTimes | None = None,
-        others: Iterable[AnyEvent] = (),
+        scenario: Scenario,
         end_turn: Callable[[float], None] = lambda now_s: None,
-        faults: FaultSource = NOTHING_FAILS,
         log: SegmentLog | None = None,
-        cpu_shares: ShareKind = ShareKind.WEIGHT,
     ) -> None:
-        self._cpu_shares = cpu_shares
-        self._faults = faults
+        nodes = scenario.nodes
+        self._scenario, self._timings, self._faults = scenario, scenario.timings, scenario.faults
         self.now_s = 0.0
         self._end_turn = end_turn
-        self._timings = timings or GangTimes()
         self._queue = EventQueue()
         self._told: list[AnyEvent] = []
-        self.all_gangs = SimGangs(cost, self._timings, self._queue, self._told.append, self._faults, log)
-        self._jobs: dict[str, SimJob] = {}
+        self.all_gangs = SimGangs(
+            scenario.cost, self._timings, self._queue, self._told.append, self._faults, log
+        )
+        self._jobs = {job.id: job for job in scenario.jobs}
         self._trials: dict[str, ProfileJob] = {}  #: by job
         self._devices: frozenset[str] = frozenset(device for node in nodes for device in node.devices)
         self._nodes = {node.name: node for node in nodes}
         self._failed_s: dict[str, float] = {}  #: node -> since when it is gone, of which no event has told
         for node in nodes:
-            self.all_gangs.join(node, cpu_shares)
+            self.all_gangs.join(node, scenario.cpu_shares)
         self._wake_s = math.inf
         self._num_idle_wakes = 0
-        self._open(nodes, jobs, others)
+        self._open(nodes)
+        for event in (*scenario.others, *(scenario.pool.changes() if scenario.pool else ())):
+            self.expect(event)
 
     @property
     def num_kept(self) -> int:
@@ -93,8 +117,8 @@ class SimulatedWorld:
         gangs = self.all_gangs.training.values()
         return sum(len(gang.occupied.difference(self._devices)) for gang in gangs)
 
-    def _open(self, nodes: Sequence[Node], jobs: Iterable[SimJob], others: Iterable[AnyEvent]) -> None:
-        self._jobs = {job.id: job for job in jobs}
+    def _open(self, nodes: Sequence[Node]) -> None:
+        """The head hears of nodes and jobs."""
         told: list[AnyEvent] = [Opened(at_s=0.0), *(NodeJoined(at_s=0.0, node=node) for node in nodes)]
         for job in self._jobs.values():
             told.append(JobSubmitted(at_s=job.submit_s, job_id=job.id, spec=job.spec))
@@ -102,8 +126,6 @@ class SimulatedWorld:
                 told.append(CancelRequested(at_s=job.cancel_s, job_id=job.id))
         for event in told:
             self._queue.put(event.at_s, partial(self._tell, event))
-        for event in others:
-            self.expect(event)
 
     def expect(self, event: AnyEvent) -> None:
         """Have this happen at its time, after all that is put in already for the same moment.
@@ -238,5 +260,5 @@ class SimulatedWorld:
         if node.name not in self._nodes:
             self._nodes[node.name] = node
             self._devices |= frozenset(node.devices)
-            self.all_gangs.join(node, self._cpu_shares)
+            self.all_gangs.join(node, self._scenario.cpu_shares)
             self._told.append(NodeJoined(at_s=now_s, node=node))
