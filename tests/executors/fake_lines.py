@@ -9,6 +9,7 @@ from typing import cast
 import msgspec
 
 from swell.executors.local.lines import LineLink, LineRefused
+from swell.wire.lines import LineBuffer
 
 
 class FakeLine:
@@ -20,6 +21,7 @@ class FakeLine:
         self.other: FakeLine
         self.heard: Callable[[LineLink, bytes], None]
         self.closed: Callable[[LineLink], None] | None = None
+        self.received = LineBuffer()
         self.is_open = True
         self.is_full = False
         self.why_closed = ""

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.executors.fake_lines import carry, fake_lines
@@ -16,13 +15,13 @@ from tests.executors.test_host_door import FakeController
 from tests.executors.test_joining import LOOPBACK, ME, until
 
 from swell.executors.local.agent.options import AgentOptions
-from swell.executors.remote import stream
+from swell.executors.local.lines import MAX_LINE_BYTES
 from swell.executors.remote.certificate import CERTIFICATE_FILE, fingerprint_of
 from swell.executors.remote.host_address import parse_address
 from swell.executors.remote.join_tokens import TokenList
 from swell.executors.remote.joining import join
 from swell.executors.remote.listening_door import ListeningDoor
-from swell.executors.remote.stream import MAX_BODY_BYTES, ResumableStream
+from swell.executors.remote.stream import ResumableStream
 
 
 class Count(msgspec.Struct, frozen=True):
@@ -145,11 +144,7 @@ class Wire:
 @given(st.integers(0, 2**32))
 def test_each_message_arrives_once_and_in_order(seed: int) -> None:
     chance = random.Random(seed)
-    with pytest.MonkeyPatch.context() as patch:
-        if chance.random() < 0.5:
-            patch.setattr(stream, "MAX_BODY_BYTES", 10)
-            patch.setattr(stream, "PART_CHARACTERS", 10)
-        Wire(chance).live(chance.choice([30, 100, 600]))
+    Wire(chance).live(chance.choice([30, 100, 600]))
 
 
 # ---------------------------------------------------------------- over TLS
@@ -197,7 +192,7 @@ def test_lines_that_are_torn_lose_nothing_however_long_a_message_is(tmp_path: Pa
         assert talk.ears[0].num_replaced == talk.ears[1].num_replaced == 0
         talk.head.say_aside(Count(7))
         await until(lambda: talk.ears[1].asides == [7])
-        texts = ["x" * MAX_BODY_BYTES, '\n"é' * MAX_BODY_BYTES, ""]
+        texts = ["x" * MAX_LINE_BYTES, '\n"é' * MAX_LINE_BYTES, ""]
         for text in texts:
             talk.host.say(Count(1, text))
         while len(talk.ears[0].texts) < 603:

@@ -18,19 +18,12 @@ from swell.executors.retransmission import ReceivedNumbers, RetransmissionQueue
 from swell.model.coding import decoder, encode
 from swell.wire.lines import NO_MESSAGE
 
-#: What is around a body, with the longest number.
-FRAME_BYTES = 64
-MAX_BODY_BYTES = MAX_LINE_BYTES - FRAME_BYTES
-#: A longer message goes in parts of so many characters, of which each may take four bytes.
-PART_CHARACTERS = MAX_BODY_BYTES // 4
-#: No honest message has more parts; the line is closed to one that has.
-MOST_PARTS = 64
+#: No honest message is longer: of a host with thousands of workers all may be told at once.
+MAX_MESSAGE_BYTES = 64 * MAX_LINE_BYTES
 #: The other side hears what has come so often, so that it need not keep it: after so many messages, or
 #: seconds. Far less often than messages come: what a thousand hosts say is not to be doubled.
 ACKNOWLEDGE_EVERY = 64
 ACKNOWLEDGE_EVERY_S = 5.0
-
-_decode_text: Callable[[bytes], str] = decoder(str).decode
 
 
 class LineMessage(msgspec.Struct, frozen=True, kw_only=True, tag=True):
@@ -49,8 +42,7 @@ class StreamMessage(LineMessage, frozen=True, kw_only=True):
     """A message of the stream; the first has number 1."""
 
     number: int
-    body: msgspec.Raw  #: of a message in parts: a part of its text
-    is_part: bool = False  #: more parts follow
+    body: msgspec.Raw
 
 
 class Received(LineMessage, frozen=True, kw_only=True):
@@ -95,8 +87,7 @@ class ResumableStream:
         """
         self._session, self._listener = session, listener
         self._decode, self._decode_aside = decoder(heard).decode, decoder(heard_aside).decode
-        self._said: RetransmissionQueue[tuple[msgspec.Raw, bool]] = RetransmissionQueue()
-        self._parts: list[str] = []  #: that have come of the present message
+        self._said: RetransmissionQueue[msgspec.Raw] = RetransmissionQueue()
         self._received = ReceivedNumbers()
         self._acknowledged_s = time.monotonic()  #: each by itself: a thousand at once would take long
         self._line: LineLink | None = None
@@ -118,6 +109,7 @@ class ResumableStream:
         """Go on upon this line, which has just been opened. A former one is closed, and heard no longer."""
         former, self._line, self._why, self._is_resumed = self._line, line, "", False
         line.heard, line.closed = self._hear, self._lose
+        line.received.max_line_bytes = MAX_MESSAGE_BYTES
         if former is not None:
             former.refuse("the other side has opened another line", is_final=False)
         received = self._received
@@ -128,13 +120,7 @@ class ResumableStream:
 
     def say(self, message: msgspec.Struct) -> None:
         """Arrives once, after what was said before, unless the other process ends."""
-        parts = [body := encode(message)]
-        if len(body) > MAX_BODY_BYTES:
-            text = body.decode()
-            begins = range(0, len(text), PART_CHARACTERS)
-            parts = [encode(text[begin : begin + PART_CHARACTERS]) for begin in begins]
-        for number, part in enumerate(parts, 1):
-            self._said.add((msgspec.Raw(part), number < len(parts)))
+        self._said.add(msgspec.Raw(encode(message)))
         self.advance()
 
     def say_aside(self, message: msgspec.Struct) -> None:
@@ -148,8 +134,8 @@ class ResumableStream:
             following = self._said.take_next()
             if following is None:
                 return
-            number, (body, is_part) = following
-            self._send(StreamMessage(number=number, body=body, is_part=is_part))
+            number, body = following
+            self._send(StreamMessage(number=number, body=body))
 
     def tick(self) -> None:
         """Time has passed. To be called ten times a second."""
@@ -200,23 +186,11 @@ class ResumableStream:
                 self._said.acknowledge(number)
             case Aside(body=body):
                 self._pass(self._decode_aside, body, self._listener.heard_aside)
-            case StreamMessage(number=number) if self._received.take(number):
+            case StreamMessage(number=number, body=body) if self._received.take(number):
                 if number >= self._received.num_acknowledged + ACKNOWLEDGE_EVERY:
                     self.acknowledge()
-                self._take(message)
+                self._pass(self._decode, body, self._listener.heard)
         self.advance()
-
-    def _take(self, message: StreamMessage) -> None:
-        """The next message of the stream, or a part of one."""
-        body = message.body
-        if message.is_part or self._parts:
-            self._pass(_decode_text, body, self._parts.append)
-            if len(self._parts) > MOST_PARTS:
-                self.refuse(f"a message has more than {MOST_PARTS} parts, which is the limit")
-            if message.is_part:
-                return
-            body, self._parts = msgspec.Raw("".join(self._parts)), []
-        self._pass(self._decode, body, self._listener.heard)
 
     def _pass(self, decode: Callable[[bytes], Any], body: msgspec.Raw, heard: Callable[[Any], None]) -> None:
         try:
@@ -230,7 +204,7 @@ class ResumableStream:
         former = self._received.sender
         is_new = self._received.begin(resume.session) and former != ""
         if is_new:
-            self._said, self._parts = RetransmissionQueue(), []
+            self._said = RetransmissionQueue()
         self._said.acknowledge(resume.num_received if resume.of_session == self._session else 0)
         self._said.begin_line()
         self._is_resumed = True
