@@ -173,20 +173,31 @@ class _Waiting:
         return f"delivered after {' and '.join(causes)}" if causes else ""
 
 
-class WebhookThread:
-    """Delivers messages, each until its address has taken it.
+class Webhooks:
+    """Finds news in turns, and in open jobs every few seconds, and delivers messages of them.
 
-    An address has one request at a time. While it fails, all of its messages wait; others do not.
+    A message is in the journal before it is sent, until its address has taken it. One that is found again has
+    the same id, and the journal takes it once. An address has one request at a time. While it fails, all of
+    its messages wait; others do not.
 
     Args:
+        everywhere: what is told of all jobs.
+        of_job: that of a job which has one; may take a millisecond, and never raises.
         sleep: waits for so many seconds.
     """
 
     def __init__(
-        self, journal: SqlJournal, key: bytes, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+        self,
+        journal: SqlJournal,
+        key: bytes = b"",
+        everywhere: Sequence[Webhook] = (),
+        of_job: Callable[[str], Webhook | None] = lambda job_id: None,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        self._journal, self._key, self._sleep = journal, key, sleep
-        self._now_s: Callable[[], float] = time.time  #: that stories are told by
+        self._journal, self._key, self._everywhere, self._of_job = journal, key, everywhere, of_job
+        self._sleep = sleep
+        self.begin(lambda is_wanted: [], time.time, Calendar)
+        self._told = set[tuple[str, str]]()  #: ids of open jobs, each with what the latest look has found
         self.counts = WebhookCounts()  #: changed by the loop's thread, read by any
         self._waiting: dict[str, deque[_Waiting]] = {}  #: by address; only the loop's thread
         self._ids: set[str] = set()  #: of these
@@ -194,6 +205,12 @@ class WebhookThread:
         self._is_over = asyncio.Event()
         self._http: httpx.AsyncClient | None = None  #: made for the first message; most platforms send none
         self._loop: asyncio.AbstractEventLoop | None = None  #: there is one from `start` on
+
+    def begin(
+        self, open_jobs: OpenJobs, now_s: Callable[[], float], calendar: Callable[[], Calendar]
+    ) -> None:
+        """Where the board and the clocks are."""
+        self._open_jobs, self._now_s, self._calendar = open_jobs, now_s, calendar
 
     # ------------------------------------------------------------ any thread
     def start(self) -> None:
@@ -219,9 +236,6 @@ class WebhookThread:
             self._loop.close()
 
     # ------------------------------------------------------------ the loop's thread
-    def look(self) -> None:
-        """Find news, and add messages of them; called every few seconds."""
-
     async def _main(self) -> None:
         # httpx logs whole addresses at this level, and they may hold secrets.
         logging.getLogger("httpx").setLevel(logging.WARNING)
@@ -337,69 +351,7 @@ class WebhookThread:
         except StateError as error:  # also one that is damaged: other messages are not in that part of it
             log.warning("%s stays on disk, and is sent again after a restart: %s", message, error)
 
-
-async def _refuse_private(step: str, facts: dict[str, Any]) -> None:
-    """Raises PermissionError before anything is sent, by the address that was really connected to."""
-    if step == "connection.connect_tcp.complete":
-        line = facts["return_value"]
-        if not ip_address(line.get_extra_info("server_addr")[0]).is_global:
-            await line.aclose()
-            raise PermissionError
-
-
-def _new_client() -> httpx.AsyncClient:
-    """Return a client that uses the environment's proxies and certificates, or neither if one is invalid."""
-    import httpx
-
-    new = partial(httpx.AsyncClient, follow_redirects=False, timeout=ANSWER_WITHIN_S)
-    try:
-        return new()
-    except (ImportError, ValueError, OSError, httpx.InvalidURL) as error:  # its text may hold a password
-        log.warning(
-            "a proxy (ALL_PROXY, HTTPS_PROXY, HTTP_PROXY) or certificates (SSL_CERT_FILE, SSL_CERT_DIR) of "
-            "the environment cannot be used (%s), and requests go without: name a proxy as "
-            "http://HOST:PORT, and files that are there, and start the platform again",
-            type(error).__name__,
-        )
-        return new(trust_env=False)
-
-
-def _told_of(status: int) -> str:
-    if status == GONE_STATUS:
-        return GONE
-    return f"status {status}" + (", and redirects are not followed" if 300 <= status < 400 else "")
-
-
-# ---------------------------------------------------------------- news
-class Webhooks(WebhookThread):
-    """Finds news in turns, and in open jobs every few seconds. A message is in the journal before it is sent.
-
-    A message that is found again has the same id, and the journal takes it once.
-
-    Args:
-        everywhere: what is told of all jobs.
-        of_job: that of a job which has one; may take a millisecond, and never raises.
-    """
-
-    def __init__(
-        self,
-        journal: SqlJournal,
-        key: bytes = b"",
-        everywhere: Sequence[Webhook] = (),
-        of_job: Callable[[str], Webhook | None] = lambda job_id: None,
-    ) -> None:
-        super().__init__(journal, key)
-        self._everywhere, self._of_job = everywhere, of_job
-        self._calendar: Callable[[], Calendar] = Calendar
-        self._open_jobs: OpenJobs = lambda is_wanted: []
-        self._told = set[tuple[str, str]]()  #: ids of open jobs, each with what the latest look has found
-
-    def begin(
-        self, open_jobs: OpenJobs, now_s: Callable[[], float], calendar: Callable[[], Calendar]
-    ) -> None:
-        """Where the board and the clocks are."""
-        self._open_jobs, self._now_s, self._calendar = open_jobs, now_s, calendar
-
+    # ------------------------------------------------------------ news
     def of_ends(self, news: TurnResult) -> list[WebhookMessage]:
         """What a turn brings: news of jobs that have ended."""
         calendar, found = news.calendar, list[WebhookMessage]()
@@ -455,6 +407,38 @@ class Webhooks(WebhookThread):
                 is_of_job=is_of_job,
                 is_of_user=is_of_job and view.user != "",
             )
+
+
+async def _refuse_private(step: str, facts: dict[str, Any]) -> None:
+    """Raises PermissionError before anything is sent, by the address that was really connected to."""
+    if step == "connection.connect_tcp.complete":
+        line = facts["return_value"]
+        if not ip_address(line.get_extra_info("server_addr")[0]).is_global:
+            await line.aclose()
+            raise PermissionError
+
+
+def _new_client() -> httpx.AsyncClient:
+    """Return a client that uses the environment's proxies and certificates, or neither if one is invalid."""
+    import httpx
+
+    new = partial(httpx.AsyncClient, follow_redirects=False, timeout=ANSWER_WITHIN_S)
+    try:
+        return new()
+    except (ImportError, ValueError, OSError, httpx.InvalidURL) as error:  # its text may hold a password
+        log.warning(
+            "a proxy (ALL_PROXY, HTTPS_PROXY, HTTP_PROXY) or certificates (SSL_CERT_FILE, SSL_CERT_DIR) of "
+            "the environment cannot be used (%s), and requests go without: name a proxy as "
+            "http://HOST:PORT, and files that are there, and start the platform again",
+            type(error).__name__,
+        )
+        return new(trust_env=False)
+
+
+def _told_of(status: int) -> str:
+    if status == GONE_STATUS:
+        return GONE
+    return f"status {status}" + (", and redirects are not followed" if 300 <= status < 400 else "")
 
 
 def _key(event: WebhookEvent, at_s: float | None, calendar: Calendar) -> str:

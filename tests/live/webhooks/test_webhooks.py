@@ -34,7 +34,6 @@ from swell.live.webhooks import (
     PREFIX,
     WebhookMessage,
     Webhooks,
-    WebhookThread,
     key_of,
     message_id,
     signature,
@@ -199,7 +198,7 @@ def journal() -> SqlJournal:
 
 
 @contextmanager
-def sending(journal: Any, waits_s: list[float] | None = None) -> Iterator[WebhookThread]:
+def sending(journal: Any, waits_s: list[float] | None = None) -> Iterator[Webhooks]:
     """A sender that notes for how long it would wait, and tries again at once."""
 
     async def sleep(seconds: float) -> None:
@@ -207,7 +206,7 @@ def sending(journal: Any, waits_s: list[float] | None = None) -> Iterator[Webhoo
             waits_s.append(seconds)
         await asyncio.sleep(0.001)
 
-    sender = WebhookThread(journal, key_of(SECRET), sleep=sleep)
+    sender = Webhooks(journal, key_of(SECRET), sleep=sleep)
     sender.start()
     try:
         yield sender
@@ -215,7 +214,7 @@ def sending(journal: Any, waits_s: list[float] | None = None) -> Iterator[Webhoo
         sender.stop()
 
 
-def put(sender: WebhookThread, journal: SqlJournal, message: WebhookMessage) -> None:
+def put(sender: Webhooks, journal: SqlJournal, message: WebhookMessage) -> None:
     journal.put_deliveries([message.delivery])
     sender.add(message)
 
