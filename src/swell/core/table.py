@@ -9,6 +9,7 @@ import math
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
+from functools import partial
 from operator import attrgetter as at
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -34,8 +35,8 @@ from swell.model.snapshot import CLASS_CODES, STRICT, Learning, RowIndex, Snapsh
 
 #: A change that is overdue is expected to take longer by this share of the time by which it is.
 OVERDUE_SHARE = 0.1
-#: Of a number of workers, where some are packed into one number.
-WORKERS_BITS = 17
+#: Columns of the workers in the latest pauses before the one under way, the latest first; 0: there is none.
+EARLIER_PAUSES = ("pause_before", "pause_2_before", "pause_3_before")
 
 #: (J,) columns of the table by name, read-only.
 Columns = Mapping[str, Any]
@@ -80,13 +81,11 @@ def idle_s(
         option = options.at(columns["held_workers"])[rows]
         cost_s = np.where(columns["is_launching"][rows], option_start_s[option], option_resize_s[option])
         cost_s *= option >= 0
-        earlier = columns["earlier_pauses"].copy()
-        while earlier[rows].any():
-            workers = earlier & ((1 << WORKERS_BITS) - 1)
-            option = options.at(workers)
-            is_size = (options.workers_of(option) == workers) & (option >= 0)
-            cost_s += (option_resize_s[option] * is_size)[rows]
-            earlier >>= WORKERS_BITS
+        for workers in (columns[name] for name in EARLIER_PAUSES):
+            if workers[rows].any():
+                option = options.at(workers)
+                is_size = (options.workers_of(option) == workers) & (option >= 0)
+                cost_s += (option_resize_s[option] * is_size)[rows]
         left_s = cost_s - np.maximum(now_s - since_s[rows], 0.0)
         idle[rows] = np.where(left_s > 0.0, left_s, -OVERDUE_SHARE * left_s)
     return read_only(idle)
@@ -136,14 +135,10 @@ def _is_changing(record: JobRecord) -> bool:
     return record.gang.awaits_change and not record.gang.is_reconfigured_in_place
 
 
-def _earlier_pauses(record: JobRecord) -> int:
-    """Workers in the latest three pauses before the one under way, by `WORKERS_BITS` each."""
-    pauses, packed = record.progress.pauses, 0
-    if pauses and not _is_changing(record):
-        pauses = pauses[:-1]
-    for num_workers in pauses[-3:]:
-        packed = packed << WORKERS_BITS | num_workers
-    return packed
+def _earlier_pause(place: int, record: JobRecord) -> int:
+    """See `EARLIER_PAUSES`."""
+    pauses, place = record.progress.pauses, place + (not _is_changing(record))
+    return pauses[-place] if place <= len(pauses) else 0
 
 
 COLUMNS = (
@@ -162,7 +157,7 @@ COLUMNS = (
     Column("held_workers", int, at("target_workers")),
     Column("most_workers", int, at("sizes.most_workers")),
     Column("num_changes", int, at("sizes.num_changes")),
-    Column("earlier_pauses", int, _earlier_pauses),
+    *(Column(name, int, partial(_earlier_pause, at)) for at, name in enumerate(EARLIER_PAUSES, 1)),
     Column("is_promised", bool, lambda one: one.admission.is_promised and one.admission.asked is None),
     Column("is_undecided", bool, at("is_undecided")),
     Column("is_pinned", bool, at("gang.is_pinned")),
