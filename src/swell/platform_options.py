@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from swell.executors.engine import Engine, InvalidEngine, OptionValue
+from swell.executors.engine import Engine, OptionValue
 from swell.executors.engines import make_engine
 from swell.executors.local.containers.engine import ContainerKind
 from swell.executors.node.machine_options import MachineOptions, absolute_path
@@ -13,7 +13,7 @@ from swell.executors.remote.host_address import parse_address
 from swell.model.errors import InvalidOption
 from swell.model.option import option
 from swell.model.quantities import parse_duration, span
-from swell.settings import DEFAULT_POLICY, InvalidSettings, Settings, make_settings
+from swell.settings import DEFAULT_POLICY, Settings, make_settings
 
 #: A copy reads the whole state.
 LEAST_BACKUP_S = 1.0
@@ -123,18 +123,12 @@ class PlatformOptions(MachineOptions, frozen=True, kw_only=True, forbid_unknown_
 
     @property
     def made_settings(self) -> Settings:
-        try:
-            return make_settings(self.settings)
-        except InvalidSettings as error:
-            raise InvalidOption(f"--set: {error}") from error
+        return make_settings(self.settings)
 
     @property
     def made_engine(self) -> Engine:
         """What brings machines."""
-        try:
-            return make_engine(self.engine, self.engine_options, self.listen)
-        except InvalidEngine as error:
-            raise InvalidOption(str(error)) from error
+        return make_engine(self.engine, self.engine_options, self.listen)
 
     @property
     def hosts_may_join(self) -> bool:

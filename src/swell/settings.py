@@ -14,6 +14,7 @@ from swell.core.core_settings import CoreSettings
 from swell.executors.gang.job_context import GangSettings
 from swell.executors.leases import LeaseTimes
 from swell.live.pruning import HistoryLimits
+from swell.model.errors import InvalidOption
 from swell.plugins import did_you_mean, type_hints
 from swell.store.code_snapshot import CodeLimits
 from swell.throughput.estimate_margins import KEPT_SHARE
@@ -34,8 +35,11 @@ MOST_BYTES = 1 << 50
 HEARTBEATS_IN_SILENCE = 4
 
 
-class InvalidSettings(ValueError):
+class InvalidSettings(InvalidOption):
     """No setting has this name, or the value is none that it may have; the text names the remedy."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(f"--set: {text}")
 
 
 def _seconds(least: float, most: float, meaning: str) -> Meta:

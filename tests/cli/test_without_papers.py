@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib.metadata import entry_points
+from pathlib import Path
 
 import pytest
 
@@ -15,12 +16,13 @@ from swell.policies.registry import IN_SWELL_PAPERS, POLICIES
 
 
 def test_a_policy_of_the_papers_is_named_with_its_package(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
+    (log := tmp_path / "log.csv").touch()
     elsewhere = dict.fromkeys(IN_SWELL_PAPERS, "swell-papers")
     alone = Registry(Policy, "swell.none", (Fifo,), elsewhere)
     monkeypatch.setattr("swell.policies.registry.POLICIES", alone)
-    assert run(["simulate", "log.csv", "--cluster", "1x2", "--policy", "tiresias"]) == 2
+    assert run(["simulate", str(log), "--cluster", "1x2", "--policy", "tiresias"]) == 2
     told = capsys.readouterr().err
     assert "policy 'tiresias' is in package swell-papers: `" in told
     assert "-m pip install ./papers`" in told and told.count("\n") == 1

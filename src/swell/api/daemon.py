@@ -26,15 +26,11 @@ from swell.api.unix_socket import announce, listen, shared_socket
 from swell.api.user_list import HOW_TO_END, UserList, UserListError, refuse_unkept, set_quotas
 from swell.assemble import open_platform
 from swell.executors.limited_log import RecordFormatter, log_to_stderr
-from swell.executors.local.devices import DeviceError
 from swell.executors.local.launch import AgentError
-from swell.executors.local.limits.limiter import LimitsError
 from swell.live.platform import Platform
 from swell.model.errors import Unavailable
 from swell.model.webhook import Webhook
 from swell.platform_options import PlatformOptions
-from swell.policies.registry import UnknownPolicy
-from swell.settings import InvalidSettings
 from swell.store.copies import StateCopyThread
 from swell.store.errors import StateUnwritable
 from swell.store.folder import ApiAddress, StateFolder
@@ -219,8 +215,6 @@ def _opened(folder: StateFolder, options: PlatformOptions, webhooks: Sequence[We
             refuse_unkept([options.policy], users.quotas(), HOW_TO_END)
         with open_platform(folder, options, webhooks, set_quotas(users, options.policy)) as platform:
             yield platform
-    except (DeviceError, InvalidSettings, LimitsError, UnknownPolicy) as error:
-        raise InvalidOption(str(error)) from error
     except AgentError as error:
         raise ApiError(str(error)) from error
 

@@ -40,7 +40,7 @@ from swell.model.options import Sizes
 from swell.model.quantities import told_devices
 from swell.model.quota import Quota
 from swell.model.view import JobView
-from swell.policies.registry import UnknownPolicy, new_policy
+from swell.policies.registry import new_policy
 from swell.scheduler import new_core
 from swell.settings import DEFAULT_POLICY, Settings
 from swell.sim.job import SimJob
@@ -106,7 +106,8 @@ def what_if(state: str | os.PathLike[str] | None, wish: WhatIfQuery) -> WhatIf:
         InvalidJob: the job file holds none that could be submitted, or one that has not been measured.
     """
     folder = StateFolder(state)
-    _check_policy(wish.policy)
+    if wish.policy is not None:
+        new_policy(wish.policy)
     scene = _scene(folder)
     return _answer(scene, wish)
 
@@ -161,14 +162,6 @@ class WhatIfState:
     def records(self) -> Sequence[JobRecord]:
         """Job records of all kinds of device, one kind after the other."""
         return [record for kind in self.kinds for record in kind.saved.records]
-
-
-def _check_policy(policy: str | None) -> None:
-    if policy is not None:
-        try:
-            new_policy(policy)
-        except UnknownPolicy as error:
-            raise InvalidInput(str(error)) from error
 
 
 def _scene(folder: StateFolder) -> WhatIfState:

@@ -114,10 +114,7 @@ def demo(
 def _platform(devices: str | None) -> AbstractContextManager[Client]:
     """One of the demo's own."""
     chosen = devices or _choose_devices()
-    try:
-        parse_devices(chosen)
-    except DeviceError as error:
-        raise InvalidOption(str(error)) from error
+    parse_devices(chosen)
     return brief_platform(["--devices", chosen, "--preload", "sklearn.datasets"], "swell-demo-", print)
 
 

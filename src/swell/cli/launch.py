@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 from swell.api.client import Client, NoPlatform, connect_as_owner
 from swell.api.errors import InvalidOption, NoAnswer
-from swell.executors.local.devices import DeviceError, parse_devices
+from swell.executors.local.devices import parse_devices
 from swell.model.quantities import span
 from swell.model.view import ClusterView
 from swell.store.errors import StateUnwritable
@@ -39,10 +39,7 @@ def has_devices(devices: str, cores: float | None = None, rack: str = "") -> Cal
     Raises:
         InvalidOption: the devices are not to be had.
     """
-    try:
-        nodes = [local.node for local in parse_devices(devices, cores, rack)]
-    except DeviceError as error:
-        raise InvalidOption(str(error)) from error
+    nodes = [local.node for local in parse_devices(devices, cores, rack)]
     expected = {node.name: (node.rack, node.kind, node.cores, *node.devices) for node in nodes}
     return lambda cluster: (
         expected

@@ -22,12 +22,12 @@ from swell.cli.options import (
     with_groups,
     words_behind,
 )
-from swell.executors.engine import Engine, InvalidEngine, OptionValue, flags_of, words_of
+from swell.executors.engine import Engine, OptionValue, flags_of, words_of
 from swell.executors.engines import ENGINES, engine_type
 from swell.model.quantities import format_duration
 from swell.platform_options import PlatformOptions
 from swell.plugins import meaning
-from swell.settings import InvalidSettings, parse_setting, spell
+from swell.settings import parse_setting, spell
 from swell.store.errors import StateError
 from swell.store.folder import StateFolder
 
@@ -187,13 +187,8 @@ def choose(
     """
     last, given = _last(folder), {name: value for name, value in said.items() if value is not None}
     texts = given.pop("settings", [])
-    try:
-        settings = dict(parse_setting(text) for text in texts if text)
-        kind = engine_type(given.get("engine", last.engine))
-    except InvalidSettings as error:
-        raise InvalidOption(f"--set: {error}") from error
-    except InvalidEngine as error:
-        raise InvalidOption(str(error)) from error
+    settings = dict(parse_setting(text) for text in texts if text)
+    kind = engine_type(given.get("engine", last.engine))
     of_this = _of_engine(kind, of_engine)
     of_last = last.engine_options if kind.name == last.engine else {}
     before = engine_type(last.engine) if last.engine in ENGINES else kind

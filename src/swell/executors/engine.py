@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import msgspec
 
+from swell.model.errors import InvalidOption
 from swell.plugins import RegistryEntry, meaning
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ OptionValue = str | bool | int | float
 LISTENING_DOOR = "swell.executors.remote.listening_door:ListeningDoor"
 
 
-class InvalidEngine(ValueError):
+class InvalidEngine(InvalidOption):
     """There is no such engine, or an option of it is none; the text names the option and the remedy."""
 
 

@@ -127,7 +127,7 @@ def load(core: PlatformCore, state: bytes | None) -> None:
 
 def _about_missing(error: UnknownPolicy) -> str:
     return (
-        f"the journal was written under policy {error.args[0]!r}, which cannot be used now: install its "
+        f"the journal was written under policy {error.name!r}, which cannot be used now: install its "
         "package again, or repair it (`swell doctor` says why), and `swell up` goes on"
     )
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import msgspec
 from msgspec import Meta
 
+from swell.model.errors import InvalidInput
 from swell.plugins import Registry, broken_rule, meaning, type_hints
 from swell.policies.bftrainer import BFTrainer
 from swell.policies.elasticflow.elasticflow import ElasticFlow
@@ -20,11 +21,12 @@ from swell.policies.saxena import Saxena
 from swell.policies.unified.unified import Unified
 
 
-class UnknownPolicy(LookupError):
+class UnknownPolicy(InvalidInput):
     """No policy that can be used has this name; the text says why, or lists those there are."""
 
-    def __str__(self) -> str:
-        return POLICIES.why_not(self.args[0])
+    def __init__(self, name: str) -> None:
+        super().__init__(POLICIES.why_not(name))
+        self.name = name
 
 
 class InvalidParameter(ValueError):

@@ -19,6 +19,7 @@ import pynvml
 
 from swell.executors.gang.job_context import DeviceBinding
 from swell.executors.local.limits.allocation import available_cores
+from swell.model.errors import InvalidOption
 from swell.model.names import NAME_RULE, is_plain_name
 from swell.model.node import DEFAULT_RACK, InvalidIslands, Islands, Node, parse_islands, telling
 
@@ -42,7 +43,7 @@ _PACED = re.compile(
 BY_NVLINK = -1
 
 
-class DeviceError(ValueError):
+class DeviceError(InvalidOption):
     """These devices cannot be offered; the text names the thing, the rule and the remedy."""
 
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import psutil
 
+from swell.model.errors import InvalidOption
 from swell.model.target import ShareKind
 from swell.model.usage import GangUsage
 
@@ -35,7 +36,7 @@ NO_MEMORY_LIMIT = (
 )
 
 
-class LimitsError(ValueError):
+class LimitsError(InvalidOption):
     """What was asked for cannot be had on this machine; the text names the rule and the remedy."""
 
 
