@@ -511,7 +511,8 @@ def _(event: DifferencesAccepted, state: HeadState, record: JobRecord) -> None:
     record.accepted = tuple(dict.fromkeys(record.accepted + event.names))
     record.commanded.changed_s = None  # its size was no choice: it need not be kept for a while
     state.relearn(record)
-    state.tell(record, "accepted", f"its owner accepts {' and '.join(event.names)}{_still_held(record)}")
+    held = f"; it stays limited by {' and '.join(record.held_by)}" if record.held_by else ""
+    state.tell(record, "accepted", f"its owner accepts {' and '.join(event.names)}{held}")
 
 
 @_apply_to.register
@@ -522,10 +523,6 @@ def _(event: PriorityChanged, state: HeadState, record: JobRecord) -> None:
     state.relearn(record)
     changes = [f"its {name} from {getattr(before, name):g} to {value:g}" for name, value in news.items()]
     state.tell(record, "priority", f"its owner changes {' and '.join(changes)}")
-
-
-def _still_held(record: JobRecord) -> str:
-    return f"; it stays limited by {' and '.join(record.held_by)}" if record.held_by else ""
 
 
 def _told_finding(record: JobRecord, found: ScriptFinding) -> str:
@@ -682,7 +679,7 @@ def _note_loss(state: HeadState, record: JobRecord, event: GangEnded) -> None:
         backoff.note_loss_by_memory(state.now_s, max(event.steps, record.progress.first_step))
     else:
         backoff.note_loss(state.now_s)
-    if backoff.is_memory_too_small:
+    if backoff.num_over_memory >= MAX_SETBACKS:
         state.end(record, Phase.FAILED, "failed", _memory_too_small(record))
     elif is_last:
         text = f"its workers were lost {MAX_SETBACKS} times in a row without a finished step"

@@ -166,9 +166,10 @@ class Core:
     def _change(self, plans: Mapping[str, JobPlan], is_short: bool) -> list[AnyCommand]:
         state, converger = self._state, self._converger()
         commands = self._note(converger.run(plans, is_short), plans)
+        late = f"it came to no end of its step within {span(self._settings.yield_s)}"
         for record in converger.stopped:
             befall(state, record, "stopped")
-            state.tell(record, "stopped", f"gives up its devices: {self._late()}, and a promise lacks them")
+            state.tell(record, "stopped", f"gives up its devices: {late}, and a promise lacks them")
         state.last_plan.improvise(record.id for record in converger.improvised)
         waiting = [record.id for record in converger.waiting if record.id in plans]
         no_more = state.last_plan.waiting.keys() - set(waiting)
@@ -191,9 +192,6 @@ class Core:
         for record in (self._state.records[job_id] for job_id in no_more if job_id in self._state.records):
             record.commanded.waits_since_s = None
             self._state.touch(record)
-
-    def _late(self) -> str:
-        return f"it came to no end of its step within {span(self._settings.yield_s)}"
 
     def _next_late_s(self, plan: Plan) -> float:
         """When the patience with the next one ends that is to give up devices, if it does."""

@@ -33,7 +33,7 @@ def learn_rate(state: HeadState, record: JobRecord, event: StepsReported) -> Non
         record.progress.unmeasured = None
     elif event.pause_s is not None:
         record.progress.unmeasured = Mark(event.at_s, float(event.steps))
-    if last is None or not now.is_of_gang(last):
+    if last is None or (now.generation, now.num_workers) != (last.generation, last.num_workers):
         record.progress.first_reported = now
         return
     if event.step_s is None:

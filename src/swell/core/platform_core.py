@@ -13,7 +13,6 @@ from swell.core.core import Core
 from swell.core.explanations import TurnChanges
 from swell.core.kinds import (
     KindAdmission,
-    KindLoad,
     SavedKind,
     SavedPlatform,
     choose,
@@ -309,14 +308,12 @@ class PlatformCore:
             return False
         return event.job_id not in self._arriving
 
-    def _loads(self, kinds: Iterable[str]) -> dict[str, KindLoad]:
-        return {kind: self._cores[self._kinds.index(kind)].usage for kind in kinds}
-
     def _enter(self, submitted: JobSubmitted, others: Sequence[AnyEvent]) -> list[AnyCommand]:
         """Choose the kind of a job that names several; `others`: what else the batch tells of it."""
         spec, job_id = submitted.spec, submitted.job_id
         if kinds := named_kinds(spec.kinds, self.kinds):
-            kind = choose(kinds, spec, self._loads(kinds), self.domain.sizes)
+            loads = {kind: self._cores[self._kinds.index(kind)].usage for kind in kinds}
+            kind = choose(kinds, spec, loads, self.domain.sizes)
         else:  # no node has come yet, or the kinds that it names are only about to
             kind = "" if ANY in spec.kinds else spec.kinds[0]
         parts: Parts = defaultdict(list)

@@ -199,10 +199,6 @@ class LastReport(msgspec.Struct, frozen=True, kw_only=True):
     generation: int
     num_workers: int
 
-    def is_of_gang(self, other: LastReport) -> bool:
-        """Whether both are of the same workers."""
-        return (self.generation, self.num_workers) == (other.generation, other.num_workers)
-
 
 class JobProgress(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     """`done_steps` were finished at `as_of_s`; since then the job goes at `rate_per_s`, unless it pauses."""

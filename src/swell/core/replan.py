@@ -101,7 +101,7 @@ class Replan:
 
     def _is_as_planned(self, event: JobEvent, record: JobRecord | None) -> bool:
         """The end of a change over which no work was lost, or of a job whose devices are of no use."""
-        if self._state.is_vacating:
+        if self._state.index.owner.keys() & self._state.warned_devices:  # they are yet to be left
             return False
         if isinstance(event, GangEnded):
             # A quota keeps jobs from devices that they could use: others of the tenant may have these now.

@@ -131,11 +131,6 @@ class Backoff(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
         self.until_s = max(self.until_s, now_s + _delay_s(self.num_over_memory))
         self.num_over_memory += 1
 
-    @property
-    def is_memory_too_small(self) -> bool:
-        """Whether the job has failed by its memory limit."""
-        return self.num_over_memory >= MAX_SETBACKS
-
     def note_failed_change(self, now_s: float, message: str) -> str:
         """The gang trains on, but could not be changed; that it makes steps does not mean that it can be now.
 
@@ -157,8 +152,9 @@ class Backoff(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
         return cause
 
     def _note_cause(self, num_before: int, message: str) -> str:
-        is_known = num_before > 0 and _is_same_cause(self.cause, message)
-        self.cause = message
+        before, self.cause = self.cause, message
+        # The step at which it happened may be another.
+        is_known = num_before > 0 and before.translate(NO_DIGITS) == message.translate(NO_DIGITS)
         return "for the same reason as before" if is_known else failure_sentence(message)
 
     def told_of_race(self, now_s: float) -> str:
@@ -188,11 +184,6 @@ class Backoff(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     def go_on(self) -> None:
         """What had gone wrong before is over: it needs no explanation any more."""
         self.cause = ""
-
-
-def _is_same_cause(one: str, other: str) -> bool:
-    """The step at which it happened may be another."""
-    return one.translate(NO_DIGITS) == other.translate(NO_DIGITS)
 
 
 def _delay_s(num_failures: int) -> float:

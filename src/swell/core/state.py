@@ -268,11 +268,6 @@ class HeadState(KeptState, kw_only=True):
         records = [self.records[job_id] for job_id in jobs]
         return sorted(records, key=lambda record: (record.submitted_s, record.id))
 
-    @property
-    def is_vacating(self) -> bool:
-        """Whether a gang has yet to leave devices of a node that gets no more work."""
-        return any(map(self.index.owner.__contains__, self.warned_devices))
-
     def nodes_to_leave(self, record: JobRecord) -> list[str]:
         """Names of the nodes that get no more work and have workers of the job."""
         held = self.warned_devices.intersection(record.gang.members.devices)

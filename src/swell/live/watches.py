@@ -129,15 +129,13 @@ class DeviceDemand:
         for view in changed:
             self.num_devices -= self._by_job.pop(view.id, 0)
             if not view.phase.is_end and not is_set_aside(view):
-                self._by_job[view.id] = largest = _largest(view)
+                most = view.max_workers
+                largest = UNBOUNDED if most is None else most * view.devices_per_worker
+                self._by_job[view.id] = largest
                 self.num_devices += largest
         for view in ended:
             self.num_devices -= self._by_job.pop(view.id, 0)
         return self.num_devices != before
-
-
-def _largest(view: JobView) -> int:
-    return UNBOUNDED if view.max_workers is None else view.max_workers * view.devices_per_worker
 
 
 class Space(NamedTuple):

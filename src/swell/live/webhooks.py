@@ -118,11 +118,6 @@ class WebhookMessage(msgspec.Struct, frozen=True, kw_only=True):
     def __str__(self) -> str:
         return f"{self.event} of job {self.job_id} to {place_of(self.url)}"
 
-    @property
-    def shown_url(self) -> str:
-        """An address that the platform's operator has named is no concern of the job's owner."""
-        return place_of(self.url) if self.is_of_job else "an address of webhooks.yaml"
-
 
 def message_id(job_id: str, key: str, url: str) -> str:
     """Id of the message that tells this address the job's news `key`; the same after a restart."""
@@ -344,7 +339,9 @@ class Webhooks:
         """It was delivered, or is given up; its job's story tells what became of it, if that is not empty."""
         story = None
         if what:
-            text = f"{message.event}, to {message.shown_url}: {what}"
+            # What the platform's operator has named is no concern of the job's owner.
+            url = place_of(message.url) if message.is_of_job else "an address of webhooks.yaml"
+            text = f"{message.event}, to {url}: {what}"
             story = Story(at_s=self._now_s(), code=CODE, text=text)
         try:
             self._journal.end_delivery(message.id, message.job_id, story)

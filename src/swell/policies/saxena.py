@@ -111,10 +111,7 @@ class Saxena(Policy):
 
     def _value(self, snapshot: Snapshot) -> FloatArray:
         """(O,) what is to be the most in sum: equation (1)."""
-        return scaling_factors(self._weighed(snapshot))
-
-    def _weighed(self, snapshot: Snapshot) -> Snapshot:
-        return snapshot.in_goodput() if self.weighs_efficiency else snapshot
+        return scaling_factors(snapshot.in_goodput() if self.weighs_efficiency else snapshot)
 
     def _is_offered(self, snapshot: Snapshot) -> BoolArray:
         """(O,) options of up to `k_max` devices, and the smallest of every job."""

@@ -23,7 +23,7 @@ from swell.sim.change_cost import change_cost
 from swell.sim.faults import NO_FAULTS, FaultRates, FaultSource, node_failures, parse_fault_rates
 from swell.sim.gangs import GangTimes
 from swell.sim.job import jobs_of
-from swell.sim.kind_nodes import KindNodes, speeds_of
+from swell.sim.kind_nodes import KindNodes
 from swell.sim.pool import Pool
 from swell.sim.profiles.curve import ProfileSet
 from swell.sim.report import ClusterSize, Truth
@@ -241,7 +241,7 @@ def set_up(workload: Workload, profiles: ProfileSet, conditions: Conditions) -> 
             conditions.profile_error_share,
             conditions.seed,
             conditions.refused,
-            speeds_of(conditions.kinds),
+            {one.kind: one.speed for one in conditions.kinds},
         ),
         cost=cost,
         timings=GangTimes(report_s=_report_s(workload, conditions)),

@@ -134,10 +134,6 @@ class SimGang:
     def usage(self) -> GangUsage | None:
         return None if self.job.loss is None else GangUsage(cpu_s=self.cpu_s)
 
-    def is_done_by(self, now_s: float) -> bool:
-        """Whether it will have nothing more to train then."""
-        return self.steps_at(now_s) >= self.end_step
-
     def loss(self) -> dict[str, Any]:
         """Return the fields of a report that tell the loss; none for a job that tells no loss."""
         if self.job.loss is None:
@@ -261,10 +257,6 @@ class SimGang:
         """When the step under way is done, of a gang that trains."""
         done = math.ceil(self.steps - WHOLE)
         return self.as_of_s if done - self.steps <= WHOLE else self.reach_s(float(done))
-
-    def complete_step(self) -> None:
-        """The step under way is done, if all but nothing of it is."""
-        self.steps = max(self.steps, float(math.floor(self.steps + WHOLE)))
 
     def first_step_s(self) -> float:
         """When it has done the first step that it reports, of a gang that trains."""

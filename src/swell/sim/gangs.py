@@ -365,7 +365,7 @@ class SimGangs:
         if self._cores is None:
             return
         for training, pace in self._cores.settle(now_s):
-            if training.is_done_by(now_s):
+            if training.steps_at(now_s) >= training.end_step:
                 continue  # it is on its way out
             training.go_at(pace, now_s)
             if self._log is not None:
@@ -536,7 +536,7 @@ class SimGangs:
     ) -> None:
         training.advance(now_s)
         if self._counts_steps(training):
-            training.complete_step()
+            training.steps = max(training.steps, float(math.floor(training.steps + WHOLE)))
         self._tell(
             StepsReported(
                 **_facts(training, now_s),

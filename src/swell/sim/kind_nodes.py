@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import msgspec
 
@@ -72,8 +71,3 @@ def _speed(kind: str, text: str) -> float:
             f"{kind}=4x8*2.5"
         )
     return speed
-
-
-def speeds_of(kinds: Sequence[KindNodes]) -> dict[str, float]:
-    """Speed by kind."""
-    return {one.kind: one.speed for one in kinds}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -94,7 +94,9 @@ class Pool:
                 changes.append((one.end_s, 0, one.node, NodeLost(at_s=one.end_s, name=one.node)))
                 if self.warning_s > 0.0:
                     warned_s = max(one.start_s, one.end_s - self.warning_s)
-                    changes.append((warned_s, 2, one.node, _warning(one, warned_s)))
+                    why = "its owner wants it back"
+                    warned = NodeWarned(at_s=warned_s, name=one.node, until_s=one.end_s, why=why)
+                    changes.append((warned_s, 2, one.node, warned))
         changes.sort(key=lambda change: change[:3])
         return [event for _, _, _, event in changes]
 
@@ -133,10 +135,6 @@ class KeptDevices:
         """So many from now on."""
         self.device_s += (now_s - self._now_s) * self._num
         self._now_s, self._num = now_s, num
-
-
-def _warning(interval: NodeInterval, at_s: float) -> NodeWarned:
-    return NodeWarned(at_s=at_s, name=interval.node, until_s=interval.end_s, why="its owner wants it back")
 
 
 def _borrowed(interval: NodeInterval, kind: str) -> Node:
@@ -232,16 +230,10 @@ def _seconds(text: str, name: str, fail: Callable[[str], InvalidInput]) -> float
 
 def _check_overlap(file: Path, numbered: list[tuple[int, NodeInterval]]) -> None:
     ordered = sorted(numbered, key=lambda entry: (entry[1].node, entry[1].start_s, entry[0]))
-    for (first, one), (second, other) in _same_node(ordered):
-        if other.start_s < one.end_s:
+    for (first, one), (second, other) in pairwise(ordered):
+        if one.node == other.node and other.start_s < one.end_s:
             raise InvalidInput(
                 f"{file}, line {max(first, second)}: node {one.node!r} is idle twice at "
                 f"{other.start_s:g} s, see line {min(first, second)}; idle intervals of one node may not "
                 "overlap: join the two rows or correct one"
             )
-
-
-def _same_node(
-    ordered: list[tuple[int, NodeInterval]],
-) -> Iterator[tuple[tuple[int, NodeInterval], tuple[int, NodeInterval]]]:
-    return (pair for pair in pairwise(ordered) if pair[0][1].node == pair[1][1].node)

@@ -131,17 +131,14 @@ class Learnt(msgspec.Struct, kw_only=True, omit_defaults=True, dict=True):
         self._known_ratios: dict[bool, float] = {}
         #: Something is known of gangs on several hosts; else rates are those of one.
         self.depends_on_hosts = bool(self.curve.crossing_s) or any(one.hosts > 1 for one in self.measured)
-        self._rates: dict[tuple[bytes, bytes], FloatArray] = self.curve.rates if self._is_untaught else {}
+        is_untaught = not (self.measured or self.batches or self.seen_between)
+        #: All jobs with this curve have the same, as long as nothing else is known.
+        self._rates: dict[tuple[bytes, bytes], FloatArray] = self.curve.rates if is_untaught else {}
 
     def share(self, curve: Curve) -> None:
         """The one of all jobs with an equal curve."""
         self.curve = curve
         self._forget_answers()
-
-    @property
-    def _is_untaught(self) -> bool:
-        """Nothing but the curve is known: all jobs with this curve have the same rates."""
-        return not (self.measured or self.batches or self.seen_between)
 
     @property
     def between(self) -> BetweenSteps | None:

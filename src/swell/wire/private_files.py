@@ -80,7 +80,7 @@ def make_private(room: str) -> None:
     os.chdir(room)  # options of a mount have a length
     covered = {path for number, path in enumerate(folders) if _cover(path, str(number), needed)}
     for path in mounts:
-        if path not in covered and not _is_of_the_kernel(path):
+        if path not in covered and not any(f"{path}/".startswith(f"{own}/") for own in _OF_THE_KERNEL):
             _set_attributes(path, set=_MOUNT_ATTR_RDONLY)
     for path, handle in real.items():
         _mount(f"/proc/self/fd/{handle}", path, "", _MS_BIND)
@@ -170,10 +170,6 @@ def _coverable(mounts: Sequence[str], needed: Sequence[str]) -> Iterator[str]:
 def _is_temporary(entry: os.DirEntry[str]) -> bool:
     """Whether a folder is one of `tempfile`: closed to others, and its name ends at random."""
     return not entry.stat().st_mode & 0o077 and re.search(r"[a-z0-9_]{8}$", entry.name) is not None
-
-
-def _is_of_the_kernel(path: str) -> bool:
-    return any(path == own or path.startswith(f"{own}/") for own in _OF_THE_KERNEL)
 
 
 def _cover(path: str, name: str, needed: Sequence[str]) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -51,7 +50,8 @@ class BatchTruth:
         self._statistics = statistics
         self.own_batch = own_batch
         self.least_batch, self.most_batch = allowed or (statistics.least_batch, statistics.most_batch)
-        self._ends: FloatArray = np.cumsum(statistics.epoch_progress / statistics.gain(own_batch))
+        of_epochs = np.diff(statistics.progress, prepend=0.0)
+        self._ends: FloatArray = np.cumsum(of_epochs / statistics.gain(own_batch))
 
     @property
     def num_steps(self) -> int:
@@ -141,11 +141,6 @@ class GradientStatistics:
     @property
     def most_batch(self) -> int:
         return self.batches[-1]
-
-    @cached_property
-    def epoch_progress(self) -> FloatArray:
-        """(E,) of each epoch alone."""
-        return np.diff(self.progress, prepend=0.0)
 
     def gain(self, global_batch: float) -> FloatArray:
         """(E,) steps of the smallest batch that one step at this batch is worth, in each epoch."""

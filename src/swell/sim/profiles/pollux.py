@@ -183,7 +183,8 @@ def _step_times(folder: Path, statistics: GradientStatistics) -> StepTimes:
     points: Points = {}
     for row in _rows(folder / PLACEMENTS, PLACEMENT_COLUMNS):
         digits = [int(digit) for digit in str(int(row["placement"]))]
-        if _is_compact(sum(digits), len(digits)) and digits[1:] == [DEVICES_PER_NODE] * (len(digits) - 1):
+        is_compact = len(digits) == -(-sum(digits) // DEVICES_PER_NODE)
+        if is_compact and digits[1:] == [DEVICES_PER_NODE] * (len(digits) - 1):
             _add(points, sum(digits), row)
     if 1 not in points:
         raise ProfileError(
@@ -215,10 +216,6 @@ def _most_samples(alone: Iterable[float], rows: list[dict[str, float]], most_bat
         return max(alone)
     most, devices = max(samples for samples, _ in had), min(devices for _, devices in had)
     return max(samples for samples in alone if samples <= most or samples * devices > most_batch)
-
-
-def _is_compact(devices: int, nodes: int) -> bool:
-    return nodes == -(-devices // DEVICES_PER_NODE)
 
 
 def _add(points: Points, devices: int, row: Mapping[str, float]) -> None:

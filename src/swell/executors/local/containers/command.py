@@ -120,7 +120,7 @@ class ContainerOrder(msgspec.Struct, frozen=True, kw_only=True):
 
 def start(order: str, arguments: list[str]) -> int:
     """Become the engine's program, in a process of its own. If that cannot be, say why; returns a status."""
-    told = decode_order(order)
+    told = msgspec.json.decode(order, type=ContainerOrder, dec_hook=lambda kind, said: kind(said))
     engine = ContainerEngine(told.engine)
     try:
         engine.check_image(told.spec.image)
@@ -145,10 +145,6 @@ def start(order: str, arguments: list[str]) -> int:
     os.set_inheritable(writing, True)
     words = run_words(engine, told.name, told.spec, mounts, worker.workdir, told.gpus)
     return os.execv(engine.program, [engine.program, *words])  # noqa: S606 - its words are a list
-
-
-def decode_order(text: str) -> ContainerOrder:
-    return msgspec.json.decode(text, type=ContainerOrder, dec_hook=lambda kind, said: kind(said))
 
 
 # ------------------------------------------------------------ what it sees of this machine's files

@@ -36,11 +36,6 @@ def _interval_job(row: Row, remarks: LineRemarks) -> TraceJob:
     return TraceJob(**row)
 
 
-def _first_minutes(cell: str) -> float:
-    """Seconds, of `600-660-720` minutes."""
-    return minutes(cell.split("-")[0])
-
-
 def _chronus_job(row: Row, remarks: LineRemarks) -> TraceJob:
     kind, expected_s = row.pop("kind", None), row.pop("expected_s")
     is_best_effort = bool(row.get("is_best_effort")) or kind in ("best", "best_effort")
@@ -122,7 +117,7 @@ CHRONUS = TableFormat(
         "num_steps": needed_column("iterations", parse=number),
         "model": needed_column("model_name", parse=text),
         "duration_s": needed_column("duration", parse=minutes),
-        "expected_s": needed_column("expect_time_list", parse=_first_minutes),
+        "expected_s": needed_column("expect_time_list", parse=lambda cell: minutes(cell.split("-")[0])),
         "is_best_effort": column("best_effort", parse=flag),
         "kind": column("job_type", parse=text),
     },
