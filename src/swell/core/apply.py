@@ -322,7 +322,8 @@ def _(event: ProfilingFailed, state: HeadState, record: JobRecord) -> None:
     elif event.is_taken:
         record.is_profiling = False
         record.backoff.note_race(state.now_s)
-        state.explain(record, "trial_lost", record.backoff.told_of_race(state.now_s))
+        told = record.backoff.told(state.now_s, "before its trial run is tried again")
+        state.explain(record, "trial_lost", told)
     elif record.backoff.is_last_loss:
         text = f"its trial run was lost {MAX_SETBACKS} times in a row, through no fault of the script"
         state.end(record, Phase.FAILED, "failed", f"{text}; {_where(record)}")

@@ -170,7 +170,8 @@ class Core:
         for record in converger.stopped:
             befall(state, record, "stopped")
             state.tell(record, "stopped", f"gives up its devices: {late}, and a promise lacks them")
-        state.last_plan.improvise(record.id for record in converger.improvised)
+        revisit = {*state.last_plan.revisit, *(record.id for record in converger.improvised)}
+        state.last_plan.revisit = tuple(sorted(revisit))
         waiting = [record.id for record in converger.waiting if record.id in plans]
         no_more = state.last_plan.waiting.keys() - set(waiting)
         state.last_plan.waiting = {job_id: plans[job_id] for job_id in waiting}
@@ -286,8 +287,8 @@ class Core:
                     self._refuse(record, partial(_refusal, allocation.refusals, row))
             state.write_rows()
         is_pinned, backing_off = snapshot.is_pinned.copy(), {}
-        for record in self._held_back():
-            if record.id in state.table:
+        for record in state.watchlist("held back"):  # after something has failed
+            if record.backoff.until_s > state.now_s and record.id in state.table:
                 is_pinned[snapshot.row_of[record.id]] = True
                 if record.phase is Phase.QUEUED:
                     backing_off[record.id] = record.backoff.told(state.now_s)
@@ -369,11 +370,6 @@ class Core:
     def _current_planner(self) -> Planner:
         policy = self._state.policy
         return self._planner.named(policy) if policy else self._planner
-
-    def _held_back(self) -> list[JobRecord]:
-        """Jobs that are to stay as they are for a while, after something has failed."""
-        state = self._state
-        return [record for record in state.watchlist("held back") if record.backoff.until_s > state.now_s]
 
     def _decide(self, plan: Plan) -> None:
         """Admit or refuse those who wait for it, and tell those for whom there is another reason now."""

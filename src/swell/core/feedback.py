@@ -17,6 +17,7 @@ from swell.model.throughput import CheckedEstimate, EstimateSource
 LEAST_STEPS = 20
 #: Estimates from measurements of the same number of workers are told of if they were wrong by so much.
 NOTABLE_SHARE = 0.1
+GUESSES = (EstimateSource.INTERPOLATED, EstimateSource.EXTRAPOLATED)
 
 
 def learn_rate(state: HeadState, record: JobRecord, event: StepsReported) -> None:
@@ -59,7 +60,8 @@ def _learn_steps(
     belief, num_hosts = state.belief, state.num_hosts(record, num_workers)
     checked = belief.learn_rate(record.id, num_workers, step_s, num_steps, global_batch, num_hosts)
     state.relearn(record)
-    if checked is not None and _is_worth_telling(checked):
+    # An estimate that was no measurement is always told of.
+    if checked is not None and (checked.source in GUESSES or abs(checked.error) >= NOTABLE_SHARE):
         state.tell(record, "checked", _told_check(num_workers, checked))
     elapsed_s = step_s * num_steps
     if doubted := belief.of(record.id).doubt_larger(num_workers, elapsed_s, global_batch, num_hosts):
@@ -69,12 +71,6 @@ def _learn_steps(
             record, "doubted", f"{text}: plans count on their estimate once more, and may try them again"
         )
         state.last_plan.is_overtaken = True
-
-
-def _is_worth_telling(checked: CheckedEstimate) -> bool:
-    """An estimate that was no measurement always is."""
-    is_guess = checked.source in (EstimateSource.INTERPOLATED, EstimateSource.EXTRAPOLATED)
-    return is_guess or abs(checked.error) >= NOTABLE_SHARE
 
 
 def _told_check(num_workers: int, checked: CheckedEstimate) -> str:

@@ -6,7 +6,6 @@ A plan is followed until something happens that it did not expect.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -71,10 +70,6 @@ class LastPlan(msgspec.Struct, kw_only=True, dict=True):
     def note(self, plan: Plan) -> None:
         """This is the one that is followed now."""
         self.revisit, self.is_sated = tuple(sorted(plan.revisit)), plan.is_sated
-
-    def improvise(self, job_ids: Iterable[str]) -> None:
-        """These jobs do for now what it did not say."""
-        self.revisit = tuple(sorted({*self.revisit, *job_ids}))
 
 
 class InvalidMemory(TypeError):

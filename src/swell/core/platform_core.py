@@ -247,7 +247,8 @@ class PlatformCore:
         """A node that comes back as one of another kind is lost to the core that had it."""
         node = event.node
         before = self._nodes.get(node.name)
-        if not self._is_taken(node):
+        is_first_kind = not self._kinds[FIRST]  # which is taken, and so is each that jobs may have by now
+        if not (is_first_kind or node.kind in self._kinds or self._admission.takes(node.kind)):
             lost = self._admission.put_aside(event)
             self._note_lost(lost)
             yield FIRST if before is None else before.place, lost
@@ -259,10 +260,6 @@ class PlatformCore:
         if before is not None and before.place != place:
             yield before.place, NodeLost(at_s=event.at_s, name=node.name)
         yield place, event
-
-    def _is_taken(self, node: Node) -> bool:
-        """The first kind of a platform is; so is each that jobs may have by now."""
-        return node.kind in self._kinds or not self._kinds[FIRST] or self._admission.takes(node.kind)
 
     def _place_of_joined(self, node: Node, parts: Parts) -> int:
         if node.kind not in self._kinds and self._may_name_first(node, parts):

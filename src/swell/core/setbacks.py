@@ -157,15 +157,9 @@ class Backoff(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
         is_known = num_before > 0 and before.translate(NO_DIGITS) == message.translate(NO_DIGITS)
         return "for the same reason as before" if is_known else failure_sentence(message)
 
-    def told_of_race(self, now_s: float) -> str:
-        """Text for a job whose trial run could not begin: how long it waits, and why."""
-        wait = span(max(self.until_s - now_s, 1.0))
-        return f"waits {wait} before its trial run is tried again{self._told_cause}"
-
-    def told(self, now_s: float) -> str:
-        """Text for a job that waits without a gang after a failure: for how long, and why."""
-        wait = span(max(self.until_s - now_s, 1.0))
-        return f"waits {wait} after a failure before it is tried again{self._told_cause}"
+    def told(self, now_s: float, until: str = "after a failure before it is tried again") -> str:
+        """Text for a job that waits without a gang: for how long, and why. `until`: for what."""
+        return f"waits {span(max(self.until_s - now_s, 1.0))} {until}{self._told_cause}"
 
     def told_of_trial(self) -> str:
         """Text for a job in its trial run; if it is a repetition, why the run before came to nothing."""

@@ -211,23 +211,10 @@ class HeadQueue:
             self._of_found = []
             return found
 
-    def request(self, event: AnyEvent) -> Future[bool]:
-        """Put an event whose sender waits for it to be in the journal, and handled.
-
-        The result is False if the event was stale. Many requests share one batch, and so one write. If the
-        head ends before that, the result is the error Unavailable.
-        """
-        receipt: Future[bool] = Future()
-        with self._changed:
-            if self._is_closed:
-                receipt.set_exception(_closed())
-                return receipt
-            self._requests.append((event, receipt))
-            self.put(event)
-        return receipt
-
     def ask(self, event: AnyEvent, doubt: str) -> bool:
         """Put an event and wait until it is in the journal, and handled; False if it was stale.
+
+        Many requests share one batch, and so one write.
 
         Args:
             doubt: what is not known if it is not taken in time.
@@ -235,8 +222,14 @@ class HeadQueue:
         Raises:
             Unavailable: it was not, or the head has ended.
         """
+        receipt: Future[bool] = Future()
+        with self._changed:
+            if self._is_closed:
+                raise _closed()
+            self._requests.append((event, receipt))
+            self.put(event)
         try:
-            return self.request(event).result(TAKEN_WITHIN_S)
+            return receipt.result(TAKEN_WITHIN_S)
         except TimeoutError as error:
             raise Unavailable(
                 f"{doubt}: the scheduler did not take it within {span(TAKEN_WITHIN_S)}; look at daemon.log "
@@ -549,7 +542,15 @@ class HeadThread:
         """Attach to the machines, and put what is found there before the head: `run` is to follow."""
         now_s = self.clock.now_s()
         work = self._executor.start(self._hear, self.inbox.find)
-        self.inbox.put(self._opened())
+        opened = Opened(
+            at_s=self.started_s,
+            policy=self._site.policy,
+            boot_id=self.clock.boot_id,
+            boot_offset_s=self.clock.boot_offset_s,
+            calendar_offset_s=self.clock.calendar_offset_s,
+            kinds=tuple(dict.fromkeys(node.kind for node in self._site.nodes)),
+        )
+        self.inbox.put(opened)
         self._adopt(work, now_s)
         self._watch(self.board.views(), ())
         self._executor.want_devices(self._demand.num_devices)
@@ -588,16 +589,6 @@ class HeadThread:
             self.inbox.close()
             self._webhooks.stop()
         self.journal.fold(self._core.save, self.board.num_open)
-
-    def _opened(self) -> Opened:
-        return Opened(
-            at_s=self.started_s,
-            policy=self._site.policy,
-            boot_id=self.clock.boot_id,
-            boot_offset_s=self.clock.boot_offset_s,
-            calendar_offset_s=self.clock.calendar_offset_s,
-            kinds=tuple(dict.fromkeys(node.kind for node in self._site.nodes)),
-        )
 
     # ------------------------------------------------------------ the scheduler's loop
     def next_events(self) -> Sequence[AnyEvent]:

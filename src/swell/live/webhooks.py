@@ -288,7 +288,9 @@ class Webhooks:
                     )
                 else:
                     num_failures = 0
-                    self._note_delivered(first)
+                    self.counts.num_delivered += 1
+                    log.info("delivered %s", first.message)
+                    self._end(first.message, first.delay)
                 self._ids.discard(waiting.popleft().message.id)
                 self.counts.num_waiting -= 1
         finally:
@@ -324,11 +326,6 @@ class Webhooks:
             return f"no answer within {span(ANSWER_WITHIN_S)}"
         except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
             return type(error).__name__
-
-    def _note_delivered(self, waiting: _Waiting) -> None:
-        self.counts.num_delivered += 1
-        log.info("delivered %s", waiting.message)
-        self._end(waiting.message, waiting.delay)
 
     def _drop(self, message: WebhookMessage, why: str) -> None:
         self.counts.num_dropped += 1

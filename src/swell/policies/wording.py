@@ -175,7 +175,9 @@ def refusal(
         text = f"its deadline in {span(window_s)} is not promised: {objection}"
     else:
         found = obstacles(snapshot, levels, row, window_s, promised)
-        text = f"its deadline in {span(window_s)} cannot be kept: {found}{_quota(snapshot, row)}"
+        text = f"its deadline in {span(window_s)} cannot be kept: {found}"
+        if (quota := quota_of(snapshot, row)) is not None:
+            text += f", and its tenant's quota is {told_devices(quota)}"
     if offer_s is None:
         return Refusal(earliest_deadline_s=None, text=f"{text}; no deadline would be promised now")
     return Refusal(earliest_deadline_s=snapshot.now_s + offer_s, text=text)
@@ -238,12 +240,6 @@ def least_device_s(snapshot: Snapshot, levels: Levels, rows: IntArray, window_s:
     cheapest = np.where(is_level.any(axis=1), price.min(axis=1, initial=np.inf), 0.0)
     least: FloatArray = steps * cheapest
     return least
-
-
-def _quota(snapshot: Snapshot, row: int) -> str:
-    """Text on the tenant's quota for the end of a sentence; empty: it has none."""
-    quota = quota_of(snapshot, row)
-    return "" if quota is None else f", and its tenant's quota is {told_devices(quota)}"
 
 
 def _listed(job_ids: list[str]) -> str:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -436,7 +437,9 @@ class SimGangs:
 
     def _lose_devices(self, training: SimGang, gone: frozenset[str], now_s: float, cause: str) -> None:
         """The workers that are left wait for the head's word. A gang that was starting is lost whole."""
-        left = _whole_workers(training.devices, training.job.spec.devices_per_worker, gone)
+        devices, each = training.devices, training.job.spec.devices_per_worker
+        workers = (devices[first : first + each] for first in range(0, len(devices), each))
+        left = tuple(chain.from_iterable(worker for worker in workers if gone.isdisjoint(worker)))
         training.change = None
         if training.formed_s is None or not left:
             training.lose_unsaved(now_s)
@@ -486,7 +489,11 @@ class SimGangs:
         self.version += 1
         self._expect_end(training, now_s)
         if pause_s is not None and self._cores is not None and math.isfinite(self._timings.report_s):
-            self._expect_first_step(training, now_s)
+            # It is reported at once: later losses are compared with the one after it.
+            training.report_due_s = max(now_s, training.resumes_s)
+            training.report_step = math.floor(training.steps + WHOLE) + 1.0
+            first = partial(self.reported, training.job.id, training.generation)
+            self._queue.put(training.report_due_s, first)
         else:
             self._expect_report(training, now_s, goes_on=pause_s is None)
 
@@ -507,12 +514,6 @@ class SimGangs:
                 max(training.end_s(), now_s) + self._timings.exit_s,
                 partial(self.ended, training.job.id, training.end_mark),
             )
-
-    def _expect_first_step(self, training: SimGang, now_s: float) -> None:
-        """Where cores are shared it is reported at once: later losses are compared with the one after it."""
-        training.report_due_s = max(now_s, training.resumes_s)
-        training.report_step = math.floor(training.steps + WHOLE) + 1.0
-        self._queue.put(training.report_due_s, partial(self.reported, training.job.id, training.generation))
 
     def _expect_report(self, training: SimGang, now_s: float, goes_on: bool = False) -> None:
         """A gang whose members go on as they are reports when it would have without the change."""
@@ -579,12 +580,3 @@ def _obstacle(training: SimGang, target: Target, gone: frozenset[str]) -> str:
     if target.configuration.global_batch is not None and is_fixed:
         return "its batch is its own, and not open"
     return ""
-
-
-def _whole_workers(
-    devices: tuple[str, ...], devices_per_worker: int, gone: frozenset[str]
-) -> tuple[str, ...]:
-    """Devices of the workers that lose none of theirs."""
-    starts = range(0, len(devices), devices_per_worker)
-    workers = (devices[start : start + devices_per_worker] for start in starts)
-    return tuple(device for worker in workers if gone.isdisjoint(worker) for device in worker)

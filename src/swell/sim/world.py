@@ -186,8 +186,9 @@ class SimulatedWorld:
                 self._queue.put(now_s + self._timings.profiling_s, partial(self._end_trial, command.job_id))
             case LaunchGang():
                 job, devices = self._jobs[command.job_id], command.target.devices
-                if job.truths:
-                    job = job.on(self._kind_of(devices))
+                if job.truths:  # of the kind of its devices, unless their nodes have gone
+                    kinds = (node.kind for node in self._nodes.values() if {*devices} & {*node.devices})
+                    job = job.on(next(kinds, ""))
                 self.all_gangs.launch(job, command, self._missing(devices), now_s)
             case Reconfigure():
                 self.all_gangs.reconfigure(command, self._missing(command.target.devices), now_s)
@@ -198,11 +199,6 @@ class SimulatedWorld:
                 self.all_gangs.stop(command, now_s)
             case _:
                 raise TypeError(f"a simulated world knows no command {type(command).__name__}")
-
-    def _kind_of(self, devices: tuple[str, ...]) -> str:
-        """Kind of a gang's devices; empty if their nodes have gone."""
-        held = set(devices)
-        return next((node.kind for node in self._nodes.values() if held.intersection(node.devices)), "")
 
     def _missing(self, devices: tuple[str, ...]) -> frozenset[str]:
         """Those that have gone since the head chose them."""

@@ -273,14 +273,11 @@ class OpeningSet:
             opening.opened[host] = answer
         else:
             opening.refusal = opening.refusal or (answer.outcome, answer.why)
-            if answer.is_lacking:
-                self._rule_out(host, opening.order.job_id, answer.why)
+            if answer.is_lacking:  # told before what comes of it, so that the head does not choose it again
+                devices = tuple(sorted(device for device, of in self._hosts.host_of.items() if of == host))
+                job_id, why = opening.order.job_id, answer.why
+                self._report(HostRuledOut(at_s=0.0, job_id=job_id, devices=devices, message=why))
         self._go_on(opening)
-
-    def _rule_out(self, host: str, job_id: str, why: str) -> None:
-        """Before what comes of it is told, so that the head does not choose the host again."""
-        devices = tuple(sorted(device for device, of in self._hosts.host_of.items() if of == host))
-        self._report(HostRuledOut(at_s=0.0, job_id=job_id, devices=devices, message=why))
 
     def lose_host(self, host: str, why: str) -> None:
         """It answers nothing more, and what it has opened is gone with it."""

@@ -68,7 +68,7 @@ class TermHost(LocalHost):
 
     def _offer_if_warm(self) -> bool:
         """Offer the devices once workers can start on them. Returns whether they are offered."""
-        if not self._has_offered and self.is_warming_up:
+        if not self._has_offered and self._zygotes.of().is_starting:
             return False
         if not self._has_offered:
             log.info("modules are imported: the devices of this host are offered")

@@ -82,10 +82,6 @@ class _Slice:
         """When it is to be left: what it runs has until its end to go."""
         return self.end_s - min(LEAVE_S, LEAVE_SHARE * (self.job.limit_s or math.inf))
 
-    def set_host(self, host: str) -> None:
-        """A host has joined, of which nothing has been told; empty: its host is lost."""
-        self.host, self.told_s, self.idle_since_s, self.leaving = host, math.inf, None, ""
-
 
 class SlicePool:
     """All slices of a platform, without a clock or a process. `now_s`: time since the machine was booted."""
@@ -136,7 +132,7 @@ class SlicePool:
             self._do.give_up(self._hosts[job], f"{self._engine.cluster} has ended slice {job} ({why})")
         for job, slice_ in self._slices.items():
             if slice_.host != (host := self._hosts.get(job, "")):
-                slice_.set_host(host)
+                slice_.host, slice_.told_s, slice_.idle_since_s, slice_.leaving = host, math.inf, None, ""
                 self._num_failures = 0 if host else self._num_failures
             is_absent = slice_.job.state is SliceState.RUNNING and not host
             slice_.absent_since_s = (slice_.absent_since_s or now_s) if is_absent else None

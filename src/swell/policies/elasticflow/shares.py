@@ -118,7 +118,8 @@ def _wished(
     """(J,) levels after steps 2 to 5, none below `least`, and none raised above `num_levels`."""
     level = least.copy()
     devices, needs_owned = levels.devices_at(level), snapshot.needs_owned
-    num_own = snapshot.num_owned - _num_owned_of_others(devices, snapshot)
+    of_others = np.maximum(devices - snapshot.held_borrowed, 0)[~needs_owned]  #: of gangs without a promise
+    num_own = snapshot.num_owned - int(of_others.sum())
     left, own_left = snapshot.num_devices - int(devices.sum()), num_own - int(devices[needs_owned].sum())
     groups = _groups(snapshot, levels, level)
 
@@ -165,12 +166,6 @@ def _wished(
         if not len(queue.late):
             break
     return level
-
-
-def _num_owned_of_others(devices: IntArray, snapshot: Snapshot) -> int:
-    """Devices that promises may stand on, of the (J,) `devices` of gangs that have no promise."""
-    num_owned = np.maximum(devices - snapshot.held_borrowed, 0)
-    return int(num_owned[~snapshot.needs_owned].sum())
 
 
 def _unpaid(

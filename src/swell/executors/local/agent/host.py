@@ -150,11 +150,6 @@ class LocalHost:
         self._scratch.begin()
         self._zygotes.of().start()
 
-    @property
-    def is_warming_up(self) -> bool:
-        """Whether a worker that is asked for now waits until the zygote has imported its modules."""
-        return self._zygotes.of().is_starting
-
     def tell_kept(self) -> None:
         """Send a controller that is new to this host what runs here. The devices are sent afterwards."""
         for message in self._kept.kept():
