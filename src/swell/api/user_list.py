@@ -73,7 +73,7 @@ class KnownUser(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """A user as the file keeps it; the digest of a token is no use for sending requests."""
 
     sha256: str  #: of the token, in hexadecimal digits
-    role: str
+    role: Annotated[str, msgspec.Meta(pattern=f"^({'|'.join(role.word for role in Role)})$")]
     added_s: float  #: seconds since 1970
     tenant: str = ""
 
@@ -203,18 +203,15 @@ class UserList:
             raise UserListError(f"cannot read {self._path} ({error.strerror}); make it readable") from error
         read, content = self._read
         if text != read:
-            content = self._decoded(text)
+            try:
+                content = msgspec.json.decode(text, type=UserListContent)
+            except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+                raise UserListError(
+                    f"{self._path} is damaged ({error}); it must be the list of users that Swell wrote: "
+                    "restore it, or remove it and add every user again"
+                ) from error
             self._read = (text, content)
         return content
-
-    def _decoded(self, text: bytes) -> UserListContent:
-        try:
-            return decode_users(text)
-        except ValueError as error:
-            raise UserListError(
-                f"{self._path} is damaged ({error}); it must be the list of users that Swell wrote: restore "
-                "it, or remove it and add every user again"
-            ) from error
 
     @contextmanager
     def _changing(self) -> Iterator[UserListContent]:
@@ -224,20 +221,6 @@ class UserList:
     def _write(self, content: UserListContent) -> None:
         write_whole(self._path, msgspec.json.encode(content), mode=0o600, is_synced=True)
         sync(self._path.parent)
-
-
-def decode_users(text: bytes) -> UserListContent:
-    """What a list of users says. Raises ValueError: it is none."""
-    try:
-        content = msgspec.json.decode(text, type=UserListContent)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise ValueError(str(error)) from error
-    for name, user in content.users.items():
-        try:
-            user.as_caller(name)
-        except KeyError as error:
-            raise ValueError(f"user {name!r} has role {user.role!r}, which there is not") from error
-    return content
 
 
 def _refuse_unknown(name: str, users: Mapping[str, KnownUser]) -> None:
