@@ -13,6 +13,7 @@ import os
 import socket
 import threading
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partialmethod
 from http import HTTPStatus
 from inspect import iscoroutinefunction, signature
 from typing import Any
@@ -201,17 +202,14 @@ class PlatformVerbs:
             spec, kept = self._intake.prepare(submission, spec, is_owners=caller == OWNER)
         return self._bound(spec, origin, caller, kept)
 
-    def retry(self, job_id: str, scope: Scope, key: str | None = None, **wish: Any) -> SubmitResult:
-        return self._again(job_id, scope, key, SubmissionChange(**wish), is_continued=False)
-
-    def continue_job(self, job_id: str, scope: Scope, key: str | None = None, **wish: Any) -> SubmitResult:
-        return self._again(job_id, scope, key, SubmissionChange(**wish), is_continued=True)
-
-    def _again(
-        self, job_id: str, scope: Scope, key: str | None, wish: SubmissionChange, *, is_continued: bool
+    def retry(
+        self, job_id: str, scope: Scope, key: str | None = None, is_continued: bool = False, **wish: Any
     ) -> SubmitResult:
-        again = submitted_again(self._platform, job_id, wish, request_key(key), is_continued=is_continued)
+        wished = SubmissionChange(**wish)
+        again = submitted_again(self._platform, job_id, wished, request_key(key), is_continued=is_continued)
         return self._bound(*again, caller_of(scope))
+
+    continue_job = partialmethod(retry, is_continued=True)
 
     def _bound(
         self, spec: JobSpec, origin: Origin, caller: ApiUser, kept: KeptCode | None = None
@@ -553,12 +551,14 @@ class _OpenedServer(uvicorn.Server):
     async def _add(self, listener: socket.socket) -> None:
         """Accept connections on one more listener, as `startup` of uvicorn does for its first ones."""
         loop = asyncio.get_running_loop()
-        server = await loop.create_server(self._connected, sock=listener, backlog=ACCEPT_AT_ONCE)
+        app_state = self.lifespan.state
+        server = await loop.create_server(
+            lambda: LimitedHttp(config=self.config, server_state=self.server_state, app_state=app_state),
+            sock=listener,
+            backlog=ACCEPT_AT_ONCE,
+        )
         listener.listen(BACKLOG)
         self.servers.append(server)
-
-    def _connected(self) -> asyncio.Protocol:
-        return LimitedHttp(config=self.config, server_state=self.server_state, app_state=self.lifespan.state)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         self._loop = asyncio.get_running_loop()
