@@ -104,13 +104,11 @@ def bounded(field: str, value: Count, least: float, most: float) -> Count:
         rule = f"is not between {_figure(least)} and {_figure(most)}"
         if 0.0 < least < 1e-3:  # so near to 0 that its digits say nothing
             rule = f"is not above 0 and at most {_figure(most)}"
-        raise InvalidField(field, f"{_as_written(value)} {rule}; choose a number that is")
+        written = (
+            f"{value:g}" if isinstance(value, float) else shown(value)
+        )  # -3, though it may be a fraction
+        raise InvalidField(field, f"{written} {rule}; choose a number that is")
     return value
-
-
-def _as_written(value: float) -> str:
-    """A number as its user wrote it: -3, although epochs may have a fraction."""
-    return f"{value:g}" if isinstance(value, float) else shown(value)
 
 
 def _figure(value: float) -> str:
@@ -188,7 +186,9 @@ def _script(script: str) -> str:
     except OSError as error:
         raise InvalidField("script", f"{path} cannot be read ({error.strerror}); {_PATH}") from error
     if not stat.S_ISREG(status.st_mode):  # to open a device or a pipe may act, or wait
-        raise InvalidField("script", f"{path} is {_file_kind(status.st_mode)}, not a file; {_PATH}")
+        kinds = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a named pipe", stat.S_IFSOCK: "a socket"}
+        kind = kinds.get(stat.S_IFMT(status.st_mode), "a device")
+        raise InvalidField("script", f"{path} is {kind}, not a file; {_PATH}")
     if not os.access(path, os.R_OK):
         raise InvalidField("script", f"{path} cannot be read ({os.strerror(errno.EACCES)}); {_PATH}")
     if status.st_size > MAX_SCRIPT_BYTES:
@@ -207,11 +207,6 @@ def check_source(path: str, is_live: bool, find_fault: Callable[[str, bool], str
 
 
 _PATH = "give the path of a Python script"
-
-
-def _file_kind(mode: int) -> str:
-    kinds = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a named pipe", stat.S_IFSOCK: "a socket"}
-    return kinds.get(stat.S_IFMT(mode), "a device")
 
 
 def folder(field: str, value: str | None) -> str:

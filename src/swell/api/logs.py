@@ -77,17 +77,12 @@ def read_chunks(
     offsets: Mapping[int, int],
     worker: int | None = None,
     whose: LogOwner = LogOwner.WORKERS,
-    most_bytes: int | None = None,
 ) -> list[LogChunk]:
     """What stands behind the offsets (worker -> bytes; 0 if absent) in these logs, or in one of them.
 
     Leaders come in the order in which they led, and none before all is told of the one before.
-
-    Args:
-        most_bytes: of all of them together; `ANSWER_BYTES` if None.
     """
     kind = TRIAL if whose is LogOwner.TRIAL else WORKER
-    budget = ANSWER_BYTES if most_bytes is None else most_bytes
     listing = list_logs(log_dir, kind)
     begins = _leaders(log_dir, listing) if whose is LogOwner.LEADER else dict.fromkeys(listing, 0)
     wanted = {
@@ -95,7 +90,7 @@ def read_chunks(
         for number, begin in begins.items()
         if worker in (None, number)
     }
-    return _read_all(log_dir, kind, listing, wanted, whose is LogOwner.LEADER, budget)
+    return _read_all(log_dir, kind, listing, wanted, whose is LogOwner.LEADER)
 
 
 def is_news(chunk: LogChunk) -> bool:
@@ -104,10 +99,10 @@ def is_news(chunk: LogChunk) -> bool:
 
 
 def _read_all(
-    log_dir: Path, kind: str, listing: Listing, wanted: Mapping[int, int], is_story: bool, budget: int
+    log_dir: Path, kind: str, listing: Listing, wanted: Mapping[int, int], is_story: bool
 ) -> list[LogChunk]:
     """`is_story`: nothing of a log before all is told of the one before."""
-    chunks = []
+    chunks, budget = [], ANSWER_BYTES
     for number, offset in wanted.items():
         limit = budget if is_story else min(budget, CHUNK_BYTES)
         if limit > 0:

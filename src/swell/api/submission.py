@@ -502,6 +502,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         job_class = fields.job_class(self.job_class, deadline_s)
         if self.or_nothing:
             fields.check_strict("or_nothing", job_class)
+        is_tried = job_class is JobClass.STRICT and not self.or_nothing
         return JobSpec(
             name=fields.job_name(self.name, entry),
             entry=entry,
@@ -511,7 +512,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             end=self._end(),
             job_class=job_class,
             deadline_s=deadline_s,
-            after_refusal=self._after_refusal(job_class),
+            after_refusal=AfterRefusal.SOFT if is_tried else AfterRefusal.END,
             accept_until_s=fields.accept_until(self.accept_until, job_class, deadline_s, now_s),
             min_workers=min_workers,
             max_workers=max_workers,
@@ -545,10 +546,6 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             priority=self.priority,
             weight=float(self.weight),
         )
-
-    def _after_refusal(self, job_class: JobClass) -> AfterRefusal:
-        is_tried = job_class is JobClass.STRICT and not self.or_nothing
-        return AfterRefusal.SOFT if is_tried else AfterRefusal.END
 
     def _batches(self, min_workers: int, max_workers: int | None) -> dict[str, Any]:
         if self.elasticity is Elasticity.RESTART:  # its script divides its batches itself

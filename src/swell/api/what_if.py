@@ -362,7 +362,11 @@ def _known(record: JobRecord, kind: KindState, num_devices: int) -> SimJob:
         is_live = record.spec.elasticity is Elasticity.LIVE
         profile = kind.similar_jobs.profile(record.spec) if is_live else None
         if is_live and profile is None:
-            raise InvalidJob(_unmeasured(record))
+            batch = record.spec.global_batch or "its own"
+            raise InvalidJob(
+                f"job {record.spec.name!r}: the speed of {record.spec.entry} with a global batch of {batch} "
+                "was never measured here; submit it once for a few steps (`swell submit ... --steps 8`)"
+            )
         known.learn_length(profile)
         if profile is not None:
             kind.belief.learn_profile(record.id, known.spec, profile)
@@ -372,14 +376,6 @@ def _known(record: JobRecord, kind: KindState, num_devices: int) -> SimJob:
         raise InvalidJob(
             f"{error}: its end is given in epochs, and its script does not say how long an epoch is"
         ) from None
-
-
-def _unmeasured(record: JobRecord) -> str:
-    return (
-        f"job {record.spec.name!r}: the speed of {record.spec.entry} with a global batch of "
-        f"{record.spec.global_batch or 'its own'} was never measured here; submit it once for a few steps "
-        "(`swell submit ... --steps 8`)"
-    )
 
 
 def _forecast(

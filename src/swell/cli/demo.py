@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from types import FrameType
 from typing import Annotated
 
 import typer
@@ -234,7 +233,7 @@ def brief_platform(options: Sequence[str], prefix: str, say: Callable[[str], Non
     state = Path(tempfile.mkdtemp(prefix=prefix))
     is_good = False
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    signal.signal(signal.SIGTERM, _interrupt)  # to be asked to end is as Ctrl-C
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # to be asked to end is as Ctrl-C
     try:
         with launch(StateFolder(state), options) as client:
             yield client
@@ -249,10 +248,6 @@ def brief_platform(options: Sequence[str], prefix: str, say: Callable[[str], Non
                 signal.signal(number, handler)
         else:
             say(f"Journal and logs are kept in {state}")
-
-
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
 
 
 def _take_down(state: Path) -> None:

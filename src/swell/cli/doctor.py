@@ -16,8 +16,6 @@ from swell.cli.output import note, print_json, print_table, warn
 if TYPE_CHECKING:
     from swell.measure.measurement import DeviceMeasure
     from swell.model.finding import Finding
-    from swell.store.copies import KeptAside
-    from swell.store.folder import StateFolder
 
 
 #: Exit status when something is bad.
@@ -142,7 +140,9 @@ def restore(
         copies.refuse_no_file(file)
         folder.create()
         restored = copies.restore(folder, file)
-    _print_restored(folder, file, restored)
+    print(f"{folder.journal} now is a copy of {file}{_moved(restored.journal)}")
+    for name, former in restored.files.items():
+        print(f"{folder.path / name} is that of the copy{_moved(former)}")
     if restored.files.get(folder.users.name) is not None:
         print("users that were removed since the copy was made are back: look at `swell admin users`")
     if restored.files.get(folder.webhook_secret.name) is not None:
@@ -151,12 +151,6 @@ def restore(
         f"`swell doctor --state {folder.path}` names the folders of jobs that were submitted "
         "since the copy was made"
     )
-
-
-def _print_restored(folder: StateFolder, file: Path, restored: KeptAside) -> None:
-    print(f"{folder.journal} now is a copy of {file}{_moved(restored.journal)}")
-    for name, former in restored.files.items():
-        print(f"{folder.path / name} is that of the copy{_moved(former)}")
 
 
 def _moved(former: Path | None) -> str:

@@ -96,10 +96,6 @@ class SimFiles:
         json = None if self.prints_json else self.json
         check_files({"--json": json, "--jobs": self.jobs, "--html": self.html}, inputs)
 
-    def check_folders(self) -> None:
-        """Make those that there are not."""
-        check_folder("--stories", self.stories)
-
     def write(self, log: SimulatedLog, command: str) -> None:
         """All but the stories of runs, which each run writes when it ends; `command`: what was typed."""
         from swell.sim.report import write_jobs
@@ -221,7 +217,7 @@ def simulate(
     files.check_files([trace, *borrowed.files])
     log = _read(trace, format, strict)
     workload, scenario = _set_up(log, profiles, rules, conditions, settings)
-    files.check_folders()
+    check_folder("--stories", files.stories)
     most = _bound(scenario, conditions) if bound else None
     _note_undivided(names, conditions, settings)
     simulated = truth_of(workload, conditions, settings.changed, most)

@@ -60,7 +60,8 @@ def _failures(part: DemoJob, view: JobView) -> list[str]:
         return [f"{part.name}: {view.phase} instead of succeeded: {why_failed(view)}"]
     failures = []
     if view.job_class is JobClass.STRICT and not view.kept:
-        failures.append(f"{part.name}: finished {_late_s(view):.1f} s after the promised deadline")
+        late_s = (view.finished_s or 0.0) - (view.deadline_s or 0.0)
+        failures.append(f"{part.name}: finished {late_s:.1f} s after the promised deadline")
     reached = view.metrics.get(part.bar.name)
     if reached is None:
         failures.append(f"{part.name}: reported no {part.bar.name}, must reach {part.bar}")
@@ -69,10 +70,6 @@ def _failures(part: DemoJob, view: JobView) -> list[str]:
             f"{part.name}: learned too little, {part.bar.name}={reached:.4g}, must reach {part.bar}"
         )
     return failures
-
-
-def _late_s(view: JobView) -> float:
-    return (view.finished_s or 0.0) - (view.deadline_s or 0.0)
 
 
 def as_json(devices: str, is_paced: bool, views: Sequence[JobView]) -> dict[str, Any]:

@@ -130,15 +130,13 @@ def taken_off(batch: Sequence[AnyEvent]) -> tuple[list[AnyEvent], list[ToldCurve
         for event in batch
         if isinstance(event, StepsReported) and event.curves
     ]
-    if not told:
-        return list(batch), []
-    return [_without_curves(event) for event in batch], told
-
-
-def _without_curves(event: AnyEvent) -> AnyEvent:
-    if isinstance(event, StepsReported) and event.curves:
-        return msgspec.structs.replace(event, curves={}, mark=0)
-    return event
+    without = [
+        msgspec.structs.replace(event, curves={}, mark=0)
+        if isinstance(event, StepsReported) and event.curves
+        else event
+        for event in batch
+    ]
+    return without, told
 
 
 class CurveStore:

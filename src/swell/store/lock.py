@@ -51,7 +51,7 @@ def lock_state(path: Path, timeout_s: float = 0.0) -> FileIO:
         StateError: the file cannot be opened.
     """
     try:
-        file = FileIO(path, "r+", opener=_open_or_create)
+        file = FileIO(path, "r+", opener=lambda name, flags: os.open(name, flags | os.O_CREAT, 0o600))
     except OSError as error:
         raise StateError(
             f"cannot write {path} ({error.strerror}); make the folder writable for you, or choose another "
@@ -72,10 +72,6 @@ def lock_state(path: Path, timeout_s: float = 0.0) -> FileIO:
         file.write(f"{os.getpid()}\n".encode())
         file.truncate()
     return file
-
-
-def _open_or_create(name: str, flags: int) -> int:
-    return os.open(name, flags | os.O_CREAT, 0o600)
 
 
 def _try_lock(file: FileIO) -> bool:
