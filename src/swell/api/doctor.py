@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 import tempfile
@@ -29,6 +28,7 @@ from swell.store import database
 from swell.store.errors import StateError, UnknownFormat, remedy
 from swell.store.folder import StateFolder
 from swell.store.journal import SqlJournal
+from swell.store.lock import find_holder
 from swell.wire.checkpoint_files import checkpoints_in, is_whole
 
 #: Ids that a finding names.
@@ -71,7 +71,7 @@ def about_folder(folder: Path) -> Finding:
 
 
 def _processes(folder: StateFolder) -> Iterator[Finding]:
-    is_held, agent = _is_held(folder.lock), find_agent(folder.path)
+    is_held, agent = find_holder(folder.lock) is not None, find_agent(folder.path)
     try:
         endpoint = folder.read_endpoint()
     except StateError as error:
@@ -90,21 +90,6 @@ def _processes(folder: StateFolder) -> Iterator[Finding]:
         )
     else:
         yield ok("agent", f"is up (pid {agent.pid})" if agent else "is down")
-
-
-def _is_held(lock: Path) -> bool:
-    """Whether a daemon holds the lock; looking leaves no trace."""
-    try:
-        descriptor = os.open(lock, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(descriptor)
-    return False
 
 
 def _options(folder: StateFolder) -> Iterator[Finding]:
@@ -208,7 +193,7 @@ def _defects(found: Replay) -> Iterator[Finding]:
 
 def _copy(folder: StateFolder, place: StateFolder) -> None:
     """A state folder with the same journal and options, and nothing else."""
-    if _is_held(folder.lock):
+    if find_holder(folder.lock) is not None:
         try:
             database.copy_file(folder.journal, place.journal)
         except OSError as error:
