@@ -11,7 +11,7 @@ from enum import EnumType
 from inspect import Parameter, Signature, signature
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import typer
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 if TYPE_CHECKING:
     from swell.executors.local.devices import LocalNode
 
+Parsed = TypeVar("Parsed")
 #: Of the newest jobs so many are proposed.
 NUM_PROPOSED = 200
 
@@ -124,10 +125,6 @@ def _kind(hint: Any) -> Any:
     return kinds[0] if isinstance(hint.__origin__, UnionType) else hint.__origin__
 
 
-def _is_enum(kind: Any) -> bool:
-    return isinstance(kind, EnumType)
-
-
 def flag_of(name: str, meta: msgspec.Meta) -> str:
     """The option of a field."""
     return (meta.extra or {})["flag"] or f"--{name.replace('_', '-')}"
@@ -136,8 +133,9 @@ def flag_of(name: str, meta: msgspec.Meta) -> str:
 def _read(name: str, hint: Any, said: Any) -> Any:
     """The value of a field. Raises InvalidInput, which names the option."""
     (meta,), kind = hint.__metadata__, _kind(hint)
-    choices = get_args(kind) if get_origin(kind) is Literal else tuple(kind) if _is_enum(kind) else ()
-    parse = meta.extra["parse"] or (kind if _is_enum(kind) else None)
+    is_enum = isinstance(kind, EnumType)
+    choices = get_args(kind) if get_origin(kind) is Literal else tuple(kind) if is_enum else ()
+    parse = meta.extra["parse"] or (kind if is_enum else None)
     try:
         if choices and said not in choices and not meta.extra["parse"]:
             raise ValueError(f"{said!r} is not known; choose one of {', '.join(choices)}")
@@ -206,12 +204,17 @@ def has_subcommand(context: typer.Context, state: Path | None, json: bool) -> bo
     return context.invoked_subcommand is not None
 
 
-def seconds(option: str, text: str) -> float:
-    """The length of a duration. Raises InvalidInput, which names the option."""
+def parsed(option: str, parse: Callable[[str], Parsed], text: str) -> Parsed:
+    """What the text of an option means. Raises InvalidInput, which names the option."""
     try:
-        return parse_duration(text)
+        return parse(text)
     except ValueError as error:
         raise InvalidInput(f"--{option}: {error}") from error
+
+
+def seconds(option: str, text: str) -> float:
+    """The length of a duration. Raises InvalidInput, which names the option."""
+    return parsed(option, parse_duration, text)
 
 
 def node_of_devices(devices: str) -> LocalNode:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import csv
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
@@ -15,12 +15,12 @@ import typer
 import swell
 from swell.api.user_list import OWNER
 from swell.cli.commands import AdminGroup
-from swell.cli.options import Json, State
+from swell.cli.options import Json, State, parsed, seconds
 from swell.cli.output import clock, print_json, print_table
 from swell.cli.selection import parse_since
 from swell.model.job_query import choose
 from swell.model.job_sums import UsageGroup
-from swell.model.quantities import format_bytes, parse_bytes, parse_duration
+from swell.model.quantities import format_bytes, parse_bytes
 
 if TYPE_CHECKING:
     from swell.live.recovery import Replay
@@ -123,9 +123,6 @@ def _said(found: Replay) -> str:
     )
 
 
-Parsed = TypeVar("Parsed")
-
-
 def prune(
     jobs: Annotated[list[str] | None, typer.Argument(metavar="JOB", help="Ids of ended jobs.")] = None,
     older_than: Annotated[
@@ -149,17 +146,9 @@ def prune(
         raise typer.BadParameter(
             "JOB excludes --older-than and --keep-bytes; give either job names or limits"
         )
-    age_s = _parsed("--older-than", older_than, parse_duration)
-    limit = _parsed("--keep-bytes", keep_bytes, parse_bytes)
-    before_s = None if age_s is None else time.time() - age_s
+    before_s = None if older_than is None else time.time() - seconds("older-than", older_than)
+    limit = None if keep_bytes is None else parsed("keep-bytes", parse_bytes, keep_bytes)
     _tell(_prune(state, jobs or [], before_s, limit, dry_run), dry_run)
-
-
-def _parsed(option: str, text: str | None, parse: Callable[[str], Parsed]) -> Parsed | None:
-    try:
-        return None if text is None else parse(text)
-    except ValueError as error:
-        raise typer.BadParameter(f"{option}: {error}") from error
 
 
 def _prune(

@@ -12,7 +12,7 @@ import msgspec
 import typer
 
 from swell.api.role import Role
-from swell.cli.options import Json, State, has_subcommand
+from swell.cli.options import Json, State, has_subcommand, parsed
 from swell.cli.output import clock, print_json, print_table
 
 if TYPE_CHECKING:
@@ -233,9 +233,9 @@ def limit(
     users = UserList(folder.path)
     before = users.limits_of(name)
     limits = TenantLimits(
-        open_jobs=_parsed("--open-jobs", open_jobs, before.open_jobs, _number),
-        devices=_parsed("--devices", devices, before.devices, parse_devices),
-        share=_parsed("--share", share, before.share, parse_share),
+        open_jobs=_parsed("open-jobs", open_jobs, before.open_jobs, _number),
+        devices=_parsed("devices", devices, before.devices, parse_devices),
+        share=_parsed("share", share, before.share, parse_share),
     )
     if limits.quota is not None and limits.quota != before.quota:
         _check_kept(folder, name, limits.quota)
@@ -273,7 +273,4 @@ def _parsed(option: str, text: str | None, before: T | None, parse: Callable[[st
         return before
     if text == "any":
         return None
-    try:
-        return parse(text)
-    except ValueError as error:
-        raise typer.BadParameter(f"{option}: {error}") from None
+    return parsed(option, parse, text)
