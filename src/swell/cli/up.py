@@ -69,22 +69,17 @@ def show_options_of_engine(context: typer.Context, name: str | None) -> str | No
 
 def _parameter(option: str, kinds: list[type[Engine]]) -> inspect.Parameter:
     flags, told = flags_of(kinds[0], option), dict[str, list[str]]()
-    for kind in kinds:
-        default = getattr(kind(), option)
+    for engine in kinds:
+        default = getattr(engine(), option)
         word = (default if default != "" else "none") if len(flags) == 1 else flags[not default][2:]
-        text = meaning(kind, option).description
-        told.setdefault(f"{text} Default: {word}.", []).append(kind.name)
+        text = meaning(engine, option).description
+        told.setdefault(f"{text} Default: {word}.", []).append(engine.name)
     help_text = " ".join(f"With --engine {' or '.join(names)}: {text}" for text, names in told.items())
-    if len(flags) == 2:
-        return _annotated(option, bool, "/".join(flags), None, help_text)
-    metavar = (meaning(kinds[0], option).extra or {}).get("metavar", option.upper())
-    return _annotated(option, str, flags[0], metavar, help_text)
-
-
-def _annotated(name: str, kind: type, flags: str, metavar: str | None, text: str) -> inspect.Parameter:
-    option = typer.Option(flags, metavar=metavar, help=text, show_default=False, hidden=True)
-    annotation: Any = Annotated[kind | None, option]
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+    kind: Any = bool if len(flags) == 2 else str
+    metavar = None if kind is bool else (meaning(kinds[0], option).extra or {}).get("metavar", option.upper())
+    made = typer.Option("/".join(flags), metavar=metavar, help=help_text, show_default=False, hidden=True)
+    annotation = Annotated[kind | None, made]
+    return inspect.Parameter(option, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
 
 
 DEFAULTS = PlatformOptions()
