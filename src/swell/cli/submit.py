@@ -182,20 +182,16 @@ def _judged(client: Client, job_id: str, no_wait: bool) -> JobView:
         return view
     note(f"{job_id}: waiting for its trial run, after which it may start, and the admission decision")
     told = ""
-    while not has_verdict(view):
-        view = client.wait(job_id, partial(_is_news, told))
-        if not has_verdict(view):
+
+    def is_decided(view: JobView) -> bool:
+        nonlocal told
+        is_kept_waiting = view.reason_code in {"trial_lost", "no_nodes", "few_devices"}
+        if is_kept_waiting and view.reason != told and not has_verdict(view):
+            note(f"{job_id}: {view.reason}")
             told = view.reason
-            note(f"{job_id}: {told}")
-    return view
+        return has_verdict(view)
 
-
-def _is_news(told: str, view: JobView) -> bool:
-    """Whether there is a verdict, or its trial run was lost or cannot begin for a reason not yet `told`."""
-    from swell.api.client import has_verdict
-
-    is_kept_waiting = view.reason_code in {"trial_lost", "no_nodes", "few_devices"}
-    return has_verdict(view) or (is_kept_waiting and view.reason != told)
+    return client.wait(job_id, is_decided)
 
 
 def read_sbatch(file: Path, words: Sequence[str], given: Mapping[str, Any]) -> TranslatedScript:

@@ -49,10 +49,12 @@ class Page:
         self.control = control
         self.sessions = SessionList(secrets.token_urlsafe(32)) if sessions is None else sessions
         self.changes = PageChanges(control)
-        self._port = _no_port if port is None else port
+        self._port = port
 
     def link(self, caller: ApiUser) -> str:
         """Opens the page for this caller once. Raises Unavailable."""
+        if self._port is None:
+            raise Unavailable("this server has no port for the page; ask the daemon with `swell page`")
         return f"http://127.0.0.1:{self._port()}/enter?code={self.sessions.invite(caller)}"
 
     def stop(self) -> None:
@@ -108,7 +110,3 @@ class Page:
         if not first.isdecimal() or len(first) > MAX_DIGITS:
             return failure(422, "`from` is the place of a job in the table: a number, 0 or more")
         return answer(self.changes.more_jobs(int(first)))
-
-
-def _no_port() -> int:
-    raise Unavailable("this server has no port for the page; ask the daemon with `swell page`")
