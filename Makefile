@@ -12,7 +12,7 @@ KERNELS := $(shell find src/swell -name '*.pxd')
 # Compiled modules are kept on disk even where the environment asks for none: hundreds of programs are started.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: docs demo test test-slow test-quick test-gpu test-soak test-chaos test-chaos-machines test-slurm check bench bench-decisions bench-sim bench-service bench-live bench-head bench-promises bench-lost-nodes bench-solvers bench-checkpoint bench-gpu bench-resize bench-sharded bench-throughput bench-ray bench-guard bench-guard-environments \
+.PHONY: docs demo test test-slow test-quick test-gpu test-soak fuzz-scripts test-chaos test-chaos-machines test-slurm check bench bench-decisions bench-sim bench-service bench-live bench-head bench-promises bench-lost-nodes bench-solvers bench-checkpoint bench-gpu bench-resize bench-sharded bench-throughput bench-ray bench-guard bench-guard-environments \
 	loops wheel repro repro-promises repro-bftrainer repro-saxena repro-hu repro-default repro-flowcon repro-reclaim clean
 
 demo: $(STAMP)
@@ -47,6 +47,11 @@ test-soak: $(DEV) $(LOOPS)
 		tests/core/test_borrowed.py tests/core/test_memory_losses.py tests/core/test_node_warnings.py \
 		tests/core/test_no_end.py tests/policies/test_flowcon_fit.py \
 		tests/policies/test_quotas.py tests/sim/test_all_features.py tests/sim/test_counter_offers.py tests/test_settings.py
+
+# Scripts that are drawn, trained alone and through drawn lives: an hour for 300 of them on two cores.
+# SEED=1 is the first one's, NUM how many. The smallest script of each failing kind is kept in out/fuzz.
+fuzz-scripts: $(DEV) $(LOOPS)
+	$(BIN)/python -m tests.scripts.fuzz --seed $(or $(SEED),1) --num $(or $(NUM),200)
 
 # 300 faults, about half an hour; CHAOS_SEED=2 make test-chaos is another life. A full disk needs root: a tmpfs is
 # mounted.
@@ -139,6 +144,7 @@ bench-sharded: $(DEV) $(LOOPS)
 	$(BIN)/python -m benchmarks.training.throughput --sizes 25M --optimizers adam adam-sharded adam-mirrored adam-blocks adam-blocks-mirrored --workers 4 --json out/bench-sharded-steps.json
 	$(BIN)/python -m benchmarks.training.memory --json out/bench-sharded-memory.json
 
+# OPTIONS="--hosts 2 --link 1gbit --workers 2 4": half of the workers in another namespace, behind a link of that rate.
 bench-throughput: $(DEV) $(LOOPS)
 	$(BIN)/python -m benchmarks.training.throughput --json out/bench-throughput.json $(OPTIONS)
 
