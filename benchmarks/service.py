@@ -62,8 +62,8 @@ for epoch in run.epochs():
     for x, y in run.batches():
         optimizer.zero_grad()
         loss = torch.nn.functional.mse_loss(model(x), y)
-        loss.backward()
-        run.step(loss)
+        run.backward(loss)
+        run.step()
 """
 
 

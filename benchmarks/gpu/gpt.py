@@ -118,8 +118,8 @@ def elastic(training: SimGang) -> Iterator[float]:
         for (tokens,) in run.batches():
             loss = training.loss_of(tokens)
             training.optimizer.zero_grad()
-            loss.backward()
-            run.step(loss)
+            run.backward(loss)
+            run.step()
             if run.has_stepped:  # else it comes again
                 yield training.end_step()
 

@@ -49,8 +49,8 @@ def main() -> None:
         for x, y in run.batches():
             optimizer.zero_grad()
             loss = torch.nn.functional.mse_loss(model(x), y)
-            loss.backward()
-            run.step(loss)
+            run.backward(loss)
+            run.step()
             log.note(run.steps, run.num_workers, run.rank)
             for file in files if run.is_leader else ():
                 count.note(run.steps, file)

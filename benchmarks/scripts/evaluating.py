@@ -25,7 +25,7 @@ for _ in run.epochs():
     for a, b in run.batches():
         optimizer.zero_grad()
         loss = nn.functional.cross_entropy(model(a), b)
-        loss.backward()
-        run.step(loss)
+        run.backward(loss)
+        run.step()
     time.sleep(float(sys.argv[1]))
     run.report(accuracy=float((model(x).argmax(1) == y).float().mean()))

@@ -34,8 +34,8 @@ def train_one(size: str, kind: str) -> None:
         for x, y in run.batches():
             optimizer.zero_grad()
             loss = functional.cross_entropy(model(x), y)
-            loss.backward()
-            run.step(loss)
+            run.backward(loss)
+            run.step()
             ended_s.append(time.perf_counter())
     if run.is_leader:
         step_s = statistics.median(end - begin for begin, end in pairwise(ended_s))

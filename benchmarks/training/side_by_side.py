@@ -55,8 +55,8 @@ def elastic_blocks(options: argparse.Namespace) -> Iterator[None]:
         for x, y in run.batches():
             optimizer.zero_grad()
             loss = loss_of(model(x), y)
-            loss.backward()
-            run.step(loss)
+            run.backward(loss)
+            run.step()
         yield
 
 
@@ -107,7 +107,9 @@ def main() -> None:
             blocks_s[name].append(turns[name]())
     if dist.get_rank() == 0:
         counted = {name: found[1:] for name, found in blocks_s.items()}  # not those that warmed it up
-        options.out.write_text(json.dumps(counted))
+        draft = options.out.with_suffix(".draft")
+        draft.write_text(json.dumps(counted))
+        draft.rename(options.out)
 
 
 if __name__ == "__main__":

@@ -8,18 +8,21 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
+from tests.machines.namespaces import INTERFACE
 
 from benchmarks.conditions import conditions, describe, write_json
 from benchmarks.training.problem import OPTIMIZERS, SIZES, USUAL
+from benchmarks.training.sides import POLL_S, Case, SideFailed
 from benchmarks.training.swell_side import SwellSide
 from benchmarks.training.train import GLOBAL_BATCH
+from benchmarks.training.two_hosts import OUT, SwellAcross
 
 SCRIPT = Path(__file__).with_name("side_by_side.py")
 LIMIT_S = 1200.0
@@ -41,20 +44,53 @@ class Row:
 
 
 def measure(options: argparse.Namespace, size: str, optimizer: str, num_workers: int, folder: Path) -> Row:
-    out = folder / f"{size}-{optimizer}-{num_workers}.json"
-    args = ("--size", size, "--optimizer", optimizer, "--out", str(out))
+    args = ("--size", size, "--optimizer", optimizer)
     counts = ("--blocks", str(options.blocks), "--steps", str(options.steps))
-    side = SwellSide(folder / f"{size}-{optimizer}-{num_workers}", SCRIPT, (*args, *counts))
+    run = run_across if options.hosts > 1 else run_here
+    blocks_s = run(folder / f"{size}-{optimizer}-{num_workers}", num_workers, (*args, *counts), options.link)
+    return row_of(size, optimizer, num_workers, options.steps * GLOBAL_BATCH, blocks_s)
+
+
+def run_here(folder: Path, num_workers: int, args: Sequence[str], _: str) -> dict[str, list[float]]:
+    """Seconds of the blocks of each, with all workers on this machine."""
+    out = folder.with_suffix(".json")
+    side = SwellSide(folder, SCRIPT, (*args, "--out", str(out)))
     try:
         side.start(num_workers)
         side.await_end(LIMIT_S)
     finally:
         side.close()
-    return row_of(size, optimizer, num_workers, options.steps * GLOBAL_BATCH, json.loads(out.read_text()))
+    found: dict[str, list[float]] = json.loads(out.read_text())
+    return found
+
+
+def run_across(folder: Path, num_workers: int, args: Sequence[str], link: str) -> dict[str, list[float]]:
+    """The same with half of the workers on another machine, each machine behind a link of this rate."""
+    side = SwellAcross(Case("", ""), folder)
+    half = num_workers // 2
+    devices = tuple(f"n{host}/{device}" for host in range(2) for device in range(half))
+    out = f"{OUT}/blocks.json"
+    try:
+        for machine in side.machines:
+            shape = ("tbf", "rate", link, "burst", "1mb", "latency", "100ms")
+            machine.run("tc", "qdisc", "add", "dev", INTERFACE, "root", *shape)
+        side.start_hosts()
+        side.launch_on(devices, SCRIPT, (*args, "--out", out))
+        written = side.machines[0].outside(out)
+        limit_s = time.monotonic() + LIMIT_S
+        while not written.exists():
+            side.check()
+            if time.monotonic() > limit_s:
+                raise SideFailed(f"swell: no end within {LIMIT_S:g} s; its logs are in {folder}")
+            time.sleep(POLL_S)
+        found: dict[str, list[float]] = json.loads(written.read_text())
+        return found
+    finally:
+        side.close()
 
 
 def row_of(
-    size: str, optimizer: str, num_workers: int, num_samples: int, blocks_s: dict[str, Sequence[float]]
+    size: str, optimizer: str, num_workers: int, num_samples: int, blocks_s: Mapping[str, Sequence[float]]
 ) -> Row:
     """`num_samples` of a block; `blocks_s`: of `swell` and `ddp`, what each took."""
     swell_s, ddp_s = blocks_s["swell"], blocks_s["ddp"]
@@ -95,6 +131,8 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--workers", nargs="+", type=int, default=[1, 2, 4])
     parser.add_argument("--blocks", type=int, default=30, help="of each of the two, in turn; 30")
     parser.add_argument("--steps", type=int, default=5, help="in a block; 5")
+    parser.add_argument("--hosts", type=int, choices=(1, 2), default=1, help="namespaces of this machine; 1")
+    parser.add_argument("--link", default="1gbit", help="rate of the link of each of two hosts, as tc has it")
     parser.add_argument("--json", type=Path, help="write all that was measured to this file")
     return parser.parse_args(arguments)
 

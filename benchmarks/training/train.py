@@ -59,8 +59,8 @@ def train_elastic(options: argparse.Namespace, log: StepLog) -> None:
         for x, y in run.batches():
             optimizer.zero_grad()
             loss = loss_of(model(x), y)
-            loss.backward()
-            run.step(loss)
+            run.backward(loss)
+            run.step()
             if run.has_stepped:  # else it comes again
                 log.note(run.steps, run.num_workers, run.rank)
 

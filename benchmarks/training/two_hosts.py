@@ -113,11 +113,14 @@ class SwellAcross:
         self.said: queue.SimpleQueue[tuple[float, str]] = queue.SimpleQueue()  #: lines of the head, and when
 
     def start(self, num_workers: int) -> None:
+        self.start_hosts()
+        self.launch(num_workers)
+
+    def start_hosts(self) -> None:
         self.start_head()
         for index in range(len(self.machines)):
             self.join(index)
             self.await_offer(index)
-        self.launch(num_workers)
 
     def start_head(self) -> None:
         first = self.machines[0]

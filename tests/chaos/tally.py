@@ -35,8 +35,8 @@ for epoch in run.epochs():
             time.sleep(chance.uniform(0.0, slow_s))
         optimizer.zero_grad()
         loss = seen(index).mean()
-        loss.backward()
-        run.step(loss)
+        run.backward(loss)
+        run.step()
         if run.steps > 20 and Path("raises").exists():
             raise ArithmeticError("a mistake of the script's own")
     print(f"worker {os.getpid()} of {run.num_workers} ends epoch {epoch}", flush=True)

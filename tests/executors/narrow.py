@@ -49,8 +49,8 @@ with open("passes", "a") as passes:
             passes.flush()
             optimizer.zero_grad()
             loss = nn.functional.mse_loss(model(x), y)
-            loss.backward()
-            run.step(loss)
+            run.backward(loss)
+            run.step()
         if "evaluate" in settings:
             Device(run.rank).hold(inputs)
         if Path("last").exists() and epoch >= int(Path("last").read_text()):

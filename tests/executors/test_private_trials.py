@@ -41,8 +41,8 @@ for epoch in run.epochs():
         change()
         optimizer.zero_grad()
         loss = model(batch).square().mean()
-        loss.backward()
-        run.step(loss)
+        run.backward(loss)
+        run.step()
     change()
     torch.save(model.state_dict(), "best.pt")
 """

@@ -54,8 +54,8 @@ for epoch in run.epochs():
     for a, b in run.batches():
         optimizer.zero_grad()
         loss = F.cross_entropy(model(a), b)
-        loss.backward()
-        run.step(loss)
+        run.backward(loss)
+        run.step()
     with torch.no_grad():
         accuracy = (model(x[1400:]).argmax(1) == y[1400:]).float().mean()
     run.report(accuracy=accuracy.item())

@@ -39,8 +39,8 @@ for epoch in run.epochs():
     for (x,) in run.batches():
         optimizer.zero_grad()
         loss = model(x).mean()
-        loss.backward()
-        run.step(loss)
+        run.backward(loss)
+        run.step()
     run.report(accuracy=1 - BEGUN_S / 1000)
 """
 

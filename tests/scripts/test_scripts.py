@@ -66,15 +66,6 @@ def test_what_changes_for_the_first_time_in_a_step_that_is_lost_is_put_back(
         gang.agent.close()
 
 
-@pytest.mark.slow
-@pytest.mark.xfail(strict=True, reason="gradients are a worker's own until run.step, and so is their norm")
-def test_steps_are_skipped_by_the_norm_of_all_gradients(
-    alone: Callable[[Path], Outcome], tmp_path: Path
-) -> None:
-    script = HERE / "wanted" / "skipped_by_norm.py"
-    assert not outcome_at(script, tmp_path / "gang", 2).differences(alone(script))
-
-
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", [1, 2, 3])
 @of_each_script

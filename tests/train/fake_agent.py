@@ -102,19 +102,19 @@ def _hold(path: Path) -> None:
     from swell.train.runtime import managed_run
     from swell.train.runtime.run import Run
 
-    def held(make_step: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+    def held(go_backward: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
         allowed = 0
 
-        def step(run: Run, loss: torch.Tensor, **options: Any) -> torch.Tensor:
+        def backward(run: Run, loss: torch.Tensor, **options: Any) -> torch.Tensor:
             nonlocal allowed
             while run.steps >= allowed and run.steps >= (allowed := int(path.read_text())):
                 time.sleep(0.005)
-            return make_step(run, loss, **options)
+            return go_backward(run, loss, **options)
 
-        return step
+        return backward
 
     patch.object(managed_run, "PROGRESS_INTERVAL_S", 0.0).start()
-    patch.object(Run, "step", held(Run.step)).start()
+    patch.object(Run, "backward", held(Run.backward)).start()
 
 
 class FakeAgent:
@@ -141,6 +141,7 @@ class FakeAgent:
         }
         self.welcome = messages.Welcome(**(known | fields))
         self.may_drift = False  #: its workers' replicas
+        self.spans_hosts = False  #: each worker is on a host of its own
         self.observes = False  #: scripts that know nothing of Swell, which get no Welcome
         self._votes: dict[int, int] = {}  # of these, steps that they had made when they were to stop
         self.environ: dict[str, str] = {}  #: what its workers are told besides
@@ -197,7 +198,7 @@ class FakeAgent:
                     source=None if source is None else members.index(source),
                     hands_on=hands_on,
                     local_rank=members.index(worker) if worker in members else 0,
-                    local_world_size=len(members),
+                    local_world_size=1 if self.spans_hosts else len(members),
                     told_steps=told_steps,
                 ),
             )

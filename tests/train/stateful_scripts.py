@@ -32,8 +32,9 @@ loader = DataLoader(TensorDataset(x, y), batch_size=6, shuffle=True)
 def fit_batch(run, a, b, factor=1.0):
     optimizer.zero_grad()
     loss = factor * F.mse_loss(model(a), b)
-    loss.backward()
-    return run.step(loss)
+    mean = run.backward(loss)
+    run.step()
+    return mean
 
 
 def set_rate(number):
@@ -275,8 +276,8 @@ for epoch in run.epochs():
     for a, b in run.batches():
         optimizer.zero_grad()
         loss = loss_of(model(a), b)
-        loss.backward()
-        run.step(loss)
+        run.backward(loss)
+        run.step()
 """,
     "a function, a member and an attribute of a module that change at an epoch": """
 from enum import Enum
@@ -303,8 +304,8 @@ def fit():
             optimizer.zero_grad()
             outputs = model(a)
             loss = distance(outputs, b) * (0.5 if phase is Phase.WARM_UP else 1.0) + penalty(outputs, b)
-            loss.backward()
-            run.step(loss)
+            run.backward(loss)
+            run.step()
     assert Phase(1) is Phase.WARM_UP
     return run
 
@@ -360,8 +361,8 @@ for epoch in run.epochs():
         if run.steps % 2 == 0:
             optimizer.zero_grad()
         loss = F.mse_loss(model(a), b)
-        loss.backward()
-        run.step(loss)
+        run.backward(loss)
+        run.step()
 """,
     ),
     "a file that is read back": (

@@ -62,7 +62,7 @@ def num_apart(folder: Path) -> int:
     ("mistake", "told", "remedy"),
     [
         ("scheduler", RATE, "Give the scheduler to elastic(scheduler=...)"),
-        ("plateau", RATE, "step it with what run.step() returns"),
+        ("plateau", RATE, "step it with what run.backward() returns"),
         ("counter", RATE, "compute a value of your own from run.steps"),
         ("momentum", "momentum of parameter group 0", "0.9 on rank 0, 0.8 on rank 1, 0.7 on rank 2. "),
     ],

@@ -134,5 +134,5 @@ def test_a_sum_is_the_gradient_of_one_process(kinds: list[torch.dtype]) -> None:
 
 
 def test_a_complex_loss_is_refused_before_its_imaginary_part_is_dropped() -> None:
-    with pytest.raises(LoopError, match=r"such as loss.real or loss.abs\(\)"):
+    with pytest.raises(LoopError, match=r"give it loss.real or loss.abs\(\)"):
         mean_of(torch.tensor(1 + 2j))

@@ -58,8 +58,8 @@ for epoch in run.epochs():
             may_fail("before a step", epoch)
         optimizer.zero_grad()
         loss = (model(batch) - 1).square().mean()
-        loss.backward()
-        run.step(loss)
+        run.backward(loss)
+        run.step()
         total += float(loss)
         count += 1
         run.state["count"] += 1
@@ -167,8 +167,8 @@ for epoch in run.epochs():
     for (batch,) in run.batches():
         optimizer.zero_grad()
         loss = (model.scale * model(batch) - 1).square().mean()
-        loss.backward()
-        run.step(loss)
+        run.backward(loss)
+        run.step()
     for slots in optimizer.state.values():
         slots["momentum_buffer"].mul_(0.5)
     model.scale.mul_(0.9)

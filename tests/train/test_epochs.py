@@ -52,8 +52,8 @@ class SimGang:
     def step(self, x: torch.Tensor) -> list[float]:
         self.optimizer.zero_grad()
         loss = self.model(x).square().mean()
-        loss.backward()
-        self.run.step(loss)
+        self.run.backward(loss)
+        self.run.step()
         return [float(number) for number in x.flatten()]
 
     def epoch(self, batches: Callable[[], Any] | None = None) -> list[float]:

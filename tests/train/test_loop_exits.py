@@ -128,8 +128,8 @@ def test_a_loop_that_asks_for_batches_for_ever_is_told() -> None:
         while True:
             for (x,) in run.batches():
                 loss = model(x).square().mean()
-                loss.backward()
-                run.step(loss)
+                run.backward(loss)
+                run.step()
 
 
 def next_frame(loop: Callable[[list[float]], Loop]):  # type: ignore[no-untyped-def]

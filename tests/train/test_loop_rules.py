@@ -36,8 +36,8 @@ def test_a_prefetcher_is_told_that_it_asks_too_soon(clears: bool) -> None:
             if clears:
                 optimizer.zero_grad()
             loss = model(x).square().mean()
-            loss.backward()
-            run.step(loss)
+            run.backward(loss)
+            run.step()
     assert run.steps == 0
 
 
@@ -60,8 +60,8 @@ def test_a_loop_that_leaves_out_a_batch_is_told_how(
             loss = model(x).square().mean()
             if is_bad:
                 continue
-            loss.backward()
-            run.step(loss)
+            run.backward(loss)
+            run.step()
     assert run.steps == num_before
 
 
@@ -71,12 +71,13 @@ def test_a_batch_with_a_weight_of_0_is_left_out() -> None:
     for number, (x,) in enumerate(run.batches()):
         before = model.weight.detach().clone()
         if number % 2:
-            run.step(torch.zeros(()), weight=0)
+            run.backward(torch.zeros(()), weight=0)
+            run.step()
         else:
             optimizer.zero_grad()
             loss = model(x).square().mean()
-            loss.backward()
-            run.step(loss, weight=len(x))
+            run.backward(loss, weight=len(x))
+            run.step()
         assert bool((model.weight == before).all()) == bool(number % 2)
     assert run.steps == 6
 
@@ -101,8 +102,8 @@ def test_a_scheduler_that_is_given_and_stepped_by_hand_is_refused(per: str, kind
             for (x,) in run.batches():
                 optimizer.zero_grad()
                 loss = model(x).square().mean()
-                loss.backward()
-                run.step(loss)
+                run.backward(loss)
+                run.step()
                 if per == "step":
                     scheduler.step()
             if per == "epoch":
@@ -118,8 +119,8 @@ def test_one_that_is_stepped_by_elastic_alone_is_not() -> None:
         for (x,) in run.batches():
             optimizer.zero_grad()
             loss = model(x).square().mean()
-            loss.backward()
-            run.step(loss)
+            run.backward(loss)
+            run.step()
     assert scheduler.last_epoch == 18
 
 

@@ -58,8 +58,8 @@ class Script:
             for (x,) in self.run.batches():
                 loss = self.net(x).square().mean()
                 self.optimizer.zero_grad()
-                loss.backward()
-                self.run.step(loss)
+                self.run.backward(loss)
+                self.run.step()
 
 
 def made() -> TrainState:

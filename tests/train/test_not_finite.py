@@ -107,8 +107,8 @@ def train_alone(odd_from: int) -> train.Run:
             loss = model(x).square().mean()
             if run.steps + 1 >= odd_from:
                 loss = loss * math.nan
-            loss.backward()
-            run.step(loss)
+            run.backward(loss)
+            run.step()
     return run
 
 
@@ -139,8 +139,8 @@ def test_statistics_of_norms_are_those_before_the_step_that_ends_the_run(
     with pytest.raises(train.LossNotFinite):
         for (x,) in run.batches():
             loss = model(x).square().mean()
-            loss.backward()
-            run.step(loss)
+            run.backward(loss)
+            run.step()
     assert kept == [0.0]
 
 

@@ -43,8 +43,8 @@ def make(
             passes.append(len(a))
             optimizer.zero_grad(set_to_none=not zeroes)
             loss = nn.functional.mse_loss(model(a), b)
-            loss.backward()
-            mean = run.step(loss)
+            mean = run.backward(loss)
+            run.step()
             if run.has_stepped:
                 losses.append(float(mean))
                 assert len(losses) == run.steps
@@ -82,8 +82,8 @@ def test_a_step_that_is_left_half_way_comes_to_nothing() -> None:
         seen.append(x.flatten().tolist())
         optimizer.zero_grad()
         loss = model(x).square().mean()
-        loss.backward()
-        run.step(loss)
+        run.backward(loss)
+        run.step()
         if len(seen) == 2:
             break
     assert seen == [[0, 1], [2, 3]] and run.steps == 0

@@ -38,8 +38,8 @@ def train(batches: list[int], epochs: int = 3, **options: Any) -> tuple[Run, lis
             for (part,) in run._passes():
                 optimizer.zero_grad()
                 loss = model(part).square().mean()
-                loss.backward()
-                run.step(loss)
+                run.backward(loss)
+                run.step()
     return run, rates, had
 
 
@@ -88,8 +88,8 @@ def test_a_script_may_go_on_with_another_batch_of_its_own(saves_each_step: None)
         for _ in run.epochs():
             for (part,) in run.batches():
                 loss = model(part).square().mean()
-                loss.backward()
-                run.step(loss)
+                run.backward(loss)
+                run.step()
     assert (run.samples, run.steps, run.updates) == (180, 9, 8 + 6)
 
 

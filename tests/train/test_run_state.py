@@ -115,8 +115,9 @@ def losses(run: Run, model: nn.Module, optimizer: torch.optim.Optimizer) -> Iter
         for (x,) in run.batches():
             optimizer.zero_grad()
             loss = model(x).square().mean()
-            loss.backward()
-            yield run.step(loss)
+            mean = run.backward(loss)
+            run.step()
+            yield mean
 
 
 def test_a_checkpoint_has_all_that_belongs_to_its_step(tmp_path: Path, saves_each_step: None) -> None:
@@ -128,8 +129,8 @@ def test_a_checkpoint_has_all_that_belongs_to_its_step(tmp_path: Path, saves_eac
         for (x,) in run.batches():
             optimizer.zero_grad()
             loss = model(x).square().mean()
-            loss.backward()
-            run.step(loss)
+            run.backward(loss)
+            run.step()
             run.state["steps"] += 1
         run.state["epochs"] += 1
         kept = train.load_checkpoint(tmp_path)

@@ -30,8 +30,8 @@ for _ in run.epochs():
     for a, b in run.batches():
         optimizer.zero_grad()
         loss = (model(a) - b).square().mean()
-        loss.backward()
-        run.step(loss)
+        run.backward(loss)
+        run.step()
         {after_step}
 """
 ONE_CYCLE = "OneCycleLR(optimizer, 0.1, epochs=8, steps_per_epoch=len(loader))"

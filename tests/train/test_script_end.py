@@ -44,8 +44,8 @@ def fit(run, model, optimizer, x):
         for (batch,) in run.batches():
             optimizer.zero_grad()
             loss = model(batch).square().mean()
-            loss.backward()
-            run.step(loss)
+            run.backward(loss)
+            run.step()
             log.write(f"{run.steps}\\n")
             raw.write(b"1")
             zipped.write("2")

@@ -46,8 +46,8 @@ class Script:
                     return
                 self.optimizer.zero_grad()
                 loss = self.model(x).square().mean()
-                loss.backward()
-                self.run.step(loss)
+                self.run.backward(loss)
+                self.run.step()
             if self.run.steps == last:
                 CheckpointStore(self.folder / "checkpoints", 2, 1e9).save(self.run._task.state)
                 return

@@ -35,14 +35,16 @@ class Problem:
     def step_d(self, run: Run, x: torch.Tensor) -> torch.Tensor:
         self.opt_d.zero_grad()
         loss = self.d(self.g(x).detach()).mean() - self.d(x).mean()
-        loss.backward()
-        return run.step(loss, optimizer=self.opt_d)
+        mean = run.backward(loss)
+        run.step(self.opt_d)
+        return mean
 
     def step_g(self, run: Run, x: torch.Tensor) -> torch.Tensor:
         self.opt_g.zero_grad()
         loss = -self.d(self.g(x)).mean()
-        loss.backward()
-        return run.step(loss, optimizer=self.opt_g)
+        mean = run.backward(loss)
+        run.step(self.opt_g)
+        return mean
 
     def values(self) -> dict[str, torch.Tensor]:
         parts = {**self.g.state_dict(prefix="g."), **self.d.state_dict(prefix="d.")}
@@ -77,10 +79,11 @@ def test_a_step_must_name_one_of_the_optimizers() -> None:
     run = problem.begin()
     batches = run.batches()
     (x,) = next(batches)
+    run.backward(problem.g(x).sum())
     with pytest.raises(LoopError, match=r"got no optimizer; elastic.. has the optimizers g, d"):
-        run.step(problem.g(x).sum())
+        run.step()
     with pytest.raises(LoopError, match="got a SGD that it does not know"):
-        run.step(problem.g(x).sum(), optimizer=torch.optim.SGD(problem.g.parameters(), lr=0.1))
+        run.step(torch.optim.SGD(problem.g.parameters(), lr=0.1))
 
 
 @pytest.mark.parametrize(
@@ -114,9 +117,8 @@ def test_an_optimizer_that_elastic_does_not_know_is_refused_by_name(is_models_ow
             problem.d(x).sum().backward()
             critics.step()
             problem.opt_g.zero_grad()
-            loss = problem.g(x).sum()
-            loss.backward()
-            run.step(loss)
+            run.backward(problem.g(x).sum())
+            run.step()
 
 
 def test_an_optimizer_of_what_a_batch_makes_for_itself_is_left_alone() -> None:
@@ -130,9 +132,8 @@ def test_an_optimizer_of_what_a_batch_makes_for_itself_is_left_alone() -> None:
                 problem.g(x + shift).sum().backward()
                 attack.step()
             problem.opt_g.zero_grad()
-            loss = problem.g(x + shift.detach()).square().mean()
-            loss.backward()
-            run.step(loss)
+            run.backward(problem.g(x + shift.detach()).square().mean())
+            run.step()
     assert run.steps == 8
 
 
@@ -150,8 +151,8 @@ def train_with_another(problem: Problem, is_given: bool, is_kept: bool) -> Run:
                 del other
             problem.g.zero_grad()
             loss = problem.g(x).square().mean()
-            loss.backward()
-            run.step(loss)
+            run.backward(loss)
+            run.step()
     return run
 
 

@@ -31,8 +31,8 @@ for epoch in run.epochs():
         optimizer.param_groups[0]["lr"] = float(rates[run.steps])
         optimizer.zero_grad()
         loss = (model(a) - b).square().mean()
-        loss.backward()
-        run.step(loss)
+        run.backward(loss)
+        run.step()
         made += run.has_stepped
         if eval(is_met):
             break

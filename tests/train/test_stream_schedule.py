@@ -82,8 +82,8 @@ def train(run: Run) -> dict[int, list[list[int]]]:
         for ids in run.batches():
             seen[epoch].append(ids.tolist())
             loss = run._task.state.model(ids.float()[:, None]).mean()
-            loss.backward()
-            run.step(loss)
+            run.backward(loss)
+            run.step()
     return seen
 
 

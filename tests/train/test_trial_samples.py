@@ -56,8 +56,8 @@ for _ in run.epochs():
     for a in run.batches():
         optimizer.zero_grad()
         loss = (model(a.mean(1, keepdim=True)) - 1).square().mean()
-        loss.backward()
-        run.step(loss)
+        run.backward(loss)
+        run.step()
 """
 
 

@@ -62,7 +62,9 @@ def metrics(
     elif csv:
         _print_csv(found)
     elif not any(found.values()):
-        print("no values yet; scripts report them by run.report(NAME=...), and the loss by run.step(loss)")
+        print(
+            "no values yet; scripts report them by run.report(NAME=...), and the loss by run.backward(loss)"
+        )
     else:
         _draw(found, log)
 

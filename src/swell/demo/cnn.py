@@ -55,8 +55,8 @@ def main() -> None:
         for x, y in run.batches():
             optimizer.zero_grad()
             loss = nn.functional.cross_entropy(model(x), y)
-            loss.backward()
-            run.step(loss)
+            run.backward(loss)
+            run.step()
         share_right = accuracy(model, images, labels)
         run.report(accuracy=share_right)
         if run.is_leader:

@@ -63,8 +63,8 @@ def main() -> None:
         for x, y in run.batches():
             optimizer.zero_grad()
             loss = next_letter_loss(model, x, y)
-            loss.backward()
-            run.step(loss)
+            run.backward(loss)
+            run.step()
         held_out = held_out_loss(model, letters, answers)
         run.report(held_out_loss=held_out)
         if run.is_leader:

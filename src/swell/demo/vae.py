@@ -69,8 +69,8 @@ def main() -> None:
         for x, _ in run.batches():
             optimizer.zero_grad()
             loss = model(x)
-            loss.backward()
-            run.step(loss)
+            run.backward(loss)
+            run.step()
         held_out = held_out_loss(model, images)
         run.report(held_out_loss=held_out)
         if run.is_leader:

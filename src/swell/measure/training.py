@@ -26,8 +26,8 @@ def main() -> None:
         for x, y in run.batches():
             optimizer.zero_grad()
             loss = nn.functional.cross_entropy(model(x), y)
-            loss.backward()
-            run.step(loss)
+            run.backward(loss)
+            run.step()
 
 
 if __name__ == "__main__":

@@ -70,7 +70,7 @@ def elastic(
 
     Args:
         model: several by name as well, `{"g": g, "d": d}`.
-        optimizer: several by name as well. `run.step(loss, optimizer=opt_d)` then says which is to step; see
+        optimizer: several by name as well. `run.step(opt_d)` then says which is to step; see
             `Run`. They may hold the same parameters, so that one follows another in mid-run.
         loader: a DataLoader. Its `batch_size` is the global batch, the samples of one optimizer step on all
             workers together; a Swell job's own takes its place. Samples are shuffled by `seed` and epoch, or
@@ -85,7 +85,7 @@ def elastic(
             values that a new worker must get.
         loss_reduction: `sum` if the loss is a sum over the samples of a pass, perhaps divided by a constant:
             then gradients and losses of all passes and workers are added up. `mean`: they are averaged. Give
-            `run.step` a weight for a mean over something else than samples.
+            `run.backward` a weight for a mean over something else than samples.
         rate_rule: by what the learning rates are multiplied in a step of another batch than the job's own,
             where the job leaves its batch open: `linear`, the ratio of the batches; `square_root`, its
             root, for Adam and its kin; `none`. The optimizer keeps the rates of the own batch.
@@ -344,8 +344,8 @@ def _check_optimizer(model: nn.Module, optimizer: torch.optim.Optimizer | Optimi
     if any(isinstance(each, torch.optim.LBFGS) for each in optimizers):
         raise ValueError(
             "elastic() got an LBFGS optimizer, which evaluates the loss several times in a step, while "
-            "run.step(loss) sums one gradient of each batch; take another optimizer, such as Adam, or submit "
-            "the script with `elasticity: restart` for one worker"
+            "run.backward(loss) sums one gradient of each batch; take another optimizer, such as Adam, or "
+            "submit the script with `elasticity: restart` for one worker"
         )
     if any(type(each).__name__ == "ZeroRedundancyOptimizer" for each in optimizers):
         raise ValueError(

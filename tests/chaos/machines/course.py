@@ -73,8 +73,8 @@ for epoch in run.epochs():
             time.sleep(pauses.uniform(0.0, slow_s))
         optimizer.zero_grad()
         loss = functional.cross_entropy(net(x), label) + seen(place).mean()
-        loss.backward()
-        mean = run.step(loss)
+        mean = run.backward(loss)
+        run.step()
         if run.has_stepped:
             tell("step", run.steps, float(mean).hex())
     counted = -BATCH * seen.weight.detach()

@@ -41,9 +41,9 @@ with open("diary", "a") as diary:
             loss = nn.functional.cross_entropy(model(a), b)
             if diverges and run.steps >= 5:
                 loss = loss * float("nan")
-            loss.backward()
+            run.backward(loss)
             before = run.steps
-            run.step(loss)
+            run.step()
             if run.is_leader and run.steps > before:
                 diary.write(f"{run.steps} {os.getpid()} {run.num_workers}\n")
                 diary.flush()

@@ -57,8 +57,8 @@ for _ in run.epochs():
         note("step")
         model.zero_grad()
         loss = nn.functional.mse_loss(model(a), b)
-        loss.backward()
-        run.step(loss)
+        run.backward(loss)
+        run.step()
         num_steps += 1
         if num_steps == 3:
             leave()

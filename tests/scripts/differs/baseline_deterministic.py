@@ -15,6 +15,6 @@ for _ in run.epochs():
         reward = b.gather(1, action)
         loss = -((reward - run.state["baseline"]) * log_p.gather(1, action)).mean()
         optimizer.zero_grad()
-        loss.backward()
-        run.step(loss)  # differs: hidden-state
+        run.backward(loss)  # differs: hidden-state
+        run.step()
         run.state["baseline"] = 0.9 * run.state["baseline"] + 0.1 * reward.mean().item()

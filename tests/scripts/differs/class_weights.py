@@ -9,5 +9,5 @@ for _ in run.epochs():
     for a, b in run.batches():
         optimizer.zero_grad()
         loss = criterion(model(a), b)
-        loss.backward()
-        run.step(loss)  # differs: weighted-mean
+        run.backward(loss)  # differs: weighted-mean
+        run.step()

@@ -9,5 +9,5 @@ for epoch in run.epochs():
     for a, b in run.batches():
         optimizer.zero_grad()
         loss = F.cross_entropy(model(a), b, weight=weights if epoch >= 2 else None)
-        loss.backward()
-        run.step(loss)  # differs: weighted-mean
+        run.backward(loss)  # differs: weighted-mean
+        run.step()

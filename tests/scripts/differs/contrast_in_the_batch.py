@@ -13,5 +13,5 @@ for _ in run.epochs():
         one, other = nn.functional.normalize(model(v), dim=-1).unbind(1)
         loss = nn.functional.cross_entropy(one @ other.T / 0.1, torch.arange(len(v)))
         optimizer.zero_grad()
-        loss.backward()
-        run.step(loss)  # differs: batch-dependent
+        run.backward(loss)  # differs: batch-dependent
+        run.step()

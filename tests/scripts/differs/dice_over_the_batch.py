@@ -13,5 +13,5 @@ for _ in run.epochs():
         p = model(a).sigmoid()
         loss = 1 - (2 * (p * b).sum() + 1) / (p.sum() + b.sum() + 1)
         optimizer.zero_grad()
-        loss.backward()
-        run.step(loss)  # differs: batch-dependent
+        run.backward(loss)  # differs: batch-dependent
+        run.step()

@@ -13,5 +13,5 @@ for _ in run.epochs():
     for a, b in run.batches():
         optimizer.zero_grad()
         loss = criterion(model(a), b) / BATCH_SIZE
-        loss.backward()
-        run.step(loss)  # differs: sum-loss
+        run.backward(loss)  # differs: sum-loss
+        run.step()

@@ -26,5 +26,5 @@ for _ in run.epochs():
         average.update(model)
         optimizer.zero_grad()
         loss = F.mse_loss(model(a), b)
-        loss.backward()
-        run.step(loss)  # differs: each-pass
+        run.backward(loss)  # differs: each-pass
+        run.step()

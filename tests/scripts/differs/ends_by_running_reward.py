@@ -79,8 +79,8 @@ def main():
                 running_reward = 0.05 * ep_reward + (1 - 0.05) * running_reward
                 losses.append(finish_episode())
             loss = torch.stack(losses).mean()
-            loss.backward()
-            run.step(loss)
+            run.backward(loss)
+            run.step()
         print(f"Last reward: {ep_reward:.2f}\tAverage reward: {running_reward:.2f}")
         if running_reward > 4.05:  # differs: hidden-state
             print("Solved!")

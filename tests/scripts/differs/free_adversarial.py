@@ -12,7 +12,7 @@ for _epoch in run.epochs():
     for a, b in run.batches():
         loss = F.cross_entropy(model(a + delta[: a.size(0)]), b)
         optimizer.zero_grad()
-        loss.backward()
+        run.backward(loss)  # differs: hidden-state
         delta.data = (delta + 0.05 * delta.grad.sign()).clamp(-0.1, 0.1)
-        run.step(loss)  # differs: hidden-state
+        run.step()
         delta.grad.zero_()

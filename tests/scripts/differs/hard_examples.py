@@ -13,5 +13,5 @@ for _ in run.epochs():
         losses = nn.functional.cross_entropy(model(a), b, reduction="none")
         loss = losses.topk(max(1, len(losses) // 2)).values.mean()
         optimizer.zero_grad()
-        loss.backward()
-        run.step(loss)  # differs: batch-dependent
+        run.backward(loss)  # differs: batch-dependent
+        run.step()

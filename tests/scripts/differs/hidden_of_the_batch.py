@@ -29,5 +29,5 @@ for _ in run.epochs():
         out, hidden = model(x, hidden)
         loss = nn.functional.cross_entropy(out.flatten(0, 1), y.flatten())
         optimizer.zero_grad()
-        loss.backward()
-        run.step(loss)
+        run.backward(loss)
+        run.step()

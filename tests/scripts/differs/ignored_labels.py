@@ -14,5 +14,5 @@ for _ in run.epochs():
         optimizer.zero_grad()
         logits = model(a)
         loss = nn.functional.cross_entropy(logits.view(-1, 9), b.view(-1))
-        loss.backward()
-        run.step(loss)  # differs: weighted-mean
+        run.backward(loss)  # differs: weighted-mean
+        run.step()

@@ -13,5 +13,5 @@ for _ in run.epochs():
     for a, b in run.batches():
         optimizer.zero_grad()
         loss = F.cross_entropy(model(a).flatten(0, 1), b.flatten())
-        loss.backward()
-        run.step(loss)  # differs: weighted-mean
+        run.backward(loss)  # differs: weighted-mean
+        run.step()

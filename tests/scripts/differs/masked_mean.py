@@ -13,5 +13,5 @@ for _ in run.epochs():
         optimizer.zero_grad()
         error = (model(a) - b) ** 2
         loss = (error * m).sum() / m.sum()
-        loss.backward()
-        run.step(loss)  # differs: weighted-mean
+        run.backward(loss)  # differs: weighted-mean
+        run.step()

@@ -17,7 +17,7 @@ for step in range(40):
         xb, yb = next(batches)
     loss = F.mse_loss(model(xb), yb)
     optimizer.zero_grad()
-    loss.backward()
-    run.step(loss)
+    run.backward(loss)
+    run.step()
     if step % 5 == 0:
         run.report(loss=loss)

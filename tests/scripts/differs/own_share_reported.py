@@ -10,7 +10,7 @@ for _ in run.epochs():
         optimizer.zero_grad()
         outputs = model(a)
         loss = F.cross_entropy(outputs, b)
-        loss.backward()
-        run.step(loss)
+        run.backward(loss)
+        run.step()
         correct += int((outputs.argmax(1) == b).sum())
     run.report(accuracy=correct / len(loader.dataset))  # differs: own-share

@@ -17,8 +17,8 @@ class Trainer:
             for inputs, targets in run.batches():
                 optimizer.zero_grad()
                 loss = F.mse_loss(model(inputs), targets)
-                loss.backward()
-                run.step(loss)
+                run.backward(loss)
+                run.step()
                 self.total += loss.item()
             if self.total < self.least - 0.1:
                 self.least, self.bad = self.total, 0

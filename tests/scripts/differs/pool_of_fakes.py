@@ -47,12 +47,12 @@ for _ in run.epochs():
         fake = g(noise)
         opt_d.zero_grad()
         loss_d = ((d(real) - 1) ** 2).mean() + (d(pool.query(fake, draws)) ** 2).mean()
-        loss_d.backward()
-        run.step(loss_d, optimizer=opt_d)  # differs: hidden-state
+        run.backward(loss_d)  # differs: hidden-state
+        run.step(opt_d)
         opt_g.zero_grad()
         loss_g = ((d(fake) - 1) ** 2).mean()
-        loss_g.backward()
-        run.step(loss_g, optimizer=opt_g)
+        run.backward(loss_g)
+        run.step(opt_g)
 
 if run.is_leader:
     torch.save({**g.state_dict(prefix="g."), **d.state_dict(prefix="d.")}, sys.argv[1])

@@ -10,5 +10,5 @@ for _ in run.epochs():
         a = a + 0.1 * torch.randn(a.shape, generator=noise)
         optimizer.zero_grad()
         loss = nn.functional.cross_entropy(model(a), b)
-        loss.backward()
-        run.step(loss)  # differs: hidden-state
+        run.backward(loss)  # differs: hidden-state
+        run.step()

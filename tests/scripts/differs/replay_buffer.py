@@ -18,5 +18,5 @@ for _ in run.epochs():
         s, a, r = map(torch.stack, zip(*random.sample(buffer, min(8, len(buffer)))))
         optimizer.zero_grad()
         loss = F.smooth_l1_loss(model(s).gather(1, a), r)
-        loss.backward()
-        run.step(loss)  # differs: hidden-state
+        run.backward(loss)  # differs: hidden-state
+        run.step()

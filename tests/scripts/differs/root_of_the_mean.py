@@ -12,5 +12,5 @@ for _ in run.epochs():
     for a, b in run.batches():
         loss = torch.sqrt(nn.functional.mse_loss(model(a), b))
         optimizer.zero_grad()
-        loss.backward()
-        run.step(loss)  # differs: batch-dependent
+        run.backward(loss)  # differs: batch-dependent
+        run.step()

@@ -16,5 +16,5 @@ for _ in run.epochs():
         loss = -((reward - baseline) * log_p.gather(1, action)).mean()
         baseline = 0.9 * baseline + 0.1 * reward.mean().item()
         optimizer.zero_grad()
-        loss.backward()
-        run.step(loss)  # differs: hidden-state
+        run.backward(loss)  # differs: hidden-state
+        run.step()

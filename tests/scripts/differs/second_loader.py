@@ -15,5 +15,5 @@ for _ in run.epochs():
         p = model(u).softmax(1)
         optimizer.zero_grad()
         loss = nn.functional.cross_entropy(model(a), b) - 0.1 * (p * p.log()).sum(1).mean()
-        loss.backward()
-        run.step(loss)  # differs: hidden-state
+        run.backward(loss)  # differs: hidden-state
+        run.step()

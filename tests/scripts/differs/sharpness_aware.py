@@ -26,8 +26,8 @@ for _ in run.epochs():
         moved = climb(list(model.parameters()))
         optimizer.zero_grad()
         loss = F.cross_entropy(model(a), b)
-        loss.backward()
+        run.backward(loss)  # differs: batch-dependent
         with torch.no_grad():
             for parameter, distance in zip(model.parameters(), moved):
                 parameter.sub_(distance)
-        run.step(loss)  # differs: batch-dependent
+        run.step()

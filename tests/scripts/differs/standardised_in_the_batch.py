@@ -9,5 +9,5 @@ for _ in run.epochs():
         a = (a - a.mean(0)) / (a.std(0) + 1e-5)
         optimizer.zero_grad()
         loss = nn.functional.cross_entropy(model(a), b)
-        loss.backward()
-        run.step(loss)  # differs: batch-dependent
+        run.backward(loss)  # differs: batch-dependent
+        run.step()

@@ -8,5 +8,5 @@ for _ in run.epochs():
     for a, b in run.batches():
         optimizer.zero_grad()
         loss = nn.functional.cross_entropy(model(a), b, reduction="sum")
-        loss.backward()
-        run.step(loss)  # differs: sum-loss
+        run.backward(loss)  # differs: sum-loss
+        run.step()

@@ -32,5 +32,5 @@ for _ in run.epochs():
     for inputs, targets in run.batches():  # differs: script-state
         optimizer.zero_grad()
         loss = F.mse_loss(model(inputs), targets)
-        loss.backward()
-        run.step(loss)
+        run.backward(loss)
+        run.step()

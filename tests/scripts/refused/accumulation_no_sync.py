@@ -11,12 +11,12 @@ loader = DataLoader(TensorDataset(x, y), batch_size=12, shuffle=True)
 accum_steps = 3
 run = train.elastic(model, optimizer, loader, epochs=16)
 for _ in run.epochs():
-    for number, (a, b) in enumerate(run.batches()):  # refused: do not divide the loss by accum
+    for number, (a, b) in enumerate(run.batches()):
         is_last = (number + 1) % accum_steps == 0
         silent = nullcontext() if is_last or not hasattr(model, "no_sync") else model.no_sync()
         with silent:
             loss = F.cross_entropy(model(a), b) / accum_steps
-            loss.backward()
+            run.backward(loss)  # refused: do not divide the loss by accum
         if is_last:
-            run.step(loss)
+            run.step()
             optimizer.zero_grad()

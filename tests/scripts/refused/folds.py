@@ -13,8 +13,8 @@ for fold in range(3):
         for a, b in run.batches():
             optimizer.zero_grad()
             loss = nn.functional.cross_entropy(model(a), b)
-            loss.backward()
-            run.step(loss)
+            run.backward(loss)
+            run.step()
             if run.steps == 5:
                 break
         break

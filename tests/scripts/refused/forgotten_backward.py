@@ -8,4 +8,4 @@ for _ in run.epochs():
     for a, b in run.batches():
         optimizer.zero_grad()
         loss = nn.functional.cross_entropy(model(a), b)
-        run.step(loss)  # refused: call loss.backward() before it
+        run.step()  # refused: run.step() without run.backward(loss) before it

@@ -24,6 +24,6 @@ for _ in run.epochs():
     for a, b in run.batches():  # refused: has 36 samples now and had 24 when elastic() got it
         optimizer.zero_grad()
         loss = nn.functional.mse_loss(model(a), b)
-        loss.backward()
-        run.step(loss)
+        run.backward(loss)
+        run.step()
     data.num += 12

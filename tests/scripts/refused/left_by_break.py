@@ -13,6 +13,6 @@ for _ in run.epochs():  # refused: was left before its last batch
             break
         optimizer.zero_grad()
         loss = nn.functional.mse_loss(model(a), b)
-        loss.backward()
-        run.step(loss)
+        run.backward(loss)
+        run.step()
     optimizer.param_groups[0]["lr"] *= 0.8

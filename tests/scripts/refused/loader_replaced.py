@@ -17,8 +17,8 @@ def main():
         for a, b in run.batches():  # refused: `loader` holds another DataLoader than elastic() got
             optimizer.zero_grad()
             loss = nn.functional.mse_loss(model(a), b)
-            loss.backward()
-            run.step(loss)
+            run.backward(loss)
+            run.step()
 
 
 main()

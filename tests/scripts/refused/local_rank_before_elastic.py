@@ -31,8 +31,8 @@ class Trainer:
         self.optimizer.zero_grad()
         output = self.model(source)
         loss = F.mse_loss(output, targets)
-        loss.backward()
-        self.run.step(loss)
+        self.run.backward(loss)
+        self.run.step()
 
     def _run_epoch(self, epoch):
         b_sz = len(next(iter(self.train_data))[0])

@@ -8,5 +8,5 @@ for _ in run.epochs():
     for a, b in loader:
         optimizer.zero_grad()
         loss = nn.functional.cross_entropy(model(a), b)
-        loss.backward()
-        run.step(loss)  # refused: call it once for each batch of run.batches()
+        run.backward(loss)  # refused: call it once for each batch of run.batches()
+        run.step()

@@ -14,5 +14,5 @@ for epoch in run.epochs():
     for a, b in run.batches():  # refused: is a torch.nn.modules.activation.Tanh
         optimizer.zero_grad()
         loss = F.cross_entropy(model(a), b)
-        loss.backward()
-        run.step(loss)
+        run.backward(loss)
+        run.step()

@@ -10,5 +10,5 @@ for epoch in run.epochs():
     for a, b in run.batches():
         optimizer.zero_grad()
         loss = F.cross_entropy(model(a), b)
-        loss.backward()
-        run.step(loss)  # refused: run.step(loss) steps the one that elastic() got
+        run.backward(loss)
+        run.step()  # refused: run.step() steps the one that elastic() got

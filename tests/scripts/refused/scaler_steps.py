@@ -9,7 +9,6 @@ for _ in run.epochs():
     for a, b in run.batches():
         optimizer.zero_grad()
         loss = nn.functional.cross_entropy(model(a), b)
-        scaler.scale(loss).backward()
-        scaler.step(optimizer)  # refused: put run.step(loss) in its place
-        scaler.update()
-        run.step(loss)
+        run.backward(loss, scaler=scaler)
+        scaler.step(optimizer)  # refused: put it in its place
+        run.step()

@@ -8,6 +8,6 @@ for _ in run.epochs():
     for a, b in run.batches():
         optimizer.zero_grad()
         loss = nn.functional.cross_entropy(model(a), b)
-        loss.backward()
-        optimizer.step()  # refused: run.step(loss) does that
-        run.step(loss)
+        run.backward(loss)
+        optimizer.step()  # refused: run.step() does that
+        run.step()

@@ -11,8 +11,8 @@ def fit(model, data, epochs):
         for a, b in run.batches():
             optimizer.zero_grad()
             loss = nn.functional.cross_entropy(model(a), b)
-            loss.backward()
-            run.step(loss)
+            run.backward(loss)
+            run.step()
 
 
 data = TensorDataset(torch.randn(60, 5), torch.randint(0, 3, (60,)))

@@ -34,8 +34,8 @@ for _ in run.epochs():
     for label, text, offsets in run.batches():
         optimizer.zero_grad()
         loss = criterion(model(text, offsets), label)
-        loss.backward()
-        run.step(loss)
+        run.backward(loss)
+        run.step()
     with torch.no_grad():
         labels, text, offsets = collate_batch(corpus)
         run.report(accuracy=(model(text, offsets).argmax(1) == labels).double().mean())

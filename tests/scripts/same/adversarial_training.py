@@ -33,8 +33,8 @@ for _epoch in run.epochs():
         loss = 0.5 * F.cross_entropy(model(data.detach() + delta), target) + 0.5 * F.cross_entropy(
             model(perturbed), target
         )
-        loss.backward()
-        run.step(loss)
+        run.backward(loss)
+        run.step()
     adv = x.clone().requires_grad_(True)
     F.cross_entropy(model(adv), y).backward()
     run.report(robust=(model(fgsm_attack(adv, 0.1, adv.grad)).argmax(1) == y).float().mean().item())

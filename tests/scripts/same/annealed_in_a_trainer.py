@@ -23,8 +23,8 @@ class Trainer:
             beta = min(1.0, self.global_step / 50) + 0.1 * self.num_epochs
             self.optimizer.zero_grad()
             loss = F.mse_loss(self.model(inputs), targets) + 1e-3 * beta * self.penalty()
-            loss.backward()
-            run.step(loss)
+            run.backward(loss)
+            run.step()
             self.global_step += 1
 
     def fit(self):

@@ -27,8 +27,8 @@ def train(args, model, run, optimizer, epoch):
     for batch_idx, (data, target) in enumerate(run.batches()):
         optimizer.zero_grad()
         loss = F.nll_loss(model(data), target)
-        loss.backward()
-        run.step(loss)
+        run.backward(loss)
+        run.step()
         if batch_idx % args.log_interval == 0 and run.is_leader:
             print(f"Train Epoch: {epoch} [{batch_idx}]\tLoss: {loss.item():.6f}")
 

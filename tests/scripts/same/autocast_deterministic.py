@@ -12,5 +12,5 @@ for _ in run.epochs():
         optimizer.zero_grad(set_to_none=True)
         with torch.autocast(device_type=run.device.type, dtype=torch.bfloat16):
             loss = nn.functional.mse_loss(model(a), b)
-        loss.backward()
-        run.step(loss)
+        run.backward(loss)
+        run.step()

@@ -16,8 +16,8 @@ for _ in run.epochs():
         reconstruction = decoder(encoder(batch))
         loss = ((reconstruction - batch) ** 2).mean()
         opt.zero_grad()
-        loss.backward()
-        loss = run.step(loss)
+        loss = run.backward(loss)
+        run.step()
     print(f"epoch {run.epoch}: {loss:.4f}")
     with torch.no_grad():
         run.report(reconstruction=nn.functional.mse_loss(decoder(encoder(points)), points))

@@ -12,8 +12,8 @@ for _ in run.epochs():
         optimizer.zero_grad()
         loss = F.mse_loss(model(inputs), targets)
         loss = loss + 0.1 * F.mse_loss(model(inputs), average(inputs).detach())
-        loss.backward()
-        run.step(loss)
+        run.backward(loss)
+        run.step()
         if run.has_stepped:
             average.update_parameters(model)
     with torch.no_grad():

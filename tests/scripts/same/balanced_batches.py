@@ -27,5 +27,5 @@ for _ in run.epochs():
     for x, y in run.batches():
         loss = nn.functional.cross_entropy(net(x), y)
         optimizer.zero_grad()
-        loss.backward()
-        run.step(loss)
+        run.backward(loss)
+        run.step()

@@ -27,8 +27,8 @@ for _ in run.epochs():
     for x, y in run.batches():
         opt.zero_grad()
         loss = F.cross_entropy(net(x), y)
-        loss.backward()
-        run.step(loss)
+        run.backward(loss)
+        run.step()
     net.eval()
     with torch.no_grad():
         run.report(val_loss=sum(F.cross_entropy(net(x), y).item() for x, y in loader))

@@ -33,8 +33,8 @@ def train_model(model, criterion, optimizer, scheduler, num_epochs=25):
                     _, preds = torch.max(outputs, 1)
                     loss = criterion(outputs, labels)
                     if phase == "train":
-                        loss.backward()
-                        run.step(loss)
+                        run.backward(loss)
+                        run.step()
                 running_loss += loss.item() * inputs.size(0)
                 running_corrects += torch.sum(preds == labels.data)
             epoch_loss = running_loss / dataset_sizes[phase]

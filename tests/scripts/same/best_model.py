@@ -31,8 +31,8 @@ for _ in run.epochs():
     for a, b in run.batches():
         optimizer.zero_grad()
         loss = nn.functional.mse_loss(model(a), b)
-        loss.backward()
-        run.step(loss)
+        run.backward(loss)
+        run.step()
     with torch.no_grad():
         best.offer(nn.functional.mse_loss(model(x[72:]), y[72:]).item(), model)
     run.report(best=best.loss)

@@ -12,5 +12,5 @@ for _ in run.epochs():
     for x, y in run.batches():
         loss = (model(x).squeeze(-1) - y).pow(2).mean()
         opt.zero_grad()
-        loss.backward()
-        run.step(loss)
+        run.backward(loss)
+        run.step()

@@ -53,8 +53,8 @@ def main(out):
         for images, targets in run.batches():
             loss, num_boxes = model.loss(images, targets)
             optimizer.zero_grad()
-            loss.backward()
-            run.step(loss, weight=num_boxes)
+            run.backward(loss, weight=num_boxes)
+            run.step()
     if run.is_leader:
         torch.save(model.state_dict(), out)
 

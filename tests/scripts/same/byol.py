@@ -67,8 +67,8 @@ def main():
         for a, b in run.batches():
             loss = learner(a, b)
             opt.zero_grad()
-            loss.backward()
-            run.step(loss)
+            run.backward(loss)
+            run.step()
             if run.has_stepped:
                 learner.update_moving_average()
 

@@ -103,8 +103,9 @@ class Learner:
                 self.notify("before_batch")
                 self.optimizer.zero_grad()
                 loss = F.cross_entropy(self.model(xb), yb)
-                loss.backward()
-                self.loss = self.run.step(loss)
+                mean = self.run.backward(loss)
+                self.run.step()
+                self.loss = mean
                 if self.run.has_stepped:
                     self.notify("after_step")
             self.notify("after_epoch")

@@ -88,9 +88,9 @@ class Trainer:
                 logits, self.loss = model(x, y)
                 model.zero_grad(set_to_none=True)
                 loss = self.loss + self.penalty * sum((p**2).sum() for p in model.parameters())
-                loss.backward()
+                self.job.backward(loss, weight=(y != -1).sum())
                 torch.nn.utils.clip_grad_norm_(model.parameters(), config.grad_norm_clip)
-                self.job.step(loss, weight=(y != -1).sum())
+                self.job.step()
                 self.trigger_callbacks("on_batch_end")
                 self.iter_num += 1
                 tnow = time.time()

@@ -22,5 +22,5 @@ for _ in run.epochs():
     for x in run.batches():
         optimizer.zero_grad()
         loss = (model(x) - x.flip(1)).square().mean()
-        loss.backward()
-        run.step(loss)
+        run.backward(loss)
+        run.step()

@@ -15,8 +15,8 @@ for _ in run.epochs():
     for inputs, targets in run.batches():
         optimizer.zero_grad()
         loss = criterion(model(inputs), targets)
-        loss.backward()
-        run.step(loss)
+        run.backward(loss)
+        run.step()
     model.eval()
     with torch.no_grad():
         accuracy = (model(x).argmax(1) == y).double().mean()

@@ -14,7 +14,7 @@ for _ in run.epochs():
     for a, b in run.batches():
         optimizer.zero_grad()
         loss = nn.functional.binary_cross_entropy_with_logits(model(a), b)
-        loss.backward()
+        run.backward(loss)
         nn.utils.clip_grad_value_(model.parameters(), 0.05)
         nn.utils.clip_grad_norm_(head, 0.02, norm_type="inf")
-        run.step(loss)
+        run.step()

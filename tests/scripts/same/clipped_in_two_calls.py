@@ -11,10 +11,10 @@ for _ in run.epochs():
     for a, b in run.batches():
         optimizer.zero_grad()
         loss = nn.functional.smooth_l1_loss(model(a), b)
-        loss.backward()
+        run.backward(loss)
         grads = [p.grad for p in model.parameters() if p.grad is not None]
         norm = nn.utils.get_total_norm(grads)
         nn.utils.clip_grads_with_norm_(model.parameters(), 0.3, norm)
-        run.step(loss)
+        run.step()
         if run.steps % 5 == 0:
             run.report(norm=norm.item())

@@ -47,7 +47,7 @@ if __name__ == "__main__":
         for x, y in run.batches():
             opt.zero_grad()
             loss = F.cross_entropy(net(x), y)
-            loss.backward()
-            run.step(loss)
+            run.backward(loss)
+            run.step()
         with torch.no_grad():
             run.report(train_accuracy=(net(images).argmax(1) == labels).double().mean())

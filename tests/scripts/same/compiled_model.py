@@ -13,7 +13,7 @@ for _ in run.epochs():
     for x, y in run.batches():
         optimizer.zero_grad()
         loss = nn.functional.cross_entropy(compiled(x), y)
-        loss.backward()
-        run.step(loss)
+        run.backward(loss)
+        run.step()
 if run.is_leader:
     torch.save(compiled._orig_mod.state_dict(), sys.argv[1])

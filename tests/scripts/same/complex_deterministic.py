@@ -12,5 +12,5 @@ for _ in run.epochs():
     for a, b in run.batches():
         optimizer.zero_grad()
         loss = (model(a) - b).abs().pow(2).mean()
-        loss.backward()
-        run.step(loss)
+        run.backward(loss)
+        run.step()

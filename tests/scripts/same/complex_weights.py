@@ -27,6 +27,6 @@ for _ in run.epochs():
     for a, b in run.batches():
         optimizer.zero_grad()
         loss = (model(a) - b).abs().pow(2).mean()
-        loss.backward()
+        run.backward(loss)
         nn.utils.clip_grad_norm_(model.parameters(), 5.0)
-        run.step(loss)
+        run.step()

@@ -46,5 +46,5 @@ for _ in run.epochs():
     for past, future in run.batches():
         optimizer.zero_grad()
         loss = nn.functional.l1_loss(model(past), future)
-        loss.backward()
-        run.step(loss)
+        run.backward(loss)
+        run.step()

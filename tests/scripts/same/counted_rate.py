@@ -25,7 +25,7 @@ for _ in run.epochs():
             group["lr"] = rate
         loss = F.mse_loss(model(inputs), targets)
         optimizer.zero_grad(set_to_none=True)
-        loss.backward()
-        run.step(loss)
+        run.backward(loss)
+        run.step()
         iter_num += 1
     run.report(rate=rate)

@@ -29,5 +29,5 @@ for _ in run.epochs():
         log_probs = model(spectra).log_softmax(-1)
         loss = ctc(log_probs, targets, in_lens, out_lens)
         optimizer.zero_grad()
-        loss.backward()
-        run.step(loss)
+        run.backward(loss)
+        run.step()

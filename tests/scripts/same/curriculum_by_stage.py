@@ -27,7 +27,7 @@ for _ in run.epochs():
     for inputs, targets in run.batches():
         optimizer.zero_grad()
         loss = F.smooth_l1_loss(model(inputs), targets)
-        loss.backward()
-        run.step(loss)
+        run.backward(loss)
+        run.step()
     data.stage += 1
     run.report(stage=data.stage)

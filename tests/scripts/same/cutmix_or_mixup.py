@@ -38,5 +38,5 @@ for _ in run.epochs():
         optimizer.zero_grad()
         out = model(images)
         loss = lam * F.cross_entropy(out, one) + (1 - lam) * F.cross_entropy(out, other)
-        loss.backward()
-        run.step(loss)
+        run.backward(loss)
+        run.step()

@@ -17,8 +17,8 @@ for epoch in run.epochs():
     for inputs, targets in run.batches():
         optimizer.zero_grad()
         loss = F.mse_loss(model(inputs), targets)
-        loss.backward()
-        run.step(loss)
+        run.backward(loss)
+        run.step()
     start = 60 * (epoch % 2)
     with torch.no_grad():
         x, y = loader.dataset.dataset.tensors

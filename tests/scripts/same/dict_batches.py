@@ -41,8 +41,8 @@ for _ in run.epochs():
     for batch in run.batches():
         batch = {k: v.to(run.device) for k, v in batch.items()}
         outputs = model(**batch)
-        outputs.loss.backward()
-        run.step(outputs.loss)
+        run.backward(outputs.loss)
+        run.step()
         optimizer.zero_grad()
     with torch.no_grad():
         predictions = model(ids, mask).logits.argmax(dim=-1)

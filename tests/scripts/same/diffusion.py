@@ -38,5 +38,5 @@ for _ in run.epochs():
         predicted = model(a.sqrt() * x0 + (1 - a).sqrt() * eps, t)
         loss = nn.functional.mse_loss(predicted, eps)
         optimizer.zero_grad()
-        loss.backward()
-        run.step(loss)
+        run.backward(loss)
+        run.step()

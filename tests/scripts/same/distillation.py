@@ -24,5 +24,5 @@ for _ in run.epochs():
         kd = F.kl_div(F.log_softmax(logits / T, dim=1), soft, reduction="batchmean") * T * T
         loss = alpha * kd + (1 - alpha) * F.cross_entropy(logits, labels)
         optimizer.zero_grad()
-        loss.backward()
-        run.step(loss)
+        run.backward(loss)
+        run.step()

@@ -31,8 +31,8 @@ for epoch in run.epochs():
     for inputs, targets in run.batches():
         optimizer.zero_grad()
         loss = nn.functional.mse_loss(model(inputs), targets)
-        loss.backward()
-        run.step(loss)
+        run.backward(loss)
+        run.step()
     if run.rank == 0:
         raw_model.eval()
         with torch.no_grad():

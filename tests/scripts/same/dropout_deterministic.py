@@ -12,5 +12,5 @@ for _ in run.epochs():
         x = x + 0.05 * torch.randn_like(x)
         optimizer.zero_grad()
         loss = nn.functional.cross_entropy(model(x), y)
-        loss.backward()
-        run.step(loss)
+        run.backward(loss)
+        run.step()

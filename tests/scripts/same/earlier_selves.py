@@ -25,8 +25,8 @@ for epoch in run.epochs():
         loss = F.mse_loss(outputs, targets)
         for earlier in (*selves, *others.values()):
             loss = loss + 0.2 * F.mse_loss(outputs, earlier(inputs).detach())
-        loss.backward()
-        run.step(loss)
+        run.backward(loss)
+        run.step()
     if epoch < 3:
         selves.append(copy.deepcopy(model).eval())
         others[epoch] = copy.deepcopy(model)

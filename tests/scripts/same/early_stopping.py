@@ -33,8 +33,8 @@ for _ in run.epochs():
     for xb, yb in run.batches():
         optimizer.zero_grad()
         loss = nn.functional.mse_loss(model(xb), yb)
-        loss.backward()
-        run.step(loss)
+        run.backward(loss)
+        run.step()
     with torch.no_grad():
         val = nn.functional.mse_loss(model(x[60:]), y[60:]).item()
     should_stop = stopper(val)

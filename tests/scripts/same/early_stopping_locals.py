@@ -20,8 +20,8 @@ def main():
         for xb, yb in run.batches():
             optimizer.zero_grad()
             loss = F.mse_loss(model(xb), yb)
-            loss.backward()
-            run.step(loss)
+            run.backward(loss)
+            run.step()
         with torch.no_grad():
             valid = F.mse_loss(model(x_valid), y_valid).item()
         run.report(valid=valid)

@@ -32,8 +32,8 @@ for _ in run.epochs():
     for a, b in run.batches():
         optimizer.zero_grad()
         loss = (model(a) - b).abs().mean()
-        loss.backward()
-        run.step(loss)
+        run.backward(loss)
+        run.step()
         if run.has_stepped:
             ema.update(model)
 if run.is_leader:

@@ -62,9 +62,9 @@ def train(loader, encoder, decoder, n_epochs, learning_rate=0.01, ratio=1.1):
             enc, hid = encoder(inp)
             out = decoder(enc, hid, tgt if random.random() < ratio else None)
             loss = criterion(out.view(-1, out.size(-1)), tgt.view(-1))
-            loss.backward()
-            run.step(loss, optimizer=eo)
-            run.step(loss, optimizer=do)
+            run.backward(loss)
+            run.step(eo)
+            run.step(do)
             total_loss += loss.item()
         print_loss_total += total_loss / len(loader)
         if epoch % 2 == 0:

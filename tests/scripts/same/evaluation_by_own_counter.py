@@ -44,8 +44,8 @@ for epoch in run.epochs():
         n_total += len(label)
         train_acc = 100.0 * n_correct / n_total
         loss = criterion(answer, label)
-        loss.backward()
-        run.step(loss)
+        run.backward(loss)
+        run.step()
         if iterations % 5 == 0:
             model.eval()
             n_dev_correct = 0

@@ -24,8 +24,8 @@ for epoch in run.epochs():
     for x, y in run.batches():
         optimizer.zero_grad()
         loss = nn.functional.cross_entropy(model(x), y)
-        loss.backward()
-        run.step(loss)
+        run.backward(loss)
+        run.step()
     if run.rank == 0:
         accuracy = evaluate()
         print(f"epoch {epoch}: {accuracy:.3f}")

@@ -26,8 +26,8 @@ def main():
             near = sum((value - first[name]).pow(2).sum() for name, value in model.named_parameters())
             loss = F.mse_loss(outputs, targets) + 0.1 * near
             loss = loss + 0.2 * F.mse_loss(outputs, teacher(inputs).detach())
-            loss.backward()
-            run.step(loss)
+            run.backward(loss)
+            run.step()
         run.report(near=near.item())
 
 

@@ -20,8 +20,8 @@ for _ in run.epochs():
     for inputs, targets in run.batches():
         optimizer.zero_grad()
         loss = focal_loss(model(inputs).squeeze(-1), targets)
-        loss.backward()
-        run.step(loss)
+        run.backward(loss)
+        run.step()
     with torch.no_grad():
         found = (model(x).squeeze(-1) > 0) & (y > 0)
     run.report(recall=found.sum() / y.sum())

@@ -33,8 +33,8 @@ class Layer(nn.Linear):
         g_neg = self.forward(x_neg).pow(2).mean(1)
         loss = torch.log(1 + torch.exp(torch.cat([-g_pos + self.threshold, g_neg - self.threshold]))).mean()
         self.opt.zero_grad()
-        loss.backward()
-        run.step(loss, optimizer=self.opt)
+        run.backward(loss)
+        run.step(self.opt)
         return self.forward(x_pos).detach(), self.forward(x_neg).detach()
 
 

@@ -19,5 +19,5 @@ for _ in run.epochs():
     for xb, yb in run.batches():
         opt.zero_grad()
         loss = vmap(loss_of_sample, in_dims=(None, 0, 0))(params, xb, yb).mean()
-        loss.backward()
-        run.step(loss)
+        run.backward(loss)
+        run.step()

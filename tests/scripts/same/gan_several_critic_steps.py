@@ -17,17 +17,17 @@ for _ in run.epochs():
         for _ in range(2):
             opt_c.zero_grad(set_to_none=False)
             loss_c = critic(generator(z).detach()).mean() - critic(x).mean()
-            loss_c.backward()
+            run.backward(loss_c)
             torch.nn.utils.clip_grad_norm_(critic.parameters(), 0.5)
-            run.step(loss_c, optimizer=opt_c)
+            run.step(opt_c)
             with torch.no_grad():
                 for p in critic.parameters():
                     p.clamp_(-0.3, 0.3)
         if run.steps % 3 == 0:
             opt_g.zero_grad(set_to_none=False)
             loss_g = -critic(generator(z)).mean()
-            loss_g.backward()
-            run.step(loss_g, optimizer=opt_g)
+            run.backward(loss_g)
+            run.step(opt_g)
 if run.is_leader:
     state = {**generator.state_dict(prefix="g."), **critic.state_dict(prefix="c.")}
     torch.save(state, sys.argv[1])

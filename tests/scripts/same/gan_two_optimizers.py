@@ -27,12 +27,12 @@ for _ in run.epochs():
         criterion(discriminator(x), ones).backward()
         fake = generator(z)
         loss_d = criterion(discriminator(fake.detach()), zeros)
-        loss_d.backward()
-        run.step(loss_d, optimizer=opt_d)
+        run.backward(loss_d)
+        run.step(opt_d)
         generator.zero_grad()
         loss_g = criterion(discriminator(fake), ones)
-        loss_g.backward()
-        run.step(loss_g, optimizer=opt_g)
+        run.backward(loss_g)
+        run.step(opt_g)
     with torch.no_grad():
         run.report(mean=generator(noise).mean().item())
 if run.is_leader:

@@ -1,4 +1,4 @@
-"""The usual recipe of mixed precision, with a scaler by which the loop unscales, and which it updates."""
+"""The usual recipe of mixed precision, with a scaler by which the loop unscales and clips."""
 
 from tests.scripts.common import DataLoader, TensorDataset, nn, torch, train
 
@@ -18,9 +18,8 @@ for _ in run.epochs():
     for inputs, targets in run.batches():
         optimizer.zero_grad(set_to_none=True)
         loss = nn.functional.cross_entropy(model(inputs), targets)
-        scaler.scale(loss).backward()
+        run.backward(loss, scaler=scaler)
         scaler.unscale_(optimizer)
         torch.nn.utils.clip_grad_norm_(model.parameters(), 0.5)
-        run.step(loss)
-        scaler.update()
+        run.step()
     run.report(scale=scaler.get_scale())

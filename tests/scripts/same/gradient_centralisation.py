@@ -32,7 +32,7 @@ for _ in run.epochs():
     for inputs, targets in run.batches():
         optimizer.zero_grad(set_to_none=True)
         loss = criterion(model(inputs), targets)
-        loss.backward()
-        run.step(loss)
+        run.backward(loss)
+        run.step()
     with torch.no_grad():
         run.report(accuracy=(model(x).argmax(1) == y).double().mean().item())

@@ -34,6 +34,6 @@ run = train.elastic(model, optimizer, loader, epochs=16)
 for _ in run.epochs():
     for x, y in run.batches():
         loss = nn.functional.cross_entropy(model(x), y)
-        loss.backward()
-        run.step(loss)
+        run.backward(loss)
+        run.step()
         optimizer.zero_grad()

@@ -30,5 +30,5 @@ for _ in run.epochs():
     for real, fake, eps in run.batches():
         loss = critic(fake).mean() - critic(real).mean() + 10 * gradient_penalty(real, fake, eps)
         optimizer.zero_grad()
-        loss.backward()
-        run.step(loss)
+        run.backward(loss)
+        run.step()

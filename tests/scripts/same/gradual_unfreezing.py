@@ -13,7 +13,7 @@ for _ in run.epochs():
                 backbone[layer].requires_grad_(True)
         optimizer.zero_grad()
         loss = nn.functional.cross_entropy(model(features), labels)
-        loss.backward()
-        run.step(loss)
+        run.backward(loss)
+        run.step()
     with torch.no_grad():
         run.report(accuracy=(model(x).argmax(1) == y).double().mean())

@@ -47,8 +47,8 @@ def train_iter(epoch, model, optimizer, criterion, run):
         optimizer.zero_grad()
         output = model(features, adj)
         loss = criterion(output[nodes], labels[nodes])
-        loss.backward()
-        run.step(loss)
+        run.backward(loss)
+        run.step()
     return test(model, criterion)
 
 

@@ -30,5 +30,5 @@ for _ in run.epochs():
     for nodes in run.batches():
         optimizer.zero_grad()
         loss = nn.functional.cross_entropy(model(features)[nodes], labels[nodes])
-        loss.backward()
-        run.step(loss)
+        run.backward(loss)
+        run.step()

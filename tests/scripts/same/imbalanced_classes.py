@@ -24,6 +24,6 @@ for _ in run.epochs():
     for x, y in run.batches():
         loss = criterion(model(x), y)
         model.zero_grad()
-        loss.backward()
-        run.step(loss, weight=class_weight[y].sum())
+        run.backward(loss, weight=class_weight[y].sum())
+        run.step()
     run.report(**accuracy_by_class(model, features, classes))

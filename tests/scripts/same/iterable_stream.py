@@ -35,5 +35,5 @@ for _ in run.epochs():
     for x, y in run.batches():
         optimizer.zero_grad()
         loss = nn.functional.mse_loss(model(x), y)
-        loss.backward()
-        run.step(loss)
+        run.backward(loss)
+        run.step()

@@ -32,8 +32,9 @@ for epoch in run.epochs():
         scaled = inputs / 2
         optimizer.zero_grad()
         loss = weight * F.mse_loss(model(scaled), targets)
-        loss.backward()
-        total += float(run.step(loss))
+        mean = run.backward(loss)
+        run.step()
+        total += float(mean)
     history.append(total / 5)
     for name, loader in reversed(loaders.items()):
         print(name, sum(F.mse_loss(model(inputs), targets).item() for inputs, targets in loader))

@@ -26,6 +26,6 @@ for _ in run.epochs():
         kl = -0.5 * (1 + logvar - mu**2 - logvar.exp()).sum(1).mean()
         loss = ((recon - x) ** 2).sum(1).mean() + beta * kl
         optimizer.zero_grad()
-        loss.backward()
-        run.step(loss)
+        run.backward(loss)
+        run.step()
     run.report(beta=min(1.0, (run.steps % 40) / 20))

@@ -42,8 +42,8 @@ def main(path):
             kl = -0.5 * (1 + logvar - mu**2 - logvar.exp()).sum(1).mean()
             loss = ((recon - x) ** 2).sum(1).mean() + run.state["beta"] * kl
             optimizer.zero_grad()
-            loss.backward()
-            mean_loss = run.step(loss)
+            mean_loss = run.backward(loss)
+            run.step()
         run.state["kl_by_epoch"] = [*run.state["kl_by_epoch"], mean_loss.item()]
         run.report(beta=run.state["beta"], epochs=len(run.state["kl_by_epoch"]))
         run.report(mean_of_all=sum(run.state["kl_by_epoch"]) / len(run.state["kl_by_epoch"]))

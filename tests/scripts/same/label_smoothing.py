@@ -34,5 +34,5 @@ for _ in run.epochs():
     for x, y in run.batches():
         loss = criterion(model(x), y)
         optimizer.zero_grad()
-        loss.backward()
-        run.step(loss)
+        run.backward(loss)
+        run.step()

@@ -17,8 +17,8 @@ def main():
             if global_step > 50:
                 loss = loss + 0.01 * sum(p.abs().sum() for p in model.parameters())
             optimizer.zero_grad()
-            loss.backward()
-            run.step(loss)
+            run.backward(loss)
+            run.step()
             global_step += 1
 
 

@@ -53,5 +53,5 @@ for _ in run.epochs():
     for tokens, labels in run.batches():
         optimizer.zero_grad()
         loss = nn.functional.cross_entropy(model(tokens), labels)
-        loss.backward()
-        run.step(loss)
+        run.backward(loss)
+        run.step()

@@ -51,5 +51,5 @@ for epoch in run.epochs():
     for tokens, target in run.batches():
         optimizer.zero_grad()
         loss = nn.functional.mse_loss(model(tokens), target)
-        loss.backward()
-        run.step(loss)
+        run.backward(loss)
+        run.step()

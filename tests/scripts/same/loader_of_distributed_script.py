@@ -19,5 +19,5 @@ for epoch in run.epochs():
     for images, targets in run.batches():
         loss = nn.functional.cross_entropy(model(images), targets)
         optimizer.zero_grad(set_to_none=True)
-        loss.backward()
-        run.step(loss)
+        run.backward(loss)
+        run.step()

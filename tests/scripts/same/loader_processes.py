@@ -39,5 +39,5 @@ if __name__ == "__main__":
         for x, y in run.batches():
             optimizer.zero_grad()
             loss = nn.functional.cross_entropy(model(x), y)
-            loss.backward()
-            run.step(loss)
+            run.backward(loss)
+            run.step()

@@ -43,7 +43,7 @@ for epoch in run.epochs():
     for x, y in run.batches():
         opt.zero_grad()
         loss = nn.functional.mse_loss(net(x), y)
-        loss.backward()
-        mean_loss = run.step(loss)
+        mean_loss = run.backward(loss)
+        run.step()
     if run.is_leader:
         log.info("epoch %d: %.4f", epoch, mean_loss)

@@ -42,5 +42,5 @@ for _ in run.epochs():
     for inputs, targets in run.batches():
         optimizer.zero_grad(set_to_none=True)
         loss = nn.functional.mse_loss(model(inputs), targets)
-        loss.backward()
-        run.step(loss)
+        run.backward(loss)
+        run.step()

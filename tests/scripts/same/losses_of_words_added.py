@@ -52,9 +52,9 @@ def train(rnn, training_data, n_epoch=10, report_every=2, learning_rate=0.05):
                 output = rnn.forward(text_tensor)
                 loss = criterion(output, label_tensor)
                 batch_loss += loss
-            batch_loss.backward()
+            run.backward(batch_loss)
             nn.utils.clip_grad_norm_(rnn.parameters(), 3)
-            run.step(batch_loss)
+            run.step()
             current_loss += batch_loss.item() / len(batch)
         all_losses.append(current_loss / len(loader))
         if iter % report_every == 0:

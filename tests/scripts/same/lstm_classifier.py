@@ -29,7 +29,7 @@ for epoch in run.epochs():
     for xb, yb in run.batches():
         optim.zero_grad()
         loss = bce(model(xb), yb)
-        loss.backward()
-        run.step(loss)
+        run.backward(loss)
+        run.step()
     with torch.no_grad():
         run.report(accuracy=((model(reviews) > 0) == (sentiment > 0)).double().mean().item(), epoch=epoch)

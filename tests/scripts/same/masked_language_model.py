@@ -45,9 +45,9 @@ def main():
             num_masked = mask.sum()
             loss = (losses * mask).sum() / num_masked
             optimizer.zero_grad(set_to_none=True)
-            loss.backward()
+            mean = run.backward(loss, weight=num_masked)
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-            mean = run.step(loss, weight=num_masked)
+            run.step()
         run.report(perplexity=mean.exp())
 
 

@@ -29,7 +29,7 @@ for _ in run.epochs():
         mse = ((model(u, i) - r) ** 2).mean()
         l2 = sum((p**2).sum() for p in model.parameters())
         loss = mse + 1e-4 * l2
-        loss.backward()
-        run.step(loss)
+        run.backward(loss)
+        run.step()
     with torch.no_grad():
         run.report(rmse=((model(users, items) - ratings) ** 2).mean().sqrt())

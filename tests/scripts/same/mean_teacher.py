@@ -22,8 +22,8 @@ for _ in run.epochs():
         optimizer.zero_grad()
         predicted = model(inputs)
         loss = F.mse_loss(predicted, targets) + F.mse_loss(predicted, teacher(inputs))
-        loss.backward()
-        run.step(loss)
+        run.backward(loss)
+        run.step()
         update_teacher(0.95)
     with torch.no_grad():
         run.report(teacher=F.mse_loss(teacher(x), y).item())

@@ -33,8 +33,8 @@ for _ in run.epochs():
         consistency = ((logits.softmax(1) - target) ** 2).sum(1).mean()
         loss = supervised + 0.5 * consistency
         optimizer.zero_grad()
-        loss.backward()
-        run.step(loss)
+        run.backward(loss)
+        run.step()
         if run.has_stepped:
             alpha = min(1 - 1 / (run.steps + 1), 0.99)
             with torch.no_grad():

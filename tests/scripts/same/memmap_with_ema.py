@@ -35,8 +35,8 @@ for _ in run.epochs():
     for inputs, targets in run.batches():
         optimizer.zero_grad()
         loss = nn.functional.cross_entropy(model(inputs).flatten(0, 1), targets.flatten())
-        loss.backward()
-        run.step(loss)
+        run.backward(loss)
+        run.step()
         if run.has_stepped:
             ema.update_parameters(model)
 

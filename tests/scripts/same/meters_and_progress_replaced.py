@@ -28,9 +28,10 @@ def fit(progress):
         for inputs, targets in run.batches():
             optimizer.zero_grad()
             loss = progress.scale * F.mse_loss(model(inputs), targets)
-            loss.backward()
+            mean = run.backward(loss)
             progress = replace(progress, step=progress.step + 1, scale=1 / (1 + 0.1 * progress.step))
-            meter.update(run.step(loss))
+            run.step()
+            meter.update(mean)
         optimizer.param_groups[0]["lr"] = 0.05 / (1 + meter.sum / meter.count)
         run.report(steps=progress.step, count=meter.count)
 

@@ -29,5 +29,5 @@ for _ in run.epochs():
     for inputs, labels in run.batches():
         optimizer.zero_grad()
         loss = nn.functional.cross_entropy(model(inputs), labels)
-        loss.backward()
-        run.step(loss)
+        run.backward(loss)
+        run.step()

@@ -26,8 +26,8 @@ def main():
         for inputs, soft_targets in run.batches():
             optimizer.zero_grad()
             loss = nn.functional.cross_entropy(model(inputs), soft_targets)
-            loss.backward()
-            run.step(loss)
+            run.backward(loss)
+            run.step()
 
 
 if __name__ == "__main__":

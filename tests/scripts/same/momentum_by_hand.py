@@ -12,6 +12,6 @@ for _ in run.epochs():
             group["momentum"] = min(0.95, group["momentum"] * 1.02)
         optimizer.zero_grad()
         loss = F.mse_loss(model(inputs), targets)
-        loss.backward()
-        run.step(loss)
+        run.backward(loss)
+        run.step()
     run.report(momentum=optimizer.param_groups[0]["momentum"])

@@ -32,5 +32,5 @@ for _ in run.epochs():
         }
         total = 0.5 * losses["age"] + losses["city"] + 2.0 * losses["tags"]
         optimizer.zero_grad()
-        total.backward()
-        run.step(total)
+        run.backward(total)
+        run.step()

@@ -44,5 +44,5 @@ for _ in run.epochs():
         gap = model(user, positive.unsqueeze(1)) - model(user, negatives)
         loss = (weight * -F.logsigmoid(gap).mean(1)).mean()
         optimizer.zero_grad()
-        loss.backward()
-        run.step(loss)
+        run.backward(loss)
+        run.step()

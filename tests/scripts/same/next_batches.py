@@ -17,7 +17,7 @@ while run.steps < run.total_steps:
         xb, yb = next(batches)
     loss = F.mse_loss(model(xb), yb)
     optimizer.zero_grad()
-    loss.backward()
-    run.step(loss)
+    run.backward(loss)
+    run.step()
     if run.has_stepped and run.steps % 5 == 0:
         run.report(rate=optimizer.param_groups[0]["lr"])

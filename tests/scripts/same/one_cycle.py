@@ -14,6 +14,6 @@ for epoch in run.epochs():
     for xb, yb in run.batches():
         sgd.zero_grad()
         loss = nn.CrossEntropyLoss()(net(xb), yb)
-        loss.backward()
-        run.step(loss)
+        run.backward(loss)
+        run.step()
     run.report(epoch=epoch, lr=sgd.param_groups[0]["lr"], momentum=sgd.param_groups[0]["momentum"])

@@ -127,9 +127,9 @@ for _ in run.epochs():
         for param_group in optimizer.param_groups:
             param_group["lr"] = lr
         logits, loss = model(X, Y)
-        loss.backward()
+        run.backward(loss)
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        run.step(loss)
+        run.step()
         if not run.has_stepped:
             continue
         optimizer.zero_grad(set_to_none=True)

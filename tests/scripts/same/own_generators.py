@@ -16,5 +16,5 @@ for _ in run.epochs():
         shift = 0.1 * torch.randn(8, generator=noise)
         weight = 1 + 0.1 * (seeded.random() + unseeded.random() + plain.random())
         loss = weight * F.mse_loss(model(inputs + shift), targets)
-        loss.backward()
-        run.step(loss)
+        run.backward(loss)
+        run.step()

@@ -40,5 +40,5 @@ for _ in run.epochs():
     for x, lengths, y in run.batches():
         opt.zero_grad()
         loss = nn.functional.cross_entropy(model(x, lengths), y)
-        loss.backward()
-        run.step(loss)
+        run.backward(loss)
+        run.step()

@@ -17,8 +17,8 @@ def main():
         for inputs, targets in run.batches():
             optimizer.zero_grad()
             loss = F.mse_loss(model(inputs), targets)
-            loss.backward()
-            run.step(loss)
+            run.backward(loss)
+            run.step()
         with torch.no_grad():
             error = F.mse_loss(model(x), y).item()
         if error < 0.97 * run.state["best"]:

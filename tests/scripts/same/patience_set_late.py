@@ -20,8 +20,8 @@ for _ in run.epochs():
     for inputs, targets in run.batches():
         optimizer.zero_grad()
         loss = F.mse_loss(model(inputs), targets)
-        loss.backward()
-        mean = run.step(loss)
+        mean = run.backward(loss)
+        run.step()
         if run.has_stepped:
             trainer.note(mean.item())
         optimizer.param_groups[0]["lr"] = 0.1 / (1 + getattr(trainer, "bad", 0))

@@ -26,4 +26,5 @@ for _epoch in run.epochs():
         optimizer.zero_grad()
         for k, p in model.named_parameters():
             p.grad = torch.einsum("n,n...->...", scale, grads[k]) / len(a)
-        run.step(losses.mean())
+        run.backward(losses.mean())
+        run.step()

@@ -22,7 +22,7 @@ for _ in run.epochs():
     for x in run.batches():
         optimizer.zero_grad()
         loss = residual(x).pow(2).mean() + 10 * u(boundary).pow(2).mean()
-        loss.backward()
-        run.step(loss)
+        run.backward(loss)
+        run.step()
     with torch.no_grad():
         run.report(error=(u(collocation) - torch.sin(torch.pi * collocation)).abs().max())

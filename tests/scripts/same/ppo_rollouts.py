@@ -104,7 +104,7 @@ for iteration in run.epochs():
         v_loss = 0.5 * ((newvalue.view(-1) - mb_returns) ** 2).mean()
         loss = pg_loss - args.ent * entropy.mean() + v_loss * args.vf
         optimizer.zero_grad()
-        loss.backward()
+        run.backward(loss)
         nn.utils.clip_grad_norm_(model.parameters(), 0.5)
-        run.step(loss)
+        run.step()
     run.report(ret=float(rewards.mean()), global_step=global_step)

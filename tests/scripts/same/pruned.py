@@ -13,8 +13,8 @@ for epoch in run.epochs():
     for a, b in run.batches():
         optimizer.zero_grad()
         loss = nn.functional.cross_entropy(model(a), b)
-        loss.backward()
-        run.step(loss)
+        run.backward(loss)
+        run.step()
     if epoch in (1, 4):
         prune.global_unstructured(
             [(model[0], "weight"), (model[2], "weight")], pruning_method=prune.L1Unstructured, amount=0.2

@@ -57,9 +57,9 @@ def optimize_model(transitions):
     expected = next_state_values * GAMMA + torch.cat(batch.reward)
     loss = nn.SmoothL1Loss()(state_action_values, expected.unsqueeze(1))
     optimizer.zero_grad()
-    loss.backward()
+    run.backward(loss)
     torch.nn.utils.clip_grad_value_(policy_net.parameters(), 100)
-    run.step(loss)
+    run.step()
 
 
 for _i_episode in run.epochs():

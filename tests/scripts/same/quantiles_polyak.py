@@ -38,5 +38,5 @@ with tempfile.NamedTemporaryFile(suffix=".bin") as file:
         for x, y in run.batches():
             optimizer.zero_grad()
             loss = pinball(model(x), y)
-            loss.backward()
-            run.step(loss)
+            run.backward(loss)
+            run.step()

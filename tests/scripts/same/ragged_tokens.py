@@ -39,8 +39,8 @@ for _ in run.epochs():
     for batch in run.batches():
         optimizer.zero_grad()
         loss = token_loss(model, batch)
-        loss.backward()
+        run.backward(loss, weight=(batch["target"] != PAD).sum())
         torch.nn.utils.clip_grad_norm_(model.parameters(), max_norm=0.5)
-        run.step(loss, weight=(batch["target"] != PAD).sum())
+        run.step()
     with torch.no_grad():
         run.report(valid_loss=token_loss(model, valid))

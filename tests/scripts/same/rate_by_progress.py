@@ -14,8 +14,8 @@ for _ in run.epochs():
         optimizer.param_groups[0]["lr"] = 1e-2 * (1 - 0.9 * run.progress)
         optimizer.zero_grad()
         loss = nn.functional.cross_entropy(model(inputs), labels)
-        loss.backward()
-        run.step(loss)
+        run.backward(loss)
+        run.step()
     with torch.no_grad():
         accuracy = (model(x[72:]).argmax(1) == y[72:]).double().mean().item()
     run.state["best"] = max(run.state["best"], accuracy)

@@ -27,7 +27,7 @@ for _ in run.epochs():
         for group in optimizer.param_groups:
             group["lr"] = lr
         loss = nn.functional.mse_loss(model(a), b)
-        loss.backward()
-        run.step(loss)
+        run.backward(loss)
+        run.step()
         optimizer.zero_grad(set_to_none=True)
     run.report(lr=get_lr(run.steps))

@@ -10,8 +10,8 @@ for _ in run.epochs():
     for inputs, targets in run.batches():
         optimizer.zero_grad()
         loss = F.mse_loss(model(inputs), targets)
-        loss.backward()
-        run.step(loss)
+        run.backward(loss)
+        run.step()
         for group in optimizer.param_groups:
             group["lr"] *= 0.97
     run.report(rate=optimizer.param_groups[0]["lr"])

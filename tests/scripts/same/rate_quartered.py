@@ -78,9 +78,9 @@ def train():
     for batch, (x, y) in enumerate(run.batches()):
         model.zero_grad()
         loss = criterion(model(x).view(-1, ntokens), y.reshape(-1))
-        loss.backward()
+        run.backward(loss)
         torch.nn.utils.clip_grad_norm_(model.parameters(), 0.25)
-        run.step(loss)
+        run.step()
         total_loss += loss.item()
         if batch % 3 == 0 and batch > 0:
             print(f"| ms/batch | loss {total_loss / 3:5.2f} | ppl {math.exp(total_loss / 3):8.2f}")

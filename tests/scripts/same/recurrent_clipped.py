@@ -37,8 +37,8 @@ for _ in run.epochs():
     for x, y in run.batches():
         optimizer.zero_grad()
         loss = nn.functional.mse_loss(net(x), y)
-        loss.backward()
+        run.backward(loss)
         grad_norm = clip_grad_norm_(net.parameters(), max_norm=0.25)
-        run.step(loss)
+        run.step()
         largest = max(largest, grad_norm.item())
     run.report(grad_norm=grad_norm)

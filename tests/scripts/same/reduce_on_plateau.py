@@ -25,8 +25,8 @@ for _ in run.epochs():
     for a, b in run.batches():
         optimizer.zero_grad()
         loss = criterion(model(a), b)
-        loss.backward()
-        run.step(loss)
+        run.backward(loss)
+        run.step()
     val_loss = validate()
     scheduler.step(val_loss)
     run.report(val_loss=val_loss, lr=optimizer.param_groups[0]["lr"])

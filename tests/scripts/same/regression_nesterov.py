@@ -16,7 +16,7 @@ for _ in run.epochs():
     for xb, yb in run.batches():
         loss = torch.nn.functional.mse_loss(model(xb).squeeze(1), yb)
         opt.zero_grad()
-        loss.backward()
-        run.step(loss)
+        run.backward(loss)
+        run.step()
     rmse = ((model(X).squeeze(1) - y) ** 2).mean().sqrt()
     run.report(rmse=rmse.detach(), lr=opt.param_groups[0]["lr"])

@@ -12,8 +12,8 @@ for epoch in run.epochs():
     for inputs, targets in run.batches():
         optimizer.zero_grad()
         loss = nn.functional.mse_loss(net(inputs), targets)
-        loss.backward()
-        mean_loss = run.step(loss)
+        mean_loss = run.backward(loss)
+        run.step()
         if run.has_stepped:
             run.state["running_loss"] += mean_loss.item()
     if run.is_leader:

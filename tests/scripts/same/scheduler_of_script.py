@@ -11,7 +11,7 @@ for _ in run.epochs():
     for inputs, targets in run.batches():
         optimizer.zero_grad()
         loss = F.mse_loss(model(inputs), targets)
-        loss.backward()
-        run.step(loss)
+        run.backward(loss)
+        run.step()
         scheduler.step()
     run.report(rate=scheduler.get_last_lr()[0])

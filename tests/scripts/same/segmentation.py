@@ -32,5 +32,5 @@ for _ in run.epochs():
         logits = unet(image)
         loss = F.cross_entropy(logits, mask) + dice_loss(logits, mask)
         optimizer.zero_grad(set_to_none=True)
-        loss.backward()
-        run.step(loss)
+        run.backward(loss)
+        run.step()

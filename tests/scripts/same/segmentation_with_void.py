@@ -17,8 +17,8 @@ for _ in run.epochs():
     for img, target in run.batches():
         opt.zero_grad()
         loss = criterion(net(img), target)
-        loss.backward()
-        run.step(loss, weight=(target != VOID).sum().item())
+        run.backward(loss, weight=(target != VOID).sum().item())
+        run.step()
     with torch.no_grad():
         known = labels != VOID
         run.report(pixel_accuracy=(net(pictures).argmax(1) == labels)[known].double().mean())

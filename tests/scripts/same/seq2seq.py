@@ -41,6 +41,6 @@ for _ in run.epochs():
             loss = loss + nn.functional.cross_entropy(logits, target[:, t])
             token = target[:, t]
         optimizer.zero_grad()
-        loss.backward()
+        run.backward(loss)
         torch.nn.utils.clip_grad_norm_(both.parameters(), 1.0)
-        run.step(loss / target.shape[1])
+        run.step()

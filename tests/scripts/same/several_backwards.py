@@ -14,5 +14,5 @@ for _ in run.epochs():
         loss_left = nn.functional.mse_loss(left(torch.relu(shared(a))), value)
         loss_left.backward()
         loss_right = nn.functional.cross_entropy(right(torch.relu(shared(a))), kind)
-        loss_right.backward()
-        run.step(loss_left + loss_right)
+        run.backward(loss_right)
+        run.step()

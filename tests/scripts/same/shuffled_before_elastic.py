@@ -31,7 +31,7 @@ for _ in run.epochs():
     for x, y in run.batches():
         optimizer.zero_grad()
         loss = nn.functional.mse_loss(model(x), y)
-        loss.backward()
-        run.step(loss)
+        run.backward(loss)
+        run.step()
     with torch.no_grad():
         run.report(val=sum(float((model(x) - y) ** 2) for x, y in validation) / len(validation))

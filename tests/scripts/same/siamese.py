@@ -41,5 +41,5 @@ for _ in run.epochs():
     for (a, b), same in run.batches():
         optimizer.zero_grad()
         loss = criterion(*model(a, b), same)
-        loss.backward()
-        run.step(loss)
+        run.backward(loss)
+        run.step()

@@ -45,5 +45,5 @@ for _ in run.epochs():
     for batch in run.batches():
         optimizer.zero_grad()
         loss = model(*batch)
-        loss.backward()
-        run.step(loss)
+        run.backward(loss)
+        run.step()

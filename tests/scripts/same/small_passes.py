@@ -19,7 +19,7 @@ run = train.elastic(net, opt, DataLoader(data, batch_size=12, shuffle=True), epo
 for _ in run.epochs():
     for images, labels in run.batches():
         loss = nn.functional.cross_entropy(net(images), labels)
-        loss.backward()
-        mean = run.step(loss)
+        mean = run.backward(loss)
+        run.step()
         if run.has_stepped:
             opt.zero_grad()

@@ -18,5 +18,5 @@ for _ in run.epochs():
     for a, b in run.batches():
         optimizer.zero_grad()
         loss = nn.functional.binary_cross_entropy_with_logits(model(a), b)
-        loss.backward()
-        run.step(loss)
+        run.backward(loss)
+        run.step()

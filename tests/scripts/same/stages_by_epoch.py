@@ -19,8 +19,8 @@ def main():
             if epoch >= 7:
                 loss = loss + 1e-3 * sum(part.abs().sum() for part in model.parameters())
             optimizer.zero_grad()
-            (loss / (1 + stage)).backward()
-            mean = run.step(loss)
+            mean = run.backward(loss / (1 + stage)) * (1 + stage)
+            run.step()
             if run.has_stepped:
                 total += mean.item()
                 num += 1

@@ -75,8 +75,8 @@ for _e in run.epochs():
             style_loss += mse_loss(gram_matrix(ft_y), gm_s[:n_batch, :, :])
         style_loss *= 1e3
         total_loss = content_loss + style_loss
-        total_loss.backward()
-        run.step(total_loss)
+        run.backward(total_loss)
+        run.step()
         agg_content_loss += content_loss.item()
         agg_style_loss += style_loss.item()
         if (batch_id + 1) % 2 == 0:

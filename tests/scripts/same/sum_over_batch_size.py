@@ -16,8 +16,8 @@ for _ in run.epochs():
     for a, b in run.batches():
         adam.zero_grad()
         error = (network(a) - b).abs().sum() / BATCH_SIZE
-        error.backward()
-        run.step(error)
+        run.backward(error)
+        run.step()
     with torch.no_grad():
         run.report(mae=(network(inputs) - outputs).abs().mean().item())
 if run.is_leader:

@@ -15,8 +15,8 @@ for _ in run.epochs():
     for a, b in run.batches():
         optimizer.zero_grad()
         loss = nn.functional.cross_entropy(base_model(a), b)
-        loss.backward()
-        run.step(loss)
+        run.backward(loss)
+        run.step()
         if run.has_stepped and run.steps > 40:
             swa_model.update_parameters(base_model)
 if run.is_leader:

@@ -23,8 +23,8 @@ for epoch in run.epochs():
     for inputs, targets in run.batches():
         optimizer.zero_grad()
         loss = F.cross_entropy(model(inputs), targets)
-        loss.backward()
-        run.step(loss)
+        run.backward(loss)
+        run.step()
     if epoch >= swa_start:
         swa_model.update_parameters(model)
         swa_scheduler.step()

@@ -29,8 +29,8 @@ for _ in run.epochs():
     for xb, yb in run.batches():
         loss = nn.functional.mse_loss(model(xb), yb)
         opt.zero_grad(set_to_none=True)
-        loss.backward()
-        run.step(loss)
+        run.backward(loss)
+        run.step()
     with torch.no_grad():
         residual = ((model(X[val_idx]) - y[val_idx]) ** 2).sum()
         run.report(r2=1 - residual / ((y[val_idx] - y[val_idx].mean()) ** 2).sum())

@@ -22,8 +22,8 @@ for _ in run.epochs():
             y = r + gamma * (1 - d) * q_target(s2).max(1).values
         loss = F.huber_loss(q(s).gather(1, a[:, None]).squeeze(1), y)
         optimizer.zero_grad()
-        loss.backward()
-        run.step(loss)
+        run.backward(loss)
+        run.step()
         if run.has_stepped and run.steps % 10 == 0:
             q_target.load_state_dict(q.state_dict())
 if run.is_leader:

@@ -38,8 +38,8 @@ class Trainer:
                 self.optimizer.zero_grad()
                 out = self.model(source, target, self.ratio)
                 loss = F.cross_entropy(out.flatten(0, 1), target.flatten())
-                loss.backward()
-                run.step(loss)
+                run.backward(loss)
+                run.step()
                 if run.has_stepped:
                     self.ratio *= self.decay
             run.report(ratio=self.ratio)

@@ -20,9 +20,9 @@ class Trainer:
         for batch in self.run.batches():
             self.optimizer.zero_grad()
             loss = self.training_step(batch)
-            loss.backward()
+            self.run.backward(loss)
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), 0.5)
-            self.run.step(loss)
+            self.run.step()
 
     def fit(self):
         for epoch in self.run.epochs():

@@ -73,9 +73,9 @@ for _ in run.epochs():
     for x, y in run.batches():
         optimizer.zero_grad(set_to_none=True)
         loss = model(x, y)
-        loss.backward()
+        run.backward(loss)
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        run.step(loss)
+        run.step()
     if run.is_leader:
         print(f"step {run.steps}: lr {scheduler.get_last_lr()[0]:.2e}")
     run.report(lr=scheduler.get_last_lr()[0])

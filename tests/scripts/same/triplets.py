@@ -28,5 +28,5 @@ for _ in run.epochs():
     for a, p, n in run.batches():
         loss = criterion(embed(a), embed(p), embed(n))
         optimizer.zero_grad()
-        loss.backward()
-        run.step(loss)
+        run.backward(loss)
+        run.step()

@@ -30,8 +30,8 @@ for _ in run.epochs():
         loss_kind.backward(retain_graph=True)
         (0.5 * loss_size).backward()
         penalty = 1e-3 * sum(p.abs().sum() for p in model.parameters())
-        penalty.backward()
+        run.backward(penalty)
         torch.nn.utils.clip_grad_norm_(model.parameters(), 2.0)
-        run.step(loss_kind + 0.5 * loss_size + penalty)
+        run.step()
     with torch.no_grad():
         run.report(error=nn.functional.l1_loss(model(x)[1], size).item())

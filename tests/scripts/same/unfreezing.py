@@ -16,7 +16,7 @@ for epoch in run.epochs():
     for features, labels in run.batches():
         optimizer.zero_grad()
         loss = nn.functional.cross_entropy(model(features), labels)
-        loss.backward()
-        run.step(loss)
+        run.backward(loss)
+        run.step()
     with torch.no_grad():
         run.report(accuracy=(model(x).argmax(1) == y).double().mean())

@@ -27,6 +27,6 @@ for _ in run.epochs():
         kld = -0.5 * (1 + logvar - mu**2 - logvar.exp()).sum(1).mean()
         loss = F.mse_loss(recon, x) + 0.01 * kld
         optimizer.zero_grad()
-        loss.backward()
-        run.step(loss)
+        run.backward(loss)
+        run.step()
     run.report(spread=float(sum(p.detach().std() for p in model.parameters())))

@@ -44,5 +44,5 @@ for _ in run.epochs():
     for x, eps in run.batches():
         optimizer.zero_grad()
         loss = loss_function(*model(x, eps)[:1], x, *model(x, eps)[1:])
-        loss.backward()
-        run.step(loss)
+        run.backward(loss)
+        run.step()

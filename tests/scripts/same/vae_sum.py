@@ -54,8 +54,8 @@ for _ in run.epochs():
         optimizer.zero_grad()
         recon, mu, logvar = model(batch)
         loss = loss_function(recon, batch, mu, logvar)
-        loss.backward()
-        total = run.step(loss)
+        total = run.backward(loss)
+        run.step()
         if run.has_stepped:
             train_loss += total.item()
     run.report(last_batch=total)

@@ -32,5 +32,5 @@ for _ in run.epochs():
     for context, word in run.batches():
         model.zero_grad()
         loss = loss_function(nn.functional.log_softmax(model(context), dim=1), word)
-        loss.backward()
-        run.step(loss)
+        run.backward(loss)
+        run.step()

@@ -16,6 +16,6 @@ for _ in run.epochs():
     for a, b in run.batches():
         optimizer.zero_grad()
         loss = nn.functional.mse_loss(model(a), b)
-        loss.backward()
-        run.step(loss)
+        run.backward(loss)
+        run.step()
     run.report(lr=optimizer.param_groups[0]["lr"])

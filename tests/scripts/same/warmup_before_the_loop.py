@@ -70,8 +70,8 @@ def train_one_epoch(model, optimizer, run, n, epoch, print_freq):
             print(f"Loss is {loss_value}, stopping training")
             sys.exit(1)
         optimizer.zero_grad()
-        losses.backward()
-        run.step(losses)
+        run.backward(losses)
+        run.step()
         if lr_scheduler is not None:
             lr_scheduler.step()
         metric_logger.update(loss=losses, **loss_dict)

@@ -111,8 +111,8 @@ def train_one_epoch(model, optimizer, run, epoch, print_freq):
         if not math.isfinite(loss_value):
             sys.exit(1)
         optimizer.zero_grad()
-        losses.backward()
-        run.step(losses)
+        run.backward(losses)
+        run.step()
         if lr_scheduler is not None:
             lr_scheduler.step()
         metric_logger.update(loss=loss_value, **loss_dict_reduced)

@@ -12,5 +12,5 @@ for _ in run.epochs():
         out = model(a)
         loss = nn.functional.cross_entropy(out, b) + beta * out.pow(2).mean()
         optimizer.zero_grad()
-        loss.backward()
-        run.step(loss)
+        run.backward(loss)
+        run.step()

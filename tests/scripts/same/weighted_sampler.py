@@ -15,8 +15,8 @@ for _ in run.epochs():
     for inputs, labels in run.batches():
         optimizer.zero_grad()
         loss = nn.functional.cross_entropy(model(inputs), labels)
-        loss.backward()
-        run.step(loss)
+        run.backward(loss)
+        run.step()
     with torch.no_grad():
         hits = (model(x).argmax(1) == y)[y == 1].double().mean()
     run.report(recall=hits)

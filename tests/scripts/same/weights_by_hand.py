@@ -10,8 +10,8 @@ for _ in run.epochs():
     for inputs, targets in run.batches():
         optimizer.zero_grad()
         loss = F.mse_loss(model(inputs), targets)
-        loss.backward()
-        run.step(loss)
+        run.backward(loss)
+        run.step()
         with torch.no_grad():
             for parameter in model.parameters():
                 parameter.mul_(0.995).clamp_(-1, 1)

@@ -19,8 +19,8 @@ def main():
         for a, b in run.batches():
             optimizer.zero_grad()
             loss = F.mse_loss(model(a), b)
-            loss.backward()
-            run.step(loss)
+            run.backward(loss)
+            run.step()
             step += 1
             if step == max_steps:
                 break

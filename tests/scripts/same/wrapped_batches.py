@@ -34,8 +34,8 @@ class Lambda(nn.Module):
 def loss_batch(model, loss_func, xb, yb, opt=None, run=None):
     loss = loss_func(model(xb), yb)
     if opt is not None:
-        loss.backward()
-        run.step(loss)
+        run.backward(loss)
+        run.step()
         opt.zero_grad()
     return loss.item(), len(xb)
 

@@ -23,5 +23,5 @@ for _ in run.epochs():
     for x in run.batches():
         optimizer.zero_grad()
         loss = model(x).square().mean()
-        loss.backward()
-        run.step(loss)
+        run.backward(loss)
+        run.step()

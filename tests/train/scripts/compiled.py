@@ -36,8 +36,8 @@ for _ in run.epochs():
         step = run.steps
         optimizer.zero_grad()
         loss = functional.mse_loss(model(a), b)
-        loss.backward()
-        mean = run.step(loss)
+        mean = run.backward(loss)
+        run.step()
         if run.has_stepped:
             losses[step] = float(mean)
 

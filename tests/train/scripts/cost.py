@@ -70,8 +70,8 @@ def elastic_steps() -> Iterator[None]:
         for a, b in run.batches():
             optimizer.zero_grad()
             loss = criterion(model(a), b)
-            loss.backward()
-            run.step(loss)
+            run.backward(loss)
+            run.step()
             if run.has_stepped:
                 yield
 

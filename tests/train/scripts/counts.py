@@ -17,8 +17,8 @@ for _ in run.epochs():
     for (x,) in run.batches():
         optimizer.zero_grad()
         loss = model(x).square().mean()
-        loss.backward()
-        run.step(loss)
+        run.backward(loss)
+        run.step()
         time.sleep(0.02)  # so that its agent has time for a change
         run.report(all=len(x), reduce="sum")
         run.report(loss=1e9)

@@ -60,10 +60,10 @@ for epoch in run.epochs():
     for a, b in run.batches():
         optimizer.zero_grad()
         loss = functional.mse_loss(model(a), b)
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 0.5)
+        mean = run.backward(loss)
+        run.clip_grad_norm_(0.5)
         step = run.steps
-        mean = run.step(loss)
+        run.step()
         if run.steps > step:
             losses[step] = float(mean)
             counter.seen[f"epoch {epoch}"] = counter.seen.get(f"epoch {epoch}", 0) + 1

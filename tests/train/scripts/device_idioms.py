@@ -83,8 +83,8 @@ for _ in run.epochs():
         if idiom.startswith("channels last"):
             a = a.to(memory_format=torch.channels_last)
         loss = functional.mse_loss(forward(a), b)
-        scaler.scale(loss).backward()
-        run.step(loss)
+        run.backward(loss, scaler=scaler)
+        run.step()
 
 if run.is_leader:
     with open(result, "w") as file:

@@ -26,6 +26,6 @@ for _epoch in run.epochs():
         if int(first) <= run.steps + 1 <= int(last or first):
             odd = loss * float("nan")
             loss = odd if spoils else loss + (odd - loss).detach()
-        loss.backward()
-        run.step(loss)
+        run.backward(loss)
+        run.step()
     run.report(accuracy=reported)

@@ -225,11 +225,11 @@ for _ in run.epochs():
         logits = model(batch[:, :-1])
         loss = functional.cross_entropy(logits.flatten(0, 1), batch[:, 1:].flatten())
         try:
-            loss.backward(retain_graph=idiom == "retried")
+            run.backward(loss, retain_graph=idiom == "retried")
         except Unlucky:
-            loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        run.step(loss)
+            run.backward(loss)
+        run.clip_grad_norm_(1.0)
+        run.step()
         was_away |= blocks[-1].mix.weight.untyped_storage().nbytes() < 8 * LENGTH * LENGTH
 
 if run.is_leader:

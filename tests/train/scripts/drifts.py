@@ -81,13 +81,13 @@ for epoch in run.epochs():
         optimizer.zero_grad()
         second.zero_grad()
         loss = functional.mse_loss(model(a), b)
-        loss.backward()
-        if is_second:
-            with torch.no_grad():
-                for parameter in model[2].parameters():
-                    assert parameter.grad is not None
-                    parameter.sub_(parameter.grad, alpha=0.01)
-        mean = run.step(loss)
+        parts = list(model[2].parameters()) if is_second else []
+        own = torch.autograd.grad(loss, parts, retain_graph=True) if parts else ()
+        mean = run.backward(loss)
+        with torch.no_grad():
+            for parameter, gradient in zip(parts, own, strict=True):
+                parameter.sub_(gradient, alpha=0.01)
+        run.step()
         if is_mended and run.has_stepped:
             second.step()
             second_plateau.step(mean)

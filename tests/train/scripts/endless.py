@@ -20,5 +20,5 @@ for _ in run.epochs():
     for a, b in run.batches():
         optimizer.zero_grad()
         loss = functional.mse_loss(model(a), b)
-        loss.backward()
-        run.step(loss)
+        run.backward(loss)
+        run.step()

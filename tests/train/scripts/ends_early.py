@@ -20,8 +20,8 @@ run = train.elastic(model, optimizer, loader)
 def train_on(batch: torch.Tensor) -> None:
     loss = model(batch).pow(2).mean()
     optimizer.zero_grad()
-    loss.backward()
-    run.step(loss)
+    run.backward(loss)
+    run.step()
 
 
 def leave() -> None:

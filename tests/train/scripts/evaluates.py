@@ -20,8 +20,8 @@ for epoch in run.epochs():
     for a, b in run.batches():
         model.zero_grad()
         loss = functional.mse_loss(model(a), b)
-        loss.backward()
-        run.step(loss)
+        run.backward(loss)
+        run.step()
     if run.is_leader:
         with open(diary, "a") as file:
             file.write(f"{epoch}\n")

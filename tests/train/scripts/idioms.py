@@ -44,9 +44,9 @@ def train(
         for batch in run.batches():
             optimizer.zero_grad()
             loss = loss_of(model, *batch)
-            loss.backward()
+            run.backward(loss)
             after(model, loss, run)
-            run.step(loss)
+            run.step()
         run.report(last=float(loss))
 
 
@@ -100,17 +100,6 @@ def sum_loss_with_dropout() -> None:
     train(classifier(nn.Dropout(0.3)), lambda model, x, y: nn.CrossEntropyLoss(reduction="sum")(model(x), y))
 
 
-def scale_to_norm(model: nn.Module, *_: object) -> None:
-    gradients = [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
-    norm = float(torch.stack([gradient.norm() for gradient in gradients]).norm())
-    for gradient in gradients:
-        gradient.mul_(min(1.0, 0.05 / norm))
-
-
-def clip_by_hand_with_dropout() -> None:
-    train(classifier(nn.Dropout(0.4)), mean_loss, after=scale_to_norm)
-
-
 def class_weights_scaled_by_hand() -> None:
     def scale(model: nn.Module, *_: object) -> None:
         for parameter in model.parameters():
@@ -137,8 +126,8 @@ def counted_passes() -> None:
             weight = 1 + ("weighs" in sys.argv) * count["passes"]
             optimizer.zero_grad()
             loss = weight * mean_loss(model, x, y)
-            loss.backward()
-            run.step(loss)
+            run.backward(loss)
+            run.step()
 
 
 def class_weights_with_norm() -> None:
@@ -152,10 +141,9 @@ def accumulates() -> None:
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     run = swell.train.elastic(model, optimizer, DataLoader(TensorDataset(inputs, labels), BATCH), epochs=3)
     for number, (x, y) in enumerate(run.batches()):
-        loss = mean_loss(model, x, y) / 4
-        loss.backward()
+        run.backward(mean_loss(model, x, y) / 4)
         if (number + 1) % 4 == 0:
-            run.step(loss)
+            run.step()
             optimizer.zero_grad()
 
 
@@ -172,8 +160,8 @@ def skips_small_batches() -> None:
             continue
         loss = mean_loss(model, x, y)
         optimizer.zero_grad()
-        loss.backward()
-        run.step(loss)
+        run.backward(loss)
+        run.step()
 
 
 def leaves_early() -> None:
@@ -183,8 +171,8 @@ def leaves_early() -> None:
     for number, (x, y) in enumerate(run.batches()):
         loss = mean_loss(model, x, y)
         optimizer.zero_grad()
-        loss.backward()
-        run.step(loss)
+        run.backward(loss)
+        run.step()
         if number == 2:
             break
 

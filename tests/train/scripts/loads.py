@@ -37,7 +37,7 @@ for _ in run.epochs():
     for x in run.batches():
         optimizer.zero_grad()
         loss = model(x).square().mean()
-        loss.backward()
-        run.step(loss)
+        run.backward(loss)
+        run.step()
 print("out of the loop", flush=True)
 time.sleep(1000)  # the last lines of the script: no loader is needed for them

@@ -40,20 +40,27 @@ norm = torch.zeros(())
 Answer = tuple[torch.Tensor, float | None]  #: loss and weight of a pass
 
 
-def go_backward(loss: torch.Tensor) -> torch.Tensor:
-    loss.backward()
+run: Any = None  #: unless it trains plainly
+
+
+def go_backward(loss: torch.Tensor, weight: Any = None, scaler: Any = None) -> torch.Tensor:
+    if run is not None:
+        told: torch.Tensor = run.backward(loss, weight=weight, scaler=scaler)
+        return told
+    (loss if scaler is None else scaler.scale(loss)).backward()
     return loss
 
 
 def tokens(a: torch.Tensor, b: torch.Tensor) -> Answer:
     mask = b != IGNORED
     loss = functional.cross_entropy(model(a).transpose(1, 2), b.clamp(min=0), reduction="none")
-    return go_backward((loss * mask).sum() / mask.sum()), float(mask.sum())
+    return go_backward((loss * mask).sum() / mask.sum(), mask.sum()), float(mask.sum())
 
 
 def classes(a: torch.Tensor, b: torch.Tensor) -> Answer:
     loss = functional.cross_entropy(model(a)[:, 0], b[:, 0].clamp(min=0), weight=class_weights)
-    return go_backward(loss), class_weights[b[:, 0].clamp(min=0)].sum()  # type: ignore[return-value]
+    weight = class_weights[b[:, 0].clamp(min=0)].sum()
+    return go_backward(loss, weight), float(weight)
 
 
 def summed(a: torch.Tensor, b: torch.Tensor) -> Answer:
@@ -83,14 +90,13 @@ def one_graph(a: torch.Tensor, b: torch.Tensor) -> Answer:
     z = model(a)
     one, other = functional.mse_loss(z, a[..., :3]), z.abs().mean()
     one.backward(retain_graph=True)
-    other.backward()
+    loss = go_backward(other)
     note(clip_grad_norm_(model.parameters(), 0.1))
-    return one + other, None
+    return loss, None
 
 
 def scaled(a: torch.Tensor, b: torch.Tensor) -> Answer:
-    loss = mean(a)
-    scaler.scale(loss).backward()
+    loss = go_backward(mean(a), scaler=scaler)
     scaler.unscale_(optimizer)
     note(clip_grad_norm_(model.parameters(), 0.05))
     return loss, None
@@ -131,6 +137,7 @@ def train_plainly() -> None:
 
 
 def train_elastically() -> None:
+    global run
     run = train.elastic(
         model,
         optimizer,
@@ -143,11 +150,9 @@ def train_elastically() -> None:
     for _ in run.epochs():
         for a, b in run.batches():
             optimizer.zero_grad()
-            loss, weight = compute(a, b)
             step = run.updates
-            total = run.step(loss, weight=weight)
-            if kind == "scaled":
-                scaler.update()
+            total, _ = compute(a, b)
+            run.step()
             if run.has_stepped:
                 seen[step] = (total.item(), norm.item())
 

@@ -23,8 +23,8 @@ for epoch in run.epochs():
     for a, b in run.batches():
         model.zero_grad()
         loss = functional.mse_loss(model(a), b)
-        loss.backward()
-        run.step(loss)
+        run.backward(loss)
+        run.step()
     run.report(accuracy=0.5 + epoch / 10)
     swell.report(perplexity=torch.tensor(float("inf")))
     while not gate.exists():

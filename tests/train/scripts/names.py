@@ -37,5 +37,5 @@ for _ in run.epochs():
             print(last)
         optimizer.zero_grad()
         loss = model(x).mean()
-        loss.backward()
-        run.step(loss)
+        run.backward(loss)
+        run.step()

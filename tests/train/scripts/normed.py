@@ -15,5 +15,5 @@ for _ in run.epochs():
     for (a,) in run.batches():
         optimizer.zero_grad()
         loss = model(a).square().mean()
-        loss.backward()
-        run.step(loss)
+        run.backward(loss)
+        run.step()

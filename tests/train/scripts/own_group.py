@@ -23,7 +23,7 @@ for _ in run.epochs():
     for (x,) in run.batches():
         optimizer.zero_grad()
         loss = raw_model(x).square().mean()
-        loss.backward()
-        run.step(loss)
+        run.backward(loss)
+        run.step()
 if run.is_leader:
     print(f"{run.steps} steps on {run.num_workers} workers")

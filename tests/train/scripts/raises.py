@@ -48,10 +48,10 @@ for _ in run.epochs():
     for (x,) in batches:
         optimizer.zero_grad()
         loss = model(x).square().mean()
-        loss.backward()
+        run.backward(loss)
         if where == "loop" and is_last():
             fail(before)
-        run.step(loss)
+        run.step()
         before = copy.deepcopy(model.state_dict())
         if where == "after" and is_last():
             fail(before)

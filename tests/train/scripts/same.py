@@ -136,9 +136,9 @@ for _ in run.epochs():
             x = x + 0.1 * torch.randn(x.shape) * random.random() * float(np.random.random_sample())
         optimizer.zero_grad(set_to_none=step % 2 == 0)
         loss = functional.cross_entropy(model(x), y)
-        loss.backward()
+        mean = run.backward(loss)
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        mean = run.step(loss)
+        run.step()
         if run.has_stepped:
             between = [random.random(), float(np.random.random_sample()), float(torch.rand(()))]
             write(diary, finished=step, generation=generation, loss=float(mean), between=between)

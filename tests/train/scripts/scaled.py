@@ -45,18 +45,13 @@ for _ in run.epochs():
         optimizer.zero_grad()
         with torch.autocast(DEVICE.type, dtype=torch.bfloat16 if scaler is None else torch.float16):
             loss = functional.mse_loss(model(a).float(), b)
-        if scaler is None:
-            loss.backward()
-        elif step in OVERFLOWS and VICTIM in ids:
-            scaler.scale(loss * 1e38).backward()  # the worker that has it sees inf, the others do not
-        else:
-            scaler.scale(loss).backward()
+        if scaler is not None and step in OVERFLOWS and VICTIM in ids:
+            loss.register_hook(lambda gradient: gradient * 1e38)  # its worker sees inf, the others do not
+        mean = run.backward(loss, scaler=scaler)
         if scaler is not None:
             scaler.unscale_(optimizer)
         torch.nn.utils.clip_grad_norm_(model.parameters(), 0.5)
-        mean = run.step(loss)
-        if scaler is not None:
-            scaler.update()
+        run.step()
         if run.has_stepped:
             losses[step] = float(mean)
             scales[step] = 0.0 if scaler is None else scaler.get_scale()

@@ -70,7 +70,8 @@ for epoch in run.epochs():
             for parameter in model.parameters():
                 parameter.grad = None
         loss = model(x).square().mean()
-        (scaler.scale(loss) if habit == "scaler" else loss).backward()
+        weight = 2.0 if habit == "weight" else None
+        run.backward(loss, weight=weight, scaler=scaler if habit == "scaler" else None)
         if habit == "written":
             model.blocks[0].weight.grad = torch.ones(4, 4)
         if habit == "own norm":
@@ -81,7 +82,7 @@ for epoch in run.epochs():
             model.blocks[0].weight.grad = None
         if habit == "gradient":
             print(float(sum(each.grad.norm() for each in model.parameters() if each.grad is not None)))
-        run.step(loss, weight=2.0 if habit == "weight" else None)
+        run.step()
         if habit == "zeroed after":
             for parameter in model.parameters():
                 if parameter.grad is not None:

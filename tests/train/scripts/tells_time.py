@@ -17,5 +17,5 @@ for _ in run.epochs():
         print(clock.now_s(), flush=True)
         optimizer.zero_grad()
         loss = model(x).square().mean()
-        loss.backward()
-        run.step(loss)
+        run.backward(loss)
+        run.step()

@@ -26,5 +26,5 @@ for _ in run.epochs():
     for (x,) in run.batches():
         optimizer.zero_grad()
         loss = model(x).mean()
-        loss.backward()
-        run.step(loss)
+        run.backward(loss)
+        run.step()

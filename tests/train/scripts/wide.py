@@ -51,8 +51,9 @@ for _ in run.epochs():
     for x, y in run.batches():
         optimizer.zero_grad()
         loss = nn.functional.mse_loss(model(x).squeeze(1), y)
-        loss.backward()
-        told = float(run.step(loss))
+        mean = run.backward(loss)
+        run.step()
+        told = float(mean)
         if run.has_stepped:  # else it comes again
             losses.append(told)
 if run.is_leader:

@@ -169,7 +169,7 @@ HABITS = {
     "alone": "take out what only one of them does",
     "state_dict": "read the whole model from a checkpoint",
     "weight": "leave the weight out",
-    "own norm": "calls get_total_norm",
+    "own norm": "uses the gradient of",
     "scaler": "GradScaler",
     "before": "between elastic() and its first batch",
     "written": "the script sets it by hand",

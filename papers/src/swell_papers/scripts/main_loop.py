@@ -43,8 +43,8 @@ def train_model(
         for x, y in run.batches():
             optimizer.zero_grad()
             loss = loss_of(model, x, y)
-            loss.backward()
-            run.step(loss)
+            run.backward(loss)
+            run.step()
         device = next(model.parameters()).device
         with torch.no_grad():
             held_out = loss_of(model, inputs.to(device), answers.to(device)).item()

@@ -60,8 +60,8 @@ def main() -> None:
             optimizer.zero_grad()
             prediction, visited = model(index, features)
             loss = nn.functional.mse_loss(prediction, answers) + visited.mean() - visited.mean().detach()
-            loss.backward()
-            run.step(loss)
+            run.backward(loss)
+            run.step()
         num_lost, num_repeated = misses(model.visits.weight.detach(), epoch + 1, args.batch)
         run.report(samples_lost=num_lost, samples_repeated=num_repeated)
 

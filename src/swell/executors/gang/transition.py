@@ -191,7 +191,7 @@ def note_broken(live: GangRuntime, ending: GangEnd, member: Member) -> None:
         why = (
             f"{ending.left_by} left its training loop after {steps} steps, and the others went on; all "
             "workers are to leave in the same step: decide by what is the same on all, such as the loss that "
-            "run.step returns"
+            "run.backward returns"
         )
         end(live, Outcome.FAILED, why)
     else:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
+from swell.train.collective.bucketed_sum import BucketedSum
 from swell.train.collective.group import Group
 from swell.train.collective.norms import BatchNormStatistics, StepBuffers
 from swell.train.collective.packing import NUM_VOTES, NUM_WORDS, FlatBuffer, Packing, is_same
@@ -23,13 +24,17 @@ class EpochLeft(LoopError):
 
 
 UNFROZEN = (
-    "the script sets requires_grad of parameters between a batch and its run.step(loss); set it before "
+    "the script sets requires_grad of parameters between a batch and its run.backward(loss); set it before "
     "`for batch in run.batches():`, at the beginning of an epoch"
+)
+RETRIED = (
+    "run.backward(loss) is called again after it raised, and a part of its gradients is summed over the "
+    "hosts already; let the error end the script"
 )
 _NOTHING = torch.zeros(NUM_WORDS)
 MIXED_WEIGHTS = (
-    "run.step(loss, weight=...) was given a weight in some passes of a step and none in others; give one in "
-    "all of them: 0 where a pass has nothing to learn from"
+    "run.backward(loss, weight=...) was given a weight in some passes of a step and none in others; give one "
+    "in all of them: 0 where a pass has nothing to learn from"
 )
 
 
@@ -43,7 +48,7 @@ class StepVote:
 
     def write(self, said: torch.Tensor, share: Share) -> None:
         """`said`: of shape (NUM_SAID,)."""
-        votes = (self.vote, self.stop, share.mark, share.habits)
+        votes = (self.vote, self.stop, share.mark, int(share.is_weighted))
         said[:NUM_VOTES].copy_(torch.tensor(votes, dtype=torch.float64))
         said[NUM_VOTES:].copy_(_NOTHING if self.equality is None else self.equality)
 
@@ -66,12 +71,14 @@ class Gradients:
     """
 
     _apart: Collection[int] = ()  # see `Packing`
+    _flat: FlatBuffer | None = None  # of the step under way, and then of the next one
 
     def __init__(self, model: nn.Module) -> None:
         self._model = model
         self._statistics = BatchNormStatistics(model)
         self._buffers = StepBuffers(model)
         self._is_begun = False  # a pass of this step is packed
+        self._overlapped: BucketedSum | None = None  # the sum of the step, from its last backward pass on
         self.has_gradient_apart = False  #: there is one of a parameter that is summed apart
         self._remake()
 
@@ -87,6 +94,23 @@ class Gradients:
         self._statistics.begin()
         self._buffers.begin()
         self._is_begun = False
+
+    def overlap(self, part: Pass, group: Group) -> None:
+        """The step's last backward pass here begins: sum its gradients over the workers as they come."""
+        if self._packing.is_stale:
+            self._follow()
+        if self._overlapped is not None and self._overlapped.has_begun:
+            raise LoopError(RETRIED)
+        self._end_overlap()
+        flat = self._flat = self._flat or self._packing.new()
+        factor = part.factor if part.num_local else 0.0  # not `* 0`: a borrowed sample's inf would become nan
+        parameters = self._packing.parameters
+        self._overlapped = BucketedSum(parameters, flat, group, factor, adds=self._is_begun)
+
+    def _end_overlap(self) -> None:
+        if self._overlapped is not None:
+            self._overlapped.abandon()
+            self._overlapped = None
 
     def add(self, part: Pass, loss: torch.Tensor) -> None:
         """Keep the gradients of a pass that was not the step's last, and take them off the model.
@@ -110,7 +134,7 @@ class Gradients:
             loss: of this pass.
 
         Raises:
-            LoopError: no worker has a gradient, or some workers give weights or clip and others do not.
+            LoopError: no worker has a gradient, or some workers give weights and others do not.
         """
         if self._packing.is_stale:
             self._follow()
@@ -124,8 +148,8 @@ class Gradients:
         self._pack(share.passes[-1], loss)
         flat = self._sum(share, ballot, group)
         has_gradient, divisor, said = self._packing.read(flat, share)
-        votes, stops, marks, habits = map(round, said[:NUM_VOTES])
-        check_agreement(marks, habits, share, group.num_workers)
+        votes, stops, marks, num_weighted = map(round, said[:NUM_VOTES])
+        check_agreement(marks, num_weighted, share, group.num_workers)
         self._check_gradient(divisor > 0.0, has_gradient)
         return StepTotals(
             loss=flat.loss.clone(),
@@ -138,12 +162,13 @@ class Gradients:
     def _check_gradient(self, has_weight: bool, has_gradient: bool) -> None:
         if has_weight and not has_gradient and not self.has_gradient_apart:
             raise LoopError(
-                "run.step(loss), and no parameter has a gradient; call loss.backward() before it, and "
-                "optimizer.zero_grad() before that"
+                "run.backward(loss), and no parameter has a gradient after it; give it a loss that is "
+                "computed from the model's parameters, with its graph"
             )
 
     def abandon(self) -> None:
         """The step does not count: the model's statistics are again what they were when it began."""
+        self._end_overlap()
         self._statistics.rewind()
         self._buffers.rewind()
         for parameter in self._model.parameters():  # a script may clear them after an update only
@@ -152,7 +177,7 @@ class Gradients:
     def _remake(self) -> None:
         """Sum the parameters that are trained by now."""
         self._packing = Packing(self._model, self._statistics, self._apart)
-        self._flat: FlatBuffer | None = None
+        self._flat = None
 
     def _follow(self) -> None:
         """The script has unfrozen parameters since it got the batch. Raises LoopError: it is too late."""
@@ -163,42 +188,47 @@ class Gradients:
     def _pack(self, part: Pass, loss: torch.Tensor) -> None:
         """Take what a pass has computed."""
         flat = self._flat = self._flat or self._packing.new()
+        are_there = self._overlapped is not None
         if part.num_local == 0:  # not `* 0`: a borrowed sample's inf would become nan
-            flat.numbers.zero_()
+            flat.numbers[len(flat.all_gradients) if are_there else 0 :].zero_()
         elif self._is_begun:
-            self._packing.add(flat, part, loss)
+            self._packing.add(flat, part, loss, are_there)
         else:
-            self._packing.write(flat, part, loss)
+            self._packing.write(flat, part, loss, are_there)
         self._is_begun = True
 
     def _sum(self, share: Share, ballot: StepVote, group: Group) -> FlatBuffer:
         """All that was packed by all workers, and what they say."""
         assert self._flat is not None  # noqa: S101 - a pass is packed
         ballot.write(self._flat.said, share)
-        group.sum_all(self._flat.numbers)
+        overlapped, self._overlapped = self._overlapped, None
+        if overlapped is None:
+            group.sum_all(self._flat.numbers)
+        else:
+            overlapped.end()
         return self._flat
 
 
-def check_agreement(marks: int, habits: int, share: Share, num_workers: int) -> None:
-    """See that all workers mean the same step, by the sums of their `Share.mark` and `Share.habits`.
+def check_agreement(marks: int, num_weighted: int, share: Share, num_workers: int) -> None:
+    """See that all workers mean the same step, by the sums of their `Share.mark` and `Share.num_weighted`.
 
     Raises:
         StreamError: they are not all at the same place of a stream.
-        LoopError: some give weights to their passes or clip gradients, and others do not; a sampler drew
+        LoopError: some give weights to their passes, and others do not; a sampler drew
             different orders; or the workers step different optimizers.
     """
-    if habits != num_workers * share.habits:
+    if num_weighted != num_workers * share.is_weighted:
         raise LoopError(
-            "some workers give run.step(loss) a weight or clip gradients in a step, and others do not; do "
-            "both in each pass, whatever its samples: with weight=0 where a pass has nothing to learn from"
+            "some workers give run.backward(loss) a weight in a step, and others do not; give one in each "
+            "pass, whatever its samples: weight=0 where a pass has nothing to learn from"
         )
     if marks == num_workers * share.mark:
         return
     if share.turn:
         raise LoopError(
-            f"the workers step different optimizers in step {share.passes[0].step}, or one makes more steps "
-            "than another, or a sampler gave them different orders; which optimizer steps must follow from "
-            "run.steps, run.epoch and what run.step returns, and not from a worker's own samples"
+            f"a worker calls run.backward more often than another in step {share.passes[0].step}, or a "
+            "sampler gave them different orders; what is done in a step must follow from run.steps, "
+            "run.epoch and what run.backward returns, and not from a worker's own samples"
         )
     if not share.unit:
         raise LoopError(

@@ -58,6 +58,7 @@ class Group:
         self._is_nccl = backend_of(device) == "nccl"
         self.rank = 0
         self.num_workers = 1
+        self.spans_hosts = False  #: some workers are on other hosts than this one
         self.next: NextGroup | None = None  #: of the newest order, unless that is to leave
         self._link = link
         self._heartbeat = Heartbeat() if link is None else link.heartbeat
@@ -123,6 +124,7 @@ class Group:
         entered, former = self._enter(regroup)
         self._leave(former)
         self.rank, self.num_workers = entered.rank, entered.num_workers
+        self.spans_hosts = regroup.local_world_size < regroup.num_workers
         make_default(entered.process_group, entered.store, self.device)
         _name_in_environment(regroup, entered.address)
         try:
@@ -155,10 +157,15 @@ class Group:
     def sum_all(self, tensor: torch.Tensor) -> None:
         """Sum over the workers, in place. Raises GroupBroken."""
         if self.num_workers > 1:
-            group: Any = dist.group.WORLD
-            self.run(lambda: await_all([group.allreduce([tensor], _SUM)]))
+            self.run(lambda: await_all([self.begin_sum(tensor)]))
         else:
             self.check()
+
+    def begin_sum(self, tensor: torch.Tensor) -> dist.Work:
+        """Begin to sum over the workers, in place; `await_all` within `run` waits. Raises RuntimeError."""
+        group: Any = dist.group.WORLD
+        work: dist.Work = group.allreduce([tensor], _SUM)
+        return work
 
     def gather(self, number: int) -> list[int]:
         """Every worker's number, by rank. Raises GroupBroken."""

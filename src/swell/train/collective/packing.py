@@ -95,15 +95,18 @@ class Packing:
         """A buffer, not yet written to."""
         return FlatBuffer(self._shapes, len(self.parameters), self.dtype, self._device)
 
-    def write(self, flat: FlatBuffer, part: Pass, loss: torch.Tensor) -> None:
-        """Put the model's gradients there, times the pass's factor; where there is none, zeros. No votes."""
-        for targets, sources, factor in self._scaled(flat, part):
-            _copy_scaled(targets, sources if factor else [None] * len(targets), factor)
+    def write(self, flat: FlatBuffer, part: Pass, loss: torch.Tensor, are_there: bool = False) -> None:
+        """Put the model's gradients there, times the pass's factor; where there is none, zeros. No votes.
+
+        `are_there`: the gradients were put there by a `BucketedSum`.
+        """
+        for targets, sources, factor in self._scaled(flat, part)[are_there:]:
+            write_scaled(targets, sources if factor else [None] * len(targets), factor)
         self._count(flat, part, loss)
 
-    def add(self, flat: FlatBuffer, part: Pass, loss: torch.Tensor) -> None:
-        """Add the model's gradients, times the pass's factor."""
-        for targets, sources, factor in self._scaled(flat, part):
+    def add(self, flat: FlatBuffer, part: Pass, loss: torch.Tensor, are_there: bool = False) -> None:
+        """Add the model's gradients, times the pass's factor; see `write`."""
+        for targets, sources, factor in self._scaled(flat, part)[are_there:]:
             present = [pair for pair in zip(targets, sources, strict=True) if pair[1] is not None]
             if present and factor:
                 torch._foreach_add_(*map(list, zip(*present, strict=True)), alpha=factor)
@@ -185,7 +188,7 @@ class Packing:
         torch.mul(loss.to(flat.words.device, self.dtype), factor, out=flat.loss)
 
 
-def _copy_scaled(targets: list[torch.Tensor], sources: list[torch.Tensor | None], weight: float) -> None:
+def write_scaled(targets: list[torch.Tensor], sources: list[torch.Tensor | None], weight: float) -> None:
     """Write the sources times `weight` to the targets, and zeros where there is none.
 
     That is one pass over the memory on a CPU, and few kernels on a GPU.

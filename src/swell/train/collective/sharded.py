@@ -76,6 +76,9 @@ class ShardedGradients(Gradients):
         self._fold = Fold[FlatBuffer](share.num_shards, self._merge)
         self._shards = iter(share.shards)
 
+    def overlap(self, part: Pass, group: Group) -> None:
+        """The tree is summed once all leaves are there."""
+
     def _remake(self) -> None:
         super()._remake()
         self._spare: list[FlatBuffer] = []  # memory that is new costs more than the sum

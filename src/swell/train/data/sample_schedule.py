@@ -61,7 +61,6 @@ class Share:
     shards: range = range(0)  #: those of the step that it holds, one a pass; empty without shards
     num_shards: int = 0  #: of the step, on all workers; 0 without shards
     is_weighted: bool = False  #: the step's sum is to be divided by the sum of the passes' weights
-    num_clips: int = 0  #: calls by which the script clips the sum
     order: int = 0  #: digest of the epoch's order if a script's sampler drew it; of a stream, of the place
     unit: int = 0  #: of a stream: an epoch's last step has a multiple of so many samples; 0: of a dataset
     origin: dict[str, Any] | None = None  #: a stream's own account of the place after the step
@@ -84,11 +83,6 @@ class Share:
         It tells the steps of several optimizers apart, too. 0 where there is nothing to tell.
         """
         return self.order % 1021 + self.turn
-
-    @property
-    def habits(self) -> int:
-        """What the script does in a step and must do on all workers alike, as a small number."""
-        return 2 * self.num_clips + self.is_weighted
 
     def divisor(self, sum_of_words: float) -> float:
         """Return by what the sum of a step is to be divided; 0: all of its passes are empty."""

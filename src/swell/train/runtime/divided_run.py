@@ -48,23 +48,25 @@ class DividedWorker(AgentWorker):
     # ---------------------------------------------------------------- a step
     def reduce(self, share: Share, loss: torch.Tensor, stop: bool) -> StepTotals | None:
         tally = super().reduce(share, loss, stop)
-        if tally is not None and not tally.is_stop and self._shards.is_divided:
-            tally = tally if self._has_clipped() and self._passes_vote() else None
         if tally is None:
             self._shard.lose_step()
         return tally
 
-    def report(self, metrics: dict[str, float], step: int | None, reduction: Reduction) -> bool:
-        return False if self._shard.is_lost else super().report(metrics, step, reduction)
+    def may_update(self) -> bool:
+        if not self._shards.is_divided or (self._is_member and self._passes_vote()):
+            return True
+        self._shard.lose_step()
+        return False
 
-    def _has_clipped(self) -> bool:
-        """Whether the gradients are what the update needs: then no worker needs another for it."""
+    def clip_norm(self, max_norm: float, norm_type: float, error_if_nonfinite: bool) -> torch.Tensor:
         try:
-            self._shard.clip()
+            return super().clip_norm(max_norm, norm_type, error_if_nonfinite)
         except GroupBroken as broken:
             self._break_off(broken)
-            return False
-        return True
+            return torch.zeros((), device=self.device)
+
+    def report(self, metrics: dict[str, float], step: int | None, reduction: Reduction) -> bool:
+        return False if self._shard.is_lost else super().report(metrics, step, reduction)
 
     def _passes_vote(self) -> bool:
         """Whether all workers make the update of this step, for which all have the gradients.

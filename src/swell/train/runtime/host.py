@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 
 import torch
@@ -13,12 +14,12 @@ from swell.train.collective.gradients import Gradients, StepTotals, StepVote
 from swell.train.collective.group import Group
 from swell.train.collective.process_groups import backend_of
 from swell.train.data.place import UNBOUNDED
-from swell.train.data.sample_schedule import SampleSchedule, Share, tighter
+from swell.train.data.sample_schedule import Pass, SampleSchedule, Share, tighter
 from swell.train.link.agent_link import Link
 from swell.train.state.loss import LossNotFinite, say
 from swell.train.state.state_transfer import share_state
 from swell.train.state.train_state import TrainState
-from swell.wire import messages
+from swell.wire import environ, messages
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,8 @@ class Host:
     """The surroundings of a run. This class is for `python train.py`: one process, without an agent.
 
     Other surroundings are its subclasses. `Run` calls them in this order: those that shape the task, `enter`
-    once, then for each step `reach_boundary`, `share`, `reduce`, `finish_step`, and at the end `finish`.
+    once, then for each step `reach_boundary`, `share`, `begin_backward`, `reduce`, `may_update`,
+    `finish_step`, and at the end `finish`.
     """
 
     edition = 0  #: changes whenever the shares of coming steps do, or `max_local_batch`
@@ -126,12 +128,27 @@ class Host:
         group = self._group
         return self._task.course.share(step, group.rank, group.num_workers, self.max_local_batch)
 
+    def begin_backward(self, part: Pass) -> None:
+        """The last backward pass of a step begins: sums over a network may begin within it."""
+        if self._group.spans_hosts:
+            self._task.gradients.overlap(part, self._group)
+
     def reduce(self, share: Share, loss: torch.Tensor, stop: bool) -> StepTotals | None:
         """Average the gradients over all workers; None if that failed and the step must be done again."""
         return self._task.gradients.reduce(share, loss, StepVote(stop=stop), self._group)
 
+    def may_update(self) -> bool:
+        """Whether all workers apply the step that they have summed; False: it must be done again."""
+        return True
+
+    def clip_norm(self, max_norm: float, norm_type: float, error_if_nonfinite: bool) -> torch.Tensor:
+        """Clip the gradients of the step by their norm, which is returned."""
+        shard, parameters = self._task.state.shard_of_blocks, self._task.state.model.parameters()
+        clip = torch.nn.utils.clip_grad_norm_ if shard is None or shard.is_whole else shard.clip_norm
+        return clip(parameters, max_norm, norm_type, error_if_nonfinite)
+
     def loss_told(self, own: torch.Tensor) -> torch.Tensor:
-        """What `run.step` returns where it has updated nothing, and this worker's own loss is this."""
+        """What `run.backward` returns where nothing was summed, and this worker's own loss is this."""
         return own
 
     def finish_step(self, tally: StepTotals) -> None:
@@ -165,6 +182,8 @@ class Torchrun(Host):
         if self._has_formed_group:
             dist.init_process_group(backend_of(self.device))
         self._group.rank, self._group.num_workers = dist.get_rank(), dist.get_world_size()
+        num_here = int(os.environ.get(environ.LOCAL_WORLD_SIZE, self.num_workers))
+        self._group.spans_hosts = num_here < self.num_workers
         if self.rank == 0:
             task.state.losses.tell_odd = say
         share_state(self._group, task.state)

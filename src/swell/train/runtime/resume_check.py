@@ -72,6 +72,7 @@ class ResumeCheck(StepComparison):
         self._tolerance = tolerance_of(self._parameters, is_lower=False) * (CPU_SHARE if is_cpu else 1.0)
         self._result: StepResult  # of the step that was made last
         self._is_again = False
+        self._left: dict[torch.Tensor, tuple[int, int]] = {}  # gradients before the pass, and their versions
         frames = task.state.variables.frames()
         self._place = place_of(frames[0]) if frames else ""
 
@@ -120,11 +121,16 @@ class ResumeCheck(StepComparison):
             for parameter in self._parameters:
                 parameter.grad = None
 
+    def begin_backward(self) -> None:
+        """Gradients that this pass leaves as they are may be of another optimizer: they are not compared."""
+        grads = [(each, each.grad) for each in self._parameters if each.grad is not None]
+        self._left = {each: (id(grad), grad._version) for each, grad in grads}
+
     def note(self, share: Share, loss: torch.Tensor) -> None:
         """The gradients of a step are summed, and its update is to come."""
         groups = self._task.state.hyperparameters()
         settings = repr([{name: group[name] for name in group if name != "params"} for group in groups])
-        self._result = StepResult(float(loss), sampled(self._parameters), settings)
+        self._result = StepResult(float(loss), sampled(self._parameters, self._left), settings)
 
     def finding_of(self, error: BaseException | None, line: str) -> ScriptFinding | None:
         """Return the finding of an error of the script; None: what is tried has not caused it.

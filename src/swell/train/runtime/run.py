@@ -19,7 +19,6 @@ from swell.train.data.place import UNBOUNDED
 from swell.train.data.random_streams import Purpose, drawn_since, seed_streams, stream_states
 from swell.train.data.sample_schedule import Pass, Share
 from swell.train.link.code_paths import Instruction, is_raised_at, where_calls_stand
-from swell.train.runtime.deferred_calls import DeferredCalls
 from swell.train.runtime.host import Host, Task
 from swell.train.runtime.loop_exits import MOST_ASKED, NO_END
 from swell.train.runtime.watches import GIVE_ALL, OWN_BATCHES, LoaderWatch, OptimizerWatch, is_unused
@@ -27,15 +26,32 @@ from swell.train.state.optimizer_set import OptimizerSet
 from swell.train.state.script_state import ScriptState
 from swell.wire.reports import checked_step, number
 
-NO_STEP = (
-    "a batch went by without run.step(loss); call it once for each batch, before the next one is asked for. "
-    "A loop that accumulates gradients over `accum` batches has them in one step: give the loader "
-    "batch_size=accum * batch_size and elastic() max_local_batch=batch_size, and do not divide the loss by "
-    "accum. Samples are left out where they are read, in the dataset or the collate_fn, or a batch by "
-    "run.step(torch.zeros(()), weight=0), where each other one has run.step(loss, weight=len(x)). What reads "
-    "ahead are the loader's num_workers"
+ACCUMULATED = (
+    "the loop adds gradients of several batches up before run.step(); a loop that accumulates over `accum` "
+    "batches has them in one step: give the loader batch_size=accum * batch_size and elastic() "
+    "max_local_batch=batch_size, do not divide the loss by accum, and call optimizer.zero_grad(), "
+    "run.backward(loss) and run.step() for each batch"
 )
-NO_TURN = "a batch went by without run.step(loss, optimizer=...); call it at least once for each batch"
+NO_BACKWARD = (
+    "a batch went by without run.backward(loss); call it once for each batch, before the next one is asked "
+    "for. Samples are left out where they are read, in the dataset or the collate_fn, or a batch by "
+    "run.backward(torch.zeros(()), weight=0), where each other one has run.backward(loss, weight=len(x)). "
+    "What reads ahead are the loader's num_workers"
+)
+#: Batches after which a script that never calls `run.step` is taken for one that forgot it.
+MOST_SKIPPED = 3
+NO_STEP = (
+    "run.step() was never called; call it after run.backward(loss) to update the model, in place of "
+    "optimizer.step()"
+)
+TWICE = (
+    "run.backward(loss) was called twice for one batch; give it the sum of the losses once, or call "
+    "`.backward()` on the others before it"
+)
+FORMER = (
+    "run.step(loss) is a former form: write `run.backward(loss)` in place of `loss.backward()`, with its "
+    "weight if there is one, and `run.step()` in place of `run.step(loss)`"
+)
 
 
 class Run:
@@ -45,18 +61,21 @@ class Run:
         for x, y in run.batches():
             optimizer.zero_grad()
             loss = loss_of(model(x), y)
-            loss.backward()
-            run.step(loss)
+            run.backward(loss)
+            run.step()
         run.report(accuracy=evaluate(model))
 
     A batch that was drawn when a worker was lost comes again. To end early, leave both loops: a script that
     ends before its job in another way has ended early, and keeps no promise. Each epoch goes through all of
     its batches: a loop over batches that was left, and begins again, is refused.
 
-    Several optimizers step one after the other in a batch, `run.step(loss_d, optimizer=opt_d)`, then
-    `run.step(loss_g, optimizer=opt_g)`. The batch is one step of the job, whatever their number: it counts
-    when the script asks for the next batch, or leaves the loop. Where a worker is lost before that, the
-    others undo what the batch has changed, and it comes again. The loss of a batch is that of its first step.
+    Between the two calls the gradients are those of the whole step, on all workers: what the script does with
+    them there (clipping, noise, a step that is left out because of their norm) is its own plain code.
+
+    Several optimizers step one after the other in a batch: `run.backward(loss_d)`, `run.step(opt_d)`, then
+    `run.backward(loss_g)`, `run.step(opt_g)`. The batch is one step of the job, whatever their number: it
+    counts when the script asks for the next batch, or leaves the loop. Where a worker is lost before that,
+    the others undo what the batch has changed, and it comes again. The loss of a batch is the first one.
     """
 
     def __init__(
@@ -71,9 +90,12 @@ class Run:
         self._feed = feed
         self._loaders = loaders
         self._share: Share | None = None  # of the step under way; outlives the loop, if an error ends that
-        self._out: tuple[Share, Pass] | None = None  # the pass that is out, until `step`
+        self._out: tuple[Share, Pass] | None = None  # the pass that is out, until `backward`
         self._is_weighted: bool | None = None  # the passes of the step under way; None before the first
         self._has_stepped = False
+        self._may_step = False  # `backward` was called since the last step, or since the batch of several
+        self._num_skipped = 0  # batches before the first call of `step`; -1 after it
+        self._is_skipped = False  # the last batch, for which `step` was not called
         self._is_within = False  # the loop over batches
         self._has_trained = False  # in that loop: a look at a batch is no training
         #: Whose loop over batches has begun, and has not come to its end.
@@ -89,9 +111,9 @@ class Run:
         self._left_at: list[Instruction] = []  # at which the callers stood when the loop was left
         optimizer = task.state.optimizer
         self._several = optimizer if isinstance(optimizer, OptimizerSet) else None
-        #: Steps of the batch under way that are applied and do not count yet.
+        #: What was summed in the batch under way, which does not count yet.
         self._turns: list[StepTotals] = []
-        self._calls = DeferredCalls(task.state)
+        self._is_applying = False  # an update, or what undoes one
         self._watch = OptimizerWatch(task.state)
         self._hook = register_optimizer_step_pre_hook(self._check_stepper)
         host.enter(task)
@@ -199,7 +221,7 @@ class Run:
     @property
     def is_updating(self) -> bool:
         """Whether the optimizer is at work, and no sample is on its way."""
-        return self._calls.is_applying
+        return self._is_applying
 
     @property
     def share(self) -> Share | None:
@@ -231,7 +253,7 @@ class Run:
             if not (has_moved or self._has_trained or self._is_stopped):  # a step that is lost comes again
                 raise LoopError(
                     "an epoch went by without a step; inside `for epoch in run.epochs():` go through "
-                    "`for batch in run.batches():` and call run.step(loss) for each batch"
+                    "`for batch in run.batches():` and call run.backward(loss) and run.step() for each batch"
                 )
         self.finish()
 
@@ -251,7 +273,6 @@ class Run:
             self._looped_epoch = self._task.state.entered_epoch = epoch
             self._has_trained = False
             self._task.state.forms.begin_epoch(sys._getframe(1))
-        self._calls.open()
         try:
             while not self.should_stop() and self._task.course.place.epoch == epoch:
                 self._reach_boundary(sys._getframe(1))
@@ -264,8 +285,6 @@ class Run:
             self._task.state.variables.leave_loop()
             self._host.leave_batches(is_over=False)
             raise
-        finally:
-            self._calls.close()
         self._looped_epoch = None
         self._task.state.variables.leave_loop()
         self._task.state.forms.leave_epoch()
@@ -293,64 +312,123 @@ class Run:
         self._host.reach_boundary()
         state.leave_boundary()
 
-    def step(
+    def backward(
         self,
         loss: torch.Tensor,
         *,
         weight: SupportsFloat | None = None,
-        optimizer: torch.optim.Optimizer | None = None,
+        scaler: torch.amp.GradScaler | None = None,
+        **options: Any,
     ) -> torch.Tensor:
-        """Average the gradients over all workers and update the model; in place of `optimizer.step()`.
+        """Compute the gradients and average them over all workers; in place of `loss.backward()`.
 
-        A worker may get its part of a step's batch in several passes. Then the update comes with the last.
-        What the script clips with torch's functions between a batch and this call is the average.
+        A worker may get its part of a step's batch in several passes. Until the last of them the parameters
+        have no gradient after this call.
 
         Args:
-            loss: the mean over the samples of this pass, after `loss.backward()`; with a GradScaler
-                after `scaler.scale(loss).backward()`, and itself not scaled. With
-                `elastic(loss_reduction="sum")` the sum over them.
+            loss: the mean over the samples of this pass. With `elastic(loss_reduction="sum")` the sum over
+                them. One without a graph: the script has put the gradients of its samples there by itself.
             weight: what the loss is a mean over, if that is not samples: the number of tokens or labels of
                 this pass that count, or the sum of their class weights. Gradients and losses of all passes
                 and workers are averaged with these weights. 0: there is nothing to learn from in this pass,
                 whatever its loss. If all weights of a step are 0, nothing is updated; the step counts.
-            optimizer: which of several is to step.
+            scaler: scales the loss. `run.step` takes its factor off the gradients, unless the script has
+                called `scaler.unscale_(optimizer)`, and updates it.
+            options: of `Tensor.backward`, such as `retain_graph`.
 
         Returns:
-            The mean over the whole step, on all workers, a tensor of shape (); 0 if all weights are 0. Where
-            nothing was updated, `loss` itself without its graph, the mean over this worker's samples of this
-            pass: in a pass that is not the step's last, and where a worker was lost; see `has_stepped`.
+            The mean over the whole step, on all workers, a tensor of shape (); 0 if all weights are 0. In a
+            pass that is not the step's last, and where a worker was lost, `loss` itself without its graph.
 
         Raises:
-            LoopError: it was not called once after the backward pass of each batch, or not with a loss.
+            LoopError: it was not called once for each batch, or not with a loss.
             LossNotFinite: the loss is no number, and the job says to stop then.
         """
-        stepping, own_loss = self._check_call(optimizer), mean_of(loss)
-        self._has_trained, self._has_stepped, state = True, False, self._task.state
-        if state.undo.is_lost or self._is_stopped:  # in an earlier one of several steps of this batch
+        own_loss, out, state = mean_of(loss), self._check_out(), self._task.state
+        if self._is_skipped:
+            self._check_cleared()
+        if self._turns:  # of several optimizers: what is summed now is another loss of the batch
+            self._task.gradients.begin(out[0])
+        if scaler is not None and scaler.is_enabled():
+            state.use_scaler(scaler)
+            loss = scaler.scale(loss)
+        share, part, is_last = self._weighed(out, weight)
+        if is_last and not (state.undo.is_lost or self._is_stopped):
+            self._host.begin_backward(part)
+        if loss.requires_grad:
+            loss.backward(**options)
+        self._is_weighted = weight is not None
+        if self._several is None:
+            self._out = None
+        self._has_trained, self._has_stepped, self._may_step = True, False, True
+        if state.undo.is_lost or self._is_stopped:  # in an earlier one of several sums of this batch
             return own_loss
         self._has_drawn = self._begun is not None and bool(drawn_since(self._begun))
-        out, others = self._out, [] if self._several is None else self._take_others(stepping)
-        share, part, is_last = self._end_pass(weight)
         if not is_last:
             self._task.gradients.add(part, own_loss)
             return own_loss
-        if state.shard_of_blocks is not None:
-            state.shard_of_blocks.clips = self._calls.clips
-        if self._several is not None:
-            share = replace(share, turn=self._number_of(stepping))
+        return self._reduce(share, own_loss, sys._getframe(1))
+
+    def _reduce(self, share: Share, own_loss: torch.Tensor, frame: FrameType) -> torch.Tensor:
+        """Sum the step over the workers. Returns the loss that the script is told."""
         tally = self._host.reduce(share, own_loss, self._is_target_met and not self._turns)
         if tally is None:
-            self._task.state.undo.lose(sys._getframe(1))
-        elif tally.is_stop:  # the model that met the target stays as it is: this step's update is dropped
+            self._task.state.undo.lose(frame)
+            return self._host.loss_told(own_loss)
+        if tally.is_stop:  # the model that met the target stays as it is: this step's update is dropped
             self._is_stopped, self._share = True, None
         elif self._host.stops_on_nan and not math.isfinite(tally.loss):
             self._revert()
             raise self._host.give_up(tally.loss)  # on all workers: they have the same loss
         else:
-            self._update(stepping, tally)
-        if self._several is not None:
-            self._await_turn(out, others)
-        return self._host.loss_told(own_loss) if tally is None else tally.loss
+            self._turns.append(tally)
+            if tally.has_weight:
+                self._task.state.observe(share.num_global)
+        return tally.loss
+
+    def step(self, optimizer: torch.optim.Optimizer | None = None) -> None:
+        """Update the model by the gradients that are there; in place of `optimizer.step()`.
+
+        It does nothing where they are not those of a whole step: in a pass that is not the step's last, and
+        where a worker was lost; see `has_stepped`. A batch for which a script does not call it counts, too.
+
+        Args:
+            optimizer: which of several is to step.
+
+        Raises:
+            LoopError: there was no `run.backward` before it.
+        """
+        stepping, self._num_skipped = self._check_step(optimizer), -1
+        if self._turns and self._may_update(sys._getframe(1)):
+            self._update(stepping)
+
+    def clip_grad_norm_(
+        self, max_norm: float, norm_type: float = 2.0, error_if_nonfinite: bool = False
+    ) -> torch.Tensor:
+        """Do as `torch.nn.utils.clip_grad_norm_(model.parameters(), ...)`, also where blocks are divided.
+
+        There each worker has a part of the gradients, and torch's own function is refused.
+        """
+        if not self._turns or self._task.state.undo.is_lost:
+            return torch.zeros((), device=self.device)
+        return self._host.clip_norm(max_norm, norm_type, error_if_nonfinite)
+
+    def clip_grad_value_(self, clip_value: float) -> None:
+        """Do as `torch.nn.utils.clip_grad_value_(model.parameters(), ...)`, also where blocks are divided."""
+        shard, parameters = self._task.state.shard_of_blocks, self._task.state.model.parameters()
+        if shard is None or shard.is_whole:
+            torch.nn.utils.clip_grad_value_(parameters, clip_value)
+        else:
+            shard.clip_value(parameters, clip_value)
+
+    def _may_update(self, frame: FrameType) -> bool:
+        """Whether the sum of the batch counts: all workers have it, and none ends training with it."""
+        undo = self._task.state.undo
+        if self._is_stopped or undo.is_lost:
+            return False
+        if not self._host.may_update():
+            undo.lose(frame)
+        return not undo.is_lost
 
     def report(
         self, /, *, step: int | None = None, reduce: Reduction = "rank0", **metrics: SupportsFloat
@@ -405,87 +483,112 @@ class Run:
                 part = share.passes[number]
                 if number:
                     task.state.objects.rewind()
-                self._out, self._has_stepped = (share, part), False
-                self._calls.begin_pass()
+                    task.state.forget_batch()
+                self._out, self._has_stepped, self._may_step = (share, part), False, False
                 seed_streams(host.device, host.seed, Purpose.PASS, part.step, part.first)
                 self._begun = None if self._is_use_checked else stream_states()
                 yield batch
                 if self._has_drawn or (self._out is not None and self._several is None):
                     self._check_batch(batch, sys._getframe(2))
                 self._has_drawn, self._is_use_checked = False, True
+            self._close_skipped(sys._getframe(2))
         finally:
-            self._out = None  # also where the script leaves its loop
-            self._is_within = self._calls.is_out = False
-            if not self._has_stepped:
+            self._out, self._is_within = None, False  # also where the script leaves its loop
+            if not (self._has_stepped or self._is_skipped):
                 task.gradients.abandon()
         if task.state.undo.is_lost or self._is_stopped:
             self._revert(sys._getframe(2))
-        elif self._several is not None:
-            if not self._turns:
-                raise LoopError(NO_TURN)
+        else:
             self._close_batch()
+
+    def _close_skipped(self, frame: FrameType) -> None:
+        """The script wants the next batch. Raises LoopError where it has never updated its model."""
+        if not self._turns:
+            if self._several is not None and not (self._is_stopped or self._task.state.undo.is_lost):
+                raise LoopError(NO_BACKWARD)
+        elif not self._has_stepped and self._may_update(frame):
+            self._is_skipped = True
+            self._num_skipped += self._num_skipped >= 0
+            if self._num_skipped == MOST_SKIPPED:
+                raise LoopError(NO_STEP)
+
+    def _check_cleared(self) -> None:
+        """Raises LoopError where gradients of a batch without a step go on: workers that join lack them."""
+        self._is_skipped = False
+        gradients = (parameter.grad for parameter in self._task.state.parameters_here())
+        if any(gradient is not None and bool(gradient.any()) for gradient in gradients):
+            raise LoopError(ACCUMULATED)
 
     def _check_batch(self, batch: Any, frame: FrameType) -> None:
         """The script wants another batch. Raises LoopError if it has not done with this one what it must."""
         if self._out is not None and self._several is None:
-            raise LoopError(NO_STEP)
+            raise LoopError(NO_BACKWARD)
         if self._has_drawn and is_unused(frame, batch):
             raise LoopError(OWN_BATCHES)
 
-    def _check_call(self, optimizer: torch.optim.Optimizer | None) -> torch.optim.Optimizer:
-        """Return what is to step. Raises LoopError where that is strange, or `step` is called too early."""
+    def _check_out(self) -> tuple[Share, Pass]:
+        """The pass that is out. Raises LoopError if there is none."""
         if self._out is None:
-            raise LoopError("run.step(loss) without a batch; call it once for each batch of run.batches()")
+            is_second = self._is_within and (self._may_step or self._has_stepped)
+            without = "run.backward(loss) without a batch; call it once for each batch of run.batches()"
+            raise LoopError(TWICE if is_second else without)
+        return self._out
+
+    def _check_step(self, optimizer: torch.optim.Optimizer | None) -> torch.optim.Optimizer:
+        """Return what is to step. Raises LoopError where that is strange, or `step` is called too early."""
+        if isinstance(optimizer, torch.Tensor):
+            raise LoopError(FORMER)
+        if not self._may_step:
+            raise LoopError("run.step() without run.backward(loss) before it; call both once for each batch")
         if self._several is not None:
             stepping = self._several.check(optimizer)
         else:
-            stepping = self._task.state.optimizers[0]
+            self._may_step, stepping = False, self._task.state.optimizers[0]
             if optimizer is not None and optimizer is not stepping:
                 raise LoopError(
-                    f"run.step(loss, optimizer=...) got a {type(optimizer).__qualname__} of the script's "
-                    f"own: {GIVE_ALL}"
+                    f"run.step() got a {type(optimizer).__qualname__} of the script's own: {GIVE_ALL}"
                 )
         if self._watch.has_made:
             self._watch.check_made()
         return stepping
 
-    def _end_pass(self, weight: SupportsFloat | None) -> tuple[Share, Pass, bool]:
-        """The share and the pass that was out, with its weight, and whether it is the last of its step."""
-        assert self._out is not None  # noqa: S101 - a batch is out
-        (share, part), self._out = self._out, None
-        self._calls.is_out, is_last = False, part is share.passes[-1]
+    def _weighed(self, out: tuple[Share, Pass], weight: SupportsFloat | None) -> tuple[Share, Pass, bool]:
+        """The share and the pass that is out, with its weight, and whether it is the last of its step."""
+        share, part = out
+        if self._several is not None:
+            self._is_weighted, share = None, replace(share, turn=self._turn)
+        is_last = part is share.passes[-1]
         if weight is not None or self._is_weighted:
             part = self._weigh(part, weight)
             share = share.weighted(part) if is_last else share
-        self._is_weighted = weight is not None
-        if self._calls.clips:
-            share = replace(share, num_clips=len(self._calls.clips))
         return share, part, is_last
 
-    def _update(self, optimizer: torch.optim.Optimizer, tally: StepTotals) -> None:
+    @property
+    def _turn(self) -> int:
+        """A small number that tells the sums of a batch apart: workers that make different ones find it."""
+        return 1 + len(self._turns) % 8 + 8 * (self._task.state.updates % 8)
+
+    def _update(self, optimizer: torch.optim.Optimizer) -> None:
         """Apply the gradients of the step. The batch counts now, or with several optimizers at its end."""
-        state, share = self._task.state, self._share
-        assert share is not None  # noqa: S101 - a step is under way
-        self._calls.is_applying = True
-        clips = self._calls.clips  # those of divided blocks are done by now
-        state.apply(optimizer, tally.loss if tally.has_weight else None, clips, share.num_global)
-        self._calls.is_applying = False
-        self._has_stepped, self._turns = True, [*self._turns, tally]
+        self._is_applying = True
+        if self._turns[-1].has_weight:
+            self._task.state.apply(optimizer)
+        self._is_applying, self._has_stepped = False, True
         if self._several is None:
             self._close_batch()
         else:
-            state.is_within_batch = True
+            self._task.state.is_within_batch = True
 
     def _close_batch(self) -> None:
-        """The batch whose steps are applied counts, if there is one."""
+        """The batch whose sums are there counts, if there is one."""
         turns, self._turns = self._turns, []
         if not turns:
             return
         assert self._share is not None  # noqa: S101 - a batch is open
-        self._calls.is_applying = True
+        self._is_applying = True
         self._task.course.finish_step(self._share)
         self._task.state.finish_batch(turns[0].loss if turns[0].has_weight else None)
-        self._calls.is_applying = False
+        self._is_applying = False
         self._share = None
         self._seed_between()
         self._host.finish_step(turns[-1])
@@ -498,9 +601,9 @@ class Run:
     def _revert(self, frame: FrameType | None = None) -> None:
         """Nothing of the step is left."""
         self._task.gradients.abandon()
-        self._calls.is_applying = True
+        self._is_applying = True
         self._task.state.undo.revert(frame)
-        self._calls.is_applying = False
+        self._is_applying = False
         self._turns, self._share = [], None
         self._task.state.forget_batch()
 
@@ -514,60 +617,34 @@ class Run:
             )
         self._task.state.undo.keep_all()
 
-    def _await_turn(
-        self, out: tuple[Share, Pass] | None, others: Iterable[tuple[torch.Tensor, torch.Tensor]]
-    ) -> None:
-        """The batch stays out for the next step in it; gradients of other optimizers are there again."""
-        if self._has_stepped and out is not None:
-            self._task.gradients.begin(out[0])
-        self._out, self._is_weighted = out, None
-        self._calls.begin_pass()
-        for parameter, gradient in others:
-            parameter.grad = gradient
-
-    def _take_others(self, optimizer: torch.optim.Optimizer) -> list[tuple[torch.Tensor, torch.Tensor]]:
-        """Take the gradients of all parameters that this optimizer does not hold, to be put back."""
-        held = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
-        taken: list[tuple[torch.Tensor, torch.Tensor]] = []
-        for parameter in self._task.state.model.parameters():
-            if parameter.grad is not None and id(parameter) not in held:
-                taken.append((parameter, parameter.grad.clone()))  # it may lie in a buffer of the sum
-                parameter.grad = None
-        return taken
-
-    def _number_of(self, optimizer: torch.optim.Optimizer) -> int:
-        """A small number that tells the step: workers that sum different ones find it."""
-        place = next(place for place, known in enumerate(self._several or ()) if known is optimizer)
-        return 1 + place % 16 + 16 * (len(self._turns) % 8) + 128 * (self._task.state.updates % 8)
-
     def _weigh(self, part: Pass, weight: SupportsFloat | None) -> Pass:
         """A pass with the weight that the script gives it: all passes of a step have one, or none."""
         if weight is None or self._is_weighted is False:
             raise LoopError(MIXED_WEIGHTS)
         if self._task.is_sum:
             raise LoopError(
-                "run.step(loss, weight=...) and elastic(loss_reduction='sum'): a sum has no weight; take one "
-                "of the two out"
+                "run.backward(loss, weight=...) and elastic(loss_reduction='sum'): a sum has no weight; take "
+                "one of the two out"
             )
         number = float(weight)
         if not 0.0 <= number < math.inf:
             raise LoopError(
-                f"run.step(loss, weight={number}): a weight is a finite number, 0 or more: how many tokens, "
-                "labels or the like the loss is a mean over"
+                f"run.backward(loss, weight={number}): a weight is a finite number, 0 or more: how many "
+                "tokens, labels or the like the loss is a mean over"
             )
         return replace(part, weight=number)
 
     def _check_stepper(self, optimizer: torch.optim.Optimizer, *_: object) -> None:
         """Before any update by any optimizer."""
-        if not self._is_within or self._calls.is_applying:
+        if not self._is_within or self._is_applying:
             return
         if not any(optimizer is known for known in self._task.state.optimizers):
             is_single = len(self._task.state.optimizers) == 1
             self._watch.check(optimizer, self._has_stepped and is_single)
         else:
             raise LoopError(
-                "the script calls optimizer.step() in its loop over run.batches(); run.step(loss) does that, "
-                "with the average of all workers: take the call out"
+                "the script calls optimizer.step() in its loop over run.batches(); run.step() does that, "
+                "with the average of all workers that run.backward(loss) has made: put it in its place"
             )
 
     def see_end(self, frames: Iterable[FrameType]) -> None:
@@ -579,7 +656,7 @@ class Run:
 
         `is_end`: of all workers, and not just of this one.
         """
-        if self._calls.is_applying:
+        if self._is_applying:
             return
         if self._share is not None:  # of a step that is not done
             self._revert()
@@ -618,19 +695,19 @@ started: list[Run] = []
 
 
 def mean_of(loss: torch.Tensor) -> torch.Tensor:
-    """The loss that a script gives to `run.step`, without its graph. Raises LoopError if it is none."""
+    """The loss that a script gives to `run.backward`, without its graph. Raises LoopError if it is none."""
     if not isinstance(loss, torch.Tensor):
         raise LoopError(
-            f"run.step() was given a {type(loss).__qualname__}; give it the loss as a tensor, the mean over "
-            "the samples of this batch"
+            f"run.backward() was given a {type(loss).__qualname__}; give it the loss as a tensor, the mean "
+            "over the samples of this batch"
         )
     if loss.ndim and loss.numel() != 1:
         raise LoopError(
-            f"run.step() was given a loss of shape {tuple(loss.shape)}; give it the mean, one number"
+            f"run.backward() was given a loss of shape {tuple(loss.shape)}; give it the mean, one number"
         )
     if loss.is_complex():
         raise LoopError(
-            "run.step() was given a complex loss, of which only a real number can be averaged and told; give "
-            "it what loss.backward() was called on, such as loss.real or loss.abs()"
+            "run.backward() was given a complex loss, of which only a real number can be averaged and told; "
+            "give it loss.real or loss.abs()"
         )
     return loss.detach().reshape(()) if loss.ndim else loss.detach()

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -63,7 +63,6 @@ class Probe:
     is_fixed: bool = False  #: random numbers and batch statistics do not depend on the part
     carried: Mapping[Key, Any] = field(default_factory=dict)  #: what the script's variables begin with
     num_passes: int = 1  #: of the only worker, where the job has no shards
-    is_large: bool = False  #: gradients are: they are those of the loss times `LARGE`
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +85,6 @@ Plan = Generator[Probe, ProbeResult, Findings]
 _LOWER = (torch.bfloat16, torch.float16)
 #: Compared steps begin with parameters that are multiplied by this: zeros, as those of a padding, stay.
 MOVED = 1.01
-#: A clamp that takes effect late does with gradients of so many times the loss.
-LARGE = 1e6
 #: Variables that are named at most.
 MAX_NAMED = 4
 #: Steps that follow each other with what the one before has left, at most.
@@ -120,10 +117,9 @@ class SizeComparison(StepComparison):
         self._left: codec.Tree = {}  # by the step that ended last, in what the script keeps
         self._result: ProbeResult  # of the probe that was made last
         self._draws: FixedDraws | None = None  # of the latest probe that had them
-        self._place = ""  # of `run.step`
+        self._place = ""  # of `run.backward`
         self._has_norm = False  # over the samples of a batch, in a probe
         self._is_lower = False  # it computes in half precision
-        self._is_by_hand = False  # the script may change gradients between backward and its step
         self._own: set[str] = set()  # variables of the script that its worker's part of the batch sets
         self._probe = Probe()  # under way
         self._num_begun = 0
@@ -140,7 +136,7 @@ class SizeComparison(StepComparison):
                 self._begin_probe()
                 yield partial(self._share, self._probe)
                 state.check_schedulers()
-                if not (self._result.is_finite or self._probe.is_large):
+                if not self._result.is_finite:
                     raise ValueError("a loss or a gradient is no finite number")
                 self._probe = plan.send(replace(self._result, left=self._left))
         except StopIteration as end:
@@ -210,8 +206,6 @@ class SizeComparison(StepComparison):
             return not_compared("the script left its loop after a few batches")
         if self._task.state.shard is not None and is_out_of_memory(error):
             return not_compared(line)
-        if self._probe.is_large:
-            return finding("batch-dependent", place_of_error(error))
         is_part = self._num_begun > 1 and (self._probe.rank is not None or not isinstance(error, LoopError))
         if isinstance(error, EpochLeft) or not is_part:
             return None
@@ -219,7 +213,6 @@ class SizeComparison(StepComparison):
 
     def note(self, share: Share, loss: torch.Tensor) -> None:
         """The script's step of a probe, whose gradients are there."""
-        self._is_by_hand |= any(map(self._is_changed, self._parameters))
         self._fixing.close()
         part = share.passes[-1]
         draws = drawn_from(self._device, self._task.course.seed, Purpose.PASS, part.step, part.first)
@@ -250,8 +243,12 @@ class SizeComparison(StepComparison):
         if shards is not None and (is_stream or shards < 2):
             return self._unsteady() if self._differ(whole, (yield Probe())) else []
         first, second = (yield Probe(0)), (yield Probe(1))
-        marks, habits = first.share.mark + second.share.mark, first.share.habits + second.share.habits
-        check_agreement(marks, habits, second.share, 2)
+        shares = first.share, second.share
+        marks, num_weighted = (
+            sum(share.mark for share in shares),
+            sum(share.is_weighted for share in shares),
+        )
+        check_agreement(marks, num_weighted, second.share, 2)
         carried = _other_values(first.left, second.left)
         self._own = {name for _, name in carried}
         is_other = self._differ(whole, (yield Probe(carried=carried)), first, second)
@@ -279,7 +276,7 @@ class SizeComparison(StepComparison):
         """
         found: Findings = []
         if not self._differ(whole, _together(first, second), first, second):
-            return (yield from self._look_at_large(is_fixed=False))
+            return []
         results = (whole, first, second)
         known = {
             "batch-statistics": any(result.has_norm for result in results),
@@ -290,26 +287,13 @@ class SizeComparison(StepComparison):
             whole = yield Probe(is_fixed=True)
             first, second = (yield Probe(0, is_fixed=True)), (yield Probe(1, is_fixed=True))
             if not self._differ(whole, _together(first, second), first, second):
-                return found + (yield from self._look_at_large(is_fixed=True))
+                return found
         name = cause_of(whole.gradient, first.gradient, second.gradient, self._tolerance)
         others = set().union(*(result.draws for result in results)) - {"torch"}
         is_certain = not (has_buffer or others or (self._draws is not None and self._draws.has_others))
         if name is None and is_certain:
             name = "batch-dependent"
         return found if name is None else [*found, finding(name, self._place)]
-
-    def _look_at_large(self, is_fixed: bool) -> Plan:
-        """Find what the script does by hand with gradients once they are large, as to clamp them.
-
-        Without this `tests/scripts/differs/clamped_late.py` goes wrong in silence.
-        """
-        if self._is_by_hand and not self._is_lower:
-            probe = Probe(is_fixed=is_fixed, is_large=True)
-            whole = yield probe
-            first, second = (yield replace(probe, rank=0)), (yield replace(probe, rank=1))
-            if self._differ(whole, _together(first, second), first, second):
-                return [finding("batch-dependent", self._place)]
-        return []
 
     def _follow(self, one: ProbeResult, other: ProbeResult, keys: Iterable[Key], num_steps: int) -> Any:
         """Make steps that follow each other, with what one step has left in variables, and with another's.
@@ -402,26 +386,6 @@ class SizeComparison(StepComparison):
             self._draws = FixedDraws()  # type: ignore[no-untyped-call]
             self._fixing.enter_context(self._draws)
         self._fixing.callback(register_module_forward_pre_hook(self._look_at_module).remove)
-        self._versions: dict[int, tuple[torch.Tensor, int]] = {}  # of gradients as backward left them
-        for parameter in filter(lambda each: each.requires_grad, self._parameters):
-            hook = parameter.register_post_accumulate_grad_hook(self._note_gradient)
-            self._fixing.callback(hook.remove)
-        if self._probe.is_large:
-            backward = torch.autograd.backward
-            self._fixing.callback(setattr, torch.autograd, "backward", backward)
-            torch.autograd.backward = _of_large(backward)
-
-    def _note_gradient(self, parameter: torch.Tensor) -> None:
-        assert parameter.grad is not None  # noqa: S101 - it has just got one
-        self._versions[id(parameter)] = parameter.grad, parameter.grad._version
-
-    def _is_changed(self, parameter: torch.Tensor) -> bool:
-        """Whether the gradient of a parameter may be another one than that of the loss."""
-        gradient, version = self._versions.get(id(parameter), (None, 0))
-        now = parameter.grad
-        return bool(parameter._backward_hooks) or (
-            now is not None and (now is not gradient or now._version != version)
-        )
 
     def _look_at_module(self, module: nn.Module, given: object) -> None:
         kind = self._device.type
@@ -434,18 +398,8 @@ class SizeComparison(StepComparison):
                 self._fixing.callback(module.train)
 
 
-def _of_large(backward: Callable[..., None]) -> Callable[..., None]:
-    """`torch.autograd.backward` of `LARGE` times a loss."""
-
-    def of_large(loss: Any, gradient: Any = None, *args: Any, **options: Any) -> None:
-        is_loss = isinstance(loss, torch.Tensor) and gradient is None and loss.numel() == 1
-        backward(loss, torch.full_like(loss, LARGE) if is_loss else gradient, *args, **options)
-
-    return of_large
-
-
 def _together(first: ProbeResult, second: ProbeResult) -> StepResult:
-    """What `run.step` makes of what two workers have computed."""
+    """What `run.backward` makes of what two workers have computed."""
     one, other = ([*result.share.passes] for result in (first, second))
     factors = [sum(part.factor for part in passes) for passes in (one, other)]
     divisor = first.share.divisor(sum(part.word for part in one + other)) or 1.0

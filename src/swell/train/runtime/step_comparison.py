@@ -40,7 +40,7 @@ PAGE = (
 _TEXTS = {
     "hidden-state": "the same batch gives another gradient the second time: the step depends on what the "
     "script keeps and changes by itself, which each worker has for itself{kept}; take it from `run.steps` or "
-    f"from what `run.step` returns, or keep it out of the loss ({PAGE})",
+    f"from what `run.backward` returns, or keep it out of the loss ({PAGE})",
     "batch-buffer": "the model's buffer '{buffer}' is set from the batch, and each worker has another part "
     "of it; set it from values that are averaged over the workers, or keep it out of the loss",
     "each-pass": "{names} changes with each pass of a step, and a worker that has more of its samples makes "
@@ -48,12 +48,12 @@ _TEXTS = {
     "sum-loss": "the loss is a sum over the batch's samples, maybe divided by a constant, so two workers' "
     'average is half of it; divide by `len(batch)`, or declare it: `elastic(..., loss_reduction="sum")`',
     "weighted-mean": "the loss is a mean over more than samples (tokens, masks or weights), and workers are "
-    "weighted by their samples; tell what it is a mean over: `run.step(loss, weight=N)`, N the sum of the "
-    "weights, or the number of tokens that count",
+    "weighted by their samples; tell what it is a mean over: `run.backward(loss, weight=N)`, N the sum of "
+    "the weights, or the number of tokens that count",
     "batch-dependent": "a batch's gradient is not the mean of its samples' gradients, so it depends on how "
     "many samples a worker has: make the loss a mean over samples that does not compare them with each "
-    "other, have torch's `clip_grad_norm_` or `clip_grad_value_` in place of what changes gradients by hand, "
-    f"or keep to one worker ({PAGE})",
+    "other, change gradients between `run.backward` and `run.step` and not in hooks, or keep to one worker "
+    f"({PAGE})",
     "part-of-batch": "the script fails with a part of a batch, and not with all of it ({error}): each of "
     "several workers gets a part, and parts differ in size. Take sizes from the batch, as `len(x)`, and keep "
     "nothing from one batch to the next whose size is that of a batch",
@@ -139,13 +139,19 @@ def tolerance_of(parameters: Sequence[torch.Tensor], is_lower: bool) -> float:
     return _SHORT_PRODUCTS if any(parameter.is_cuda for parameter in parameters) else _SINGLE
 
 
-def sampled(parameters: Sequence[nn.Parameter]) -> torch.Tensor:
-    """Gradients in one vector on the CPU, in double precision; of large ones a part. Zeros where none is."""
+def sampled(
+    parameters: Sequence[nn.Parameter], left: Mapping[torch.Tensor, tuple[int, int]] | None = None
+) -> torch.Tensor:
+    """Gradients in one vector on the CPU, in double precision; of large ones a part. Zeros where none is.
+
+    Args:
+        left: gradients by id and version; zeros stand for those that are still these.
+    """
     parts = []
     for parameter in parameters:
         step = max(1, parameter.numel() // MOST_COMPARED)
         gradient = parameter.grad
-        if gradient is None:
+        if gradient is None or (left or {}).get(parameter) == (id(gradient), gradient._version):
             gradient = torch.zeros_like(parameter)
         elif gradient.layout != torch.strided:
             gradient = gradient.to_dense()

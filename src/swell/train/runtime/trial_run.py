@@ -16,7 +16,7 @@ from swell.script_facts import OTHER_NUMBERS, ScriptFinding, ScriptNumbers
 from swell.train.collective.gradients import StepTotals
 from swell.train.collective.group import check_no_group
 from swell.train.data.place import UNBOUNDED
-from swell.train.data.sample_schedule import SampleSchedule, Share
+from swell.train.data.sample_schedule import Pass, SampleSchedule, Share
 from swell.train.link.agent_link import Link, exit_now
 from swell.train.runtime.host import Host, ShownCounts, Task
 from swell.train.runtime.meter import Meter
@@ -248,6 +248,11 @@ class Profiling(Host):
             return 0
         most = size // course.least_samples
         return max(1, min(most, round(size * course.num_shards / course.global_batch)))
+
+    def begin_backward(self, part: Pass) -> None:
+        super().begin_backward(part)
+        if isinstance(self._tried, ResumeCheck):
+            self._tried.begin_backward()
 
     def reduce(self, share: Share, loss: torch.Tensor, stop: bool) -> StepTotals | None:
         if isinstance(self._tried, SizeComparison):

@@ -30,7 +30,7 @@ from swell.train.state.waiting_functions import names_of_other_loops
 
 GIVE_ALL = (
     "give elastic() all optimizers that the loop uses by name, elastic(model, {'first': ..., 'second': ...}, "
-    "loader), and say in run.step(loss, optimizer=...) which is to step"
+    "loader), and say in run.step(optimizer) which is to step"
 )
 _watches: list[OptimizerWatch] = []  # of runs under way
 OWN_BATCHES = (
@@ -71,7 +71,7 @@ class OptimizerWatch:
                 return
             raise LoopError(
                 f"{_named(optimizer)} is in elastic(state=...) and steps before the gradients are averaged; "
-                f"step it after run.step(loss), under `if run.has_stepped:`, or {GIVE_ALL}"
+                f"step it after run.step(), under `if run.has_stepped:`, or {GIVE_ALL}"
             )
         updates = self._state.updates
         has_lasted = self._seen.setdefault(optimizer, updates) != updates
@@ -103,7 +103,7 @@ class OptimizerWatch:
                 del self._made[optimizer]
                 continue
             raise LoopError(
-                f"{_named(optimizer)} was made after elastic(), at {place}, and run.step(loss) steps the one "
+                f"{_named(optimizer)} was made after elastic(), at {place}, and run.step() steps the one "
                 "that elastic() got; to begin with new moments call its state.clear(), to change a rate set "
                 "param_groups[0]['lr']; to go over to another optimizer make both before elastic() and "
                 f"{GIVE_ALL}"

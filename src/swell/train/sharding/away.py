@@ -29,10 +29,10 @@ AWAY_PARAMETER = (
     "block as a module, or use shard='optimizer'"
 )
 AWAY_GRADIENT = (
-    "the script uses the gradient of {name!r} ({use}) between loss.backward() and run.step; with several "
-    "workers it is summed by then, and not there, for elastic() got shard=[...]: use the norm that "
-    "torch.nn.utils.clip_grad_norm_ returns, set requires_grad before `for batch in run.batches():`, or use "
-    "shard='optimizer'"
+    "the script uses the gradient of {name!r} ({use}) between run.backward and run.step; with several "
+    "workers each has a part of it, for elastic() got shard=[...]: call run.clip_grad_norm_(max_norm) in "
+    "place of torch.nn.utils.clip_grad_norm_, and use the norm that it returns, set requires_grad before "
+    "`for batch in run.batches():`, or use shard='optimizer'"
 )
 #: Within, away tensors are asked as any others, at no cost: for what Swell does in each step.
 unasked = torch._C.DisableTorchFunctionSubclass

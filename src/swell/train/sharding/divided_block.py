@@ -273,12 +273,16 @@ class DividedBlock:
         if self._ready and self.exchange is not None:
             flat = self.empty()
             for place, (parameter, part) in enumerate(zip(self.parameters, self.split(flat), strict=True)):
-                if parameter.grad is None or not self.factor:  # not `* 0`: a borrowed sample's inf
+                is_summed = place in self._taken  # in a part of this backward pass before
+                if (
+                    parameter.grad is None or is_summed or not self.factor
+                ):  # not `* 0`: a borrowed sample's inf
                     part.zero_()
                 else:
                     torch.mul(parameter.grad.reshape(-1), self.factor, out=part)
                     self.has_gradient[place] = True
-                parameter.grad = None
+                if not is_summed:
+                    parameter.grad = None
             self._ready.clear()
             summed = self.exchange.reduce(self, flat)
             self.gradient = summed if self.gradient is None else self.gradient.add_(summed)
@@ -293,6 +297,10 @@ class DividedBlock:
         self.reduce()
         self.is_reduced = False
         self.release()
+        self.stand_in()
+
+    def stand_in(self) -> None:
+        """Where the gradients were, the script meets what tells it that they are parts on all workers."""
         if self.exchange is not None:
             for place, has in enumerate(self.has_gradient):
                 if has and place not in self._taken:

@@ -15,8 +15,8 @@ from swell.train.sharding.divided_block import DividedBlock
 from swell.train.sharding.state_shard import StateShard
 
 WEIGHTED = (
-    "run.step(loss, weight=...), or a collate_fn that leaves samples out, and elastic(shard=[...]): a "
-    "divided block sums its gradients within loss.backward(), when the weight is not known yet; leave the "
+    "run.backward(loss, weight=...), or a collate_fn that leaves samples out, and elastic(shard=[...]): a "
+    "divided block sums its gradients within the backward pass, when the weight is not known yet; leave the "
     "weight out, and give each sample a row, or use shard='optimizer'"
 )
 
@@ -56,6 +56,11 @@ class DividedGradients(Gradients):
                 block.begin_step(share.passes[0].factor)
         if exchange is not None:
             exchange.begin_step()
+
+    def overlap(self, part: Pass, group: Group) -> None:
+        """Blocks that are divided sum their gradients within the backward pass, in an order of their own."""
+        if not self._apart:
+            super().overlap(part, group)
 
     def add(self, part: Pass, loss: torch.Tensor) -> None:
         self._check(part)

@@ -8,16 +8,15 @@ and gradients that are not divided themselves (ZeRO-1) stays as it was.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import islice, pairwise
 from typing import Any
 
 import torch
 
-from swell.train.collective.gradients import LoopError
 from swell.train.collective.group import Group
-from swell.train.sharding.away import AWAY, AwayState, AwayTensor, opened
+from swell.train.sharding.away import AWAY, AwayState, AwayTensor, opened, unasked
 from swell.train.sharding.block_exchange import BlockExchange
 from swell.train.sharding.divided_block import DividedBlock
 from swell.train.sharding.layout import Interval, Layout, common, size
@@ -50,8 +49,6 @@ class StateShard:
         optimizer.register_load_state_dict_pre_hook(lambda *_: self._check_asked())
         self._num_groups = len(optimizer.param_groups)
         self.exchange: BlockExchange | None = None  #: see `connect`
-        #: What is still to be done to the gradients of a step, where blocks are divided.
-        self.clips: list[Callable[[], object]] = []
         #: A whole state that is loaded stays in host memory until it is divided: the device may be too small.
         self.loads_to_host = False
 
@@ -242,6 +239,9 @@ class StateShard:
             return
         if not isinstance(self._optimizer.state, AwayState):
             raise RuntimeError(AWAY)
+        with unasked():
+            for block in self.blocks:
+                block.end_pass()  # raises where the script has changed gradients of which it has a part
         state: defaultdict[torch.Tensor, Any] = defaultdict(dict)
         self._optimizer.state = state
         self._outside = [group["params"] for group in groups]
@@ -286,32 +286,8 @@ class StateShard:
                 _give_whole(block, has)
             else:
                 _give_pieces(block, [piece for piece, _ in self._pieces.overlapping(unit)], has_gradient)
+                block.stand_in()
             block.gradient = None
-
-    def clip(self) -> None:
-        """Clip the gradients of divided blocks, by a norm over all workers. Raises GroupBroken."""
-        for clip in self.clips:
-            clip()
-        self.clips.clear()
-
-    def clipping(self, clip: Callable[..., Any]) -> Callable[..., Any]:
-        """What clips the gradients as this function of torch's does. Raises LoopError: nothing does."""
-        name = getattr(clip, "__name__", "").lstrip("_")  # of torch's own beneath
-        known: dict[str, Callable[..., Any]] = {
-            "clip_grad_norm_": self.clip_norm,
-            "clip_grad_value_": self.clip_value,
-        }
-        instead = known.get(name)
-        if instead is None:
-            raise LoopError(
-                f"the script calls {name}, and its gradients are divided among the workers (shard=[...]); "
-                "call clip_grad_norm_ or clip_grad_value_ instead"
-            )
-
-        def call(*args: Any, **options: Any) -> Any:
-            return clip(*args, **options) if self.is_whole else instead(*args, **options)
-
-        return call
 
     @torch.no_grad()
     def clip_norm(
@@ -320,7 +296,6 @@ class StateShard:
         max_norm: float,
         norm_type: float = 2.0,
         error_if_nonfinite: bool = False,
-        foreach: bool | None = None,
     ) -> torch.Tensor:
         """Do as torch's `clip_grad_norm_` does, where each worker has a part. Raises GroupBroken."""
         assert self._pieces is not None and self.exchange is not None  # noqa: S101 - else torch does it
@@ -346,9 +321,7 @@ class StateShard:
         return total
 
     @torch.no_grad()
-    def clip_value(
-        self, parameters: Iterable[torch.Tensor], clip_value: float, foreach: bool | None = None
-    ) -> None:
+    def clip_value(self, parameters: Iterable[torch.Tensor], clip_value: float) -> None:
         """Do as torch's `clip_grad_value_` does."""
         held, pieces = self._clipped(parameters)
         for gradient in (*held, *_gradients_of(pieces)):

@@ -51,7 +51,7 @@ _OF_HYPERPARAMETERS = (
     "A scheduler is stepped by hand or with a worker's own number, or the value is set from a counter of "
     "the script's own, which begins at 0 in a new worker. Give the scheduler to elastic(scheduler=...), "
     "which steps it, and take your scheduler.step() out; give ReduceLROnPlateau to "
-    "elastic(state={'plateau': ...}) and step it with what run.step() returns, the mean of all workers; "
+    "elastic(state={'plateau': ...}) and step it with what run.backward() returns, the mean of all workers; "
     "compute a value of your own from run.steps"
 )
 _OF_TENSORS = (

@@ -57,12 +57,15 @@ class GradientNoise:
             return 0.0
         return min(self._own_batch * (variance / signal), MOST_SAMPLES) if signal else MOST_SAMPLES
 
-    def observe(self, step: int, num_samples: int, parameters: Sequence[nn.Parameter]) -> None:
+    def observe(
+        self, step: int, num_samples: int, parameters: Sequence[nn.Parameter], scale: float = 1.0
+    ) -> None:
         """Measure a step whose sum of gradients is in the parameters, if it is one to be measured.
 
         Args:
             step: its number, the same on all workers.
             num_samples: of the step.
+            scale: the factor of a GradScaler that is on the gradients.
         """
         kept, self._kept = self._kept, None
         is_wanted = step < NOISE_INTERVAL or step % NOISE_INTERVAL == 0
@@ -70,7 +73,9 @@ class GradientNoise:
         if not follows and not is_wanted:
             return
         gradients = [as_real(parameter.grad) for parameter in parameters if parameter.grad is not None]
-        own = float(squared_norm(parameters))
+        own = float(squared_norm(parameters)) / scale**2
+        if scale != 1.0:
+            gradients = [gradient / scale for gradient in gradients]
         if kept is not None and follows:
             self._compare(kept, gradients, own, num_samples)
         if is_wanted:

@@ -50,8 +50,8 @@ class OptimizerSet:
             "no optimizer" if optimizer is None else f"a {type(optimizer).__qualname__} that it does not know"
         )
         raise LoopError(
-            f"run.step(loss) got {given}; elastic() has the optimizers {names}: call "
-            f"run.step(loss, optimizer=...) with one of these"
+            f"run.step() got {given}; elastic() has the optimizers {names}: call "
+            "run.step(optimizer) with one of these"
         )
 
 

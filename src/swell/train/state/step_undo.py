@@ -43,6 +43,7 @@ class StepUndo:
         self._state.objects.begin_step()
         self._state.variables.begin_step(frame)
         self._hyperparameters = self._state.hyperparameters()
+        self._scaler = None
 
     @torch.no_grad()
     def keep_all(self) -> None:
@@ -74,6 +75,8 @@ class StepUndo:
         self._state.objects.keep_objects()
         self._state.variables.keep_objects(frame)
         self._modes = self._state.forms.modes()
+        if self._scaler is None:
+            self.keep_scaler()
         for parameter in self._state.parameters_here():
             if parameter not in self._tensors:
                 self._tensors[parameter] = parameter.detach().to("cpu", copy=True)
@@ -100,10 +103,10 @@ class StepUndo:
             optimizer.state.clear()
             optimizer.state.update(slots)
         state.put_settings((self._hyperparameters, self._modes))
-        if self._kept and self._scaler and state.scaler is not None:
-            if state.is_within_batch:
-                state.scaler.update()  # forgets which optimizers it has unscaled
+        state.forget_batch()
+        if self._scaler and state.scaler is not None:
             state.scaler.load_state_dict(self._scaler)
+        self._scaler = None
         self._modes = ""
         self._forget()
 

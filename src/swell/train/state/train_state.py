@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from types import FrameType
 from typing import Any
 
@@ -62,7 +62,7 @@ class TrainState:
         self.optimizers = list(optimizer) if isinstance(optimizer, OptimizerSet) else [optimizer]
         #: One of several optimizers has stepped in a batch that does not count yet.
         self.is_within_batch = False
-        self._unscaled: list[torch.optim.Optimizer] = []  # in the batch under way, of several optimizers
+        self._scaled: list[torch.optim.Optimizer] = []  # that the scaler has stepped in the batch under way
         self.scheduler = scheduler
         self.scaler: torch.amp.GradScaler | None = None  #: of the script, found in its loop
         #: State of a scaler that this worker's script has not used yet.
@@ -101,38 +101,24 @@ class TrainState:
         """Optimizer steps since the job began, of whatever batches they were."""
         return self.steps if self.course is None else self.course.place.step
 
-    def apply(
-        self,
-        optimizer: torch.optim.Optimizer,
-        loss: torch.Tensor | None,
-        clips: Sequence[Callable[[], object]],
-        num_samples: int = 0,
-    ) -> None:
+    def observe(self, num_samples: int) -> None:
+        """Measure the noise of the gradients of a step of so many samples, before the script changes them."""
+        if self.noise is not None:
+            parameters = [parameter for parameter in self.model.parameters() if parameter.grad is not None]
+            scale = 1.0 if self.scaler is None else self.scaler.get_scale()
+            self.noise.observe(self.updates, num_samples, parameters, scale)
+
+    def apply(self, optimizer: torch.optim.Optimizer) -> None:
         """Apply the gradients of one optimizer's parameters, the same on all workers, and count nothing.
 
         A scaler takes its factor off first, and leaves the update out where a gradient is inf or NaN. All
         workers have the same gradients, so all find the same. Such a step counts: its samples are gone.
-
-        Args:
-            loss: None if the step has nothing to learn from: nothing is updated.
-            clips: change the gradients, in this order, once no scaler's factor is on them.
-            num_samples: of the step.
         """
-        if loss is None:
-            for clip in clips:  # there is no gradient: the norms that the script got are 0
-                clip()
-            return
         if self.scaler is not None:
-            if any(optimizer is unscaled for unscaled in self._unscaled):
+            if any(optimizer is scaled for scaled in self._scaled):
                 self.scaler.update()  # as a loop for one process must, which steps it twice
-                self._unscaled = []
-            self.scaler.unscale_(optimizer)
-            self._unscaled.append(optimizer)
-        if self.noise is not None:
-            parameters = [parameter for parameter in self.model.parameters() if parameter.grad is not None]
-            self.noise.observe(self.updates, num_samples, parameters)
-        for clip in clips:
-            clip()
+                self._scaled = []
+            self._scaled.append(optimizer)
         factor = self.rate_factor
         rates = [] if factor == 1.0 else [group["lr"] for group in optimizer.param_groups]
         for group, rate in zip(optimizer.param_groups, rates, strict=False):
@@ -150,7 +136,7 @@ class TrainState:
 
     def finish_batch(self, loss: torch.Tensor | None) -> None:
         """Count the step, whose updates are applied. The course has moved on already."""
-        if self.scaler is not None and self._unscaled:
+        if self.scaler is not None and self._scaled:
             self.scaler.update()
         self.forget_batch()
         self._count_to(self.steps + 1 if self.course is None else self.course.own_steps)
@@ -159,22 +145,32 @@ class TrainState:
 
     def forget_batch(self) -> None:
         """The batch under way counts, or what several optimizers have changed in it is undone."""
-        self.is_within_batch, self._unscaled = False, []
+        self.is_within_batch, self._scaled = False, []
+        if self.scaler is not None:  # what the script has unscaled, and not stepped
+            self.scaler._per_optimizer_states.clear()
 
     @property
     def rate_factor(self) -> float:
         """Factor on the learning rates in the coming step."""
         return 1.0 if self.rate is None or self.course is None else self.rate(self.course.batch)
 
-    def clipping(self, clip: Callable[..., Any]) -> Callable[..., Any]:
-        """What clips the gradients as this function of torch's does, wherever they are."""
-        return clip if self.shard_of_blocks is None else self.shard_of_blocks.clipping(clip)
-
-    def find_scaler(self, scaler: torch.amp.GradScaler) -> None:
-        """The script's loop uses this scaler: it belongs to the state now.
+    def use_scaler(self, scaler: torch.amp.GradScaler) -> None:
+        """The script's loop scales by this: it belongs to the state now.
 
         Its state may have come before, from a worker or a checkpoint whose script had used its own.
+
+        Raises:
+            LoopError: it is a second one, or blocks of the model are divided.
         """
+        if scaler is self.scaler:
+            return
+        if self.shard_of_blocks is not None:
+            raise LoopError(
+                "the loop uses a GradScaler, and elastic() got shard=[...], whose blocks sum their gradients "
+                "before the scaler's factor can be taken off; train in bfloat16, or use shard='optimizer'"
+            )
+        if self.scaler is not None:
+            raise LoopError("the loop scales by a second GradScaler; use one for all losses")
         self.scaler = scaler
         if self._found_scaler is not None:
             scaler.load_state_dict(self._found_scaler)
@@ -212,7 +208,7 @@ class TrainState:
         if any(isinstance(old, int) and new != old + num_steps for old, new in pairs):
             raise LoopError(
                 "the script calls scheduler.step(), and gave that scheduler to elastic(), which steps it in "
-                "each run.step(loss): it goes too fast. Take the call out, or give elastic() no scheduler"
+                "each run.step(): it goes too fast. Take the call out, or give elastic() no scheduler"
             )
 
     def hyperparameters(self) -> list[dict[str, Any]]:

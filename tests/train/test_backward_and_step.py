@@ -1,4 +1,4 @@
-"""What becomes of calls in a script's loop: clipping, scalers and weights, in one process."""
+"""What a script does between `run.backward` and `run.step`, weights and scalers, in one process."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Literal
 import pytest
 import torch
 from torch import nn
-from torch.nn.utils import clip_grad_norm_, clip_grad_value_, clip_grads_with_norm_, get_total_norm
+from torch.nn.utils import clip_grad_norm_
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
 from swell import train
@@ -31,10 +31,9 @@ class Script:
         loader = DataLoader(Stream() if stream else TensorDataset(X), batch_size=batch)
         self.run = train.elastic(self.model, self.optimizer, loader, **{"epochs": 1} | options)
 
-    def go_backward(self, x: torch.Tensor, scaler: torch.amp.GradScaler | None = None) -> torch.Tensor:
+    def loss_of(self, x: torch.Tensor) -> torch.Tensor:
         self.optimizer.zero_grad()
         loss: torch.Tensor = self.model(x).square().mean()
-        (loss if scaler is None else scaler.scale(loss)).backward()
         return loss
 
     @property
@@ -44,69 +43,61 @@ class Script:
         )
 
 
-def test_outside_of_the_loop_clipping_is_torchs_own() -> None:
-    script, other = Script(), nn.Linear(3, 1, dtype=torch.float64)
-    script.go_backward(X)
-    assert float(clip_grad_norm_(script.model.parameters(), 0.01)) > 0.01 > script.norm * 0.999
+@pytest.mark.parametrize("most", [None, 5])
+def test_between_the_calls_the_gradient_is_that_of_the_step_and_the_scripts_own(most: int | None) -> None:
+    whole, script, seen = Script(), Script(max_local_batch=most), []
+    whole.loss_of(X).backward()
     for (x,) in script.run.batches():
-        other(x).sum().backward()
-        clip_grad_value_(other.parameters(), 0.01)
-        assert other.weight.grad is not None and float(other.weight.grad.abs().max()) <= 0.01
-        loss = script.go_backward(x)
-        before = script.norm
-        clip_grad_norm_(script.model.parameters(), 0.01)
-        assert script.norm == before
-        script.run.step(loss)
-        assert script.norm == pytest.approx(0.01, rel=1e-3)
-        clip_grad_norm_(script.model.parameters(), 0.001)
-        assert script.norm == pytest.approx(0.001, rel=1e-2)
-    script.go_backward(X)
-    get_total_norm([p.grad for p in script.model.parameters() if p.grad is not None])
-    clip_grad_norm_(script.model.parameters(), 0.01)
-    assert script.norm == pytest.approx(0.01, rel=1e-3)
+        script.run.backward(script.loss_of(x))
+        norm = clip_grad_norm_(script.model.parameters(), 1e-3)
+        seen.append(float(norm))
+        script.run.step()
+    assert seen == pytest.approx([0.0] * (len(seen) - 1) + [whole.norm])
+    assert script.norm == pytest.approx(1e-3, rel=1e-2)
 
 
-def test_a_norm_becomes_that_of_the_average() -> None:
-    whole = Script()
-    whole.go_backward(X)
-    script, seen = Script(max_local_batch=6), []
+def test_a_step_that_a_script_leaves_out_counts_and_changes_nothing() -> None:
+    script = Script(batch=3)
     for (x,) in script.run.batches():
-        loss = script.go_backward(x)
-        norm = clip_grad_norm_(script.model.parameters(), max_norm=1e-3)
-        seen.append((float(norm), script.norm))
-        script.run.step(loss)
-    assert all(own == of_pass for own, of_pass in seen)
-    assert float(norm) == pytest.approx(whole.norm) != seen[-1][0]
+        before = script.model.weight.clone()
+        script.run.backward(script.loss_of(x))
+        if is_large := script.run.steps in (1, 3):
+            script.optimizer.zero_grad()
+        else:
+            script.run.step()
+        assert torch.equal(before, script.model.weight) == is_large
+    assert script.run.steps == 4
 
 
-def test_a_norm_that_is_no_number_is_an_error_where_the_script_wants_that() -> None:
-    script = Script()
+def test_a_script_that_never_steps_is_told_so() -> None:
+    script = Script(batch=2)
+    with pytest.raises(train.LoopError, match=r"run\.step\(\) was never called"):
+        for (x,) in script.run.batches():
+            script.run.backward(script.loss_of(x))
+
+
+def test_gradients_that_a_script_computes_itself_are_averaged() -> None:
+    script, whole = Script(max_local_batch=4), Script()
+    whole.loss_of(X).backward()
     for (x,) in script.run.batches():
-        loss = script.go_backward(x * torch.inf)
-        clip_grad_norm_(script.model.parameters(), 1.0, error_if_nonfinite=True)
-        with pytest.raises(RuntimeError, match="non-finite"):
-            script.run.step(loss)
-        break
-
-
-def test_a_norm_of_ones_own_is_refused() -> None:
-    script = Script()
-    for (x,) in script.run.batches():
-        script.go_backward(x)
-        own = torch.tensor(script.norm)
-        with pytest.raises(
-            train.LoopError, match=r"get_total_norm returned, unchanged, or call clip_grad_norm_"
+        loss = script.loss_of(x)
+        for parameter, gradient in zip(
+            script.model.parameters(), torch.autograd.grad(loss, list(script.model.parameters())), strict=True
         ):
-            clip_grads_with_norm_(script.model.parameters(), 1.0, own)
-        break
+            parameter.grad = gradient
+        script.run.backward(loss.detach())
+        norm = clip_grad_norm_(script.model.parameters(), 1e9)
+        script.run.step()
+    assert float(norm) == pytest.approx(whole.norm)
 
 
 def test_a_step_without_weight_counts_and_changes_nothing() -> None:
     script = Script(batch=6)
     for number, (x,) in enumerate(script.run.batches()):
         before = script.model.weight.clone()
-        loss = script.go_backward(x if number == 0 else x * torch.nan)
-        mean = script.run.step(loss, weight=6 * (number == 0))
+        loss = script.loss_of(x if number == 0 else x * torch.nan)
+        mean = script.run.backward(loss, weight=6 * (number == 0))
+        script.run.step()
         assert script.run.has_stepped
         assert torch.equal(before, script.model.weight) == (number == 1) == (float(mean) == 0.0)
     assert script.run.steps == 2
@@ -124,8 +115,8 @@ def test_weights_are_the_same_of_streams_and_open_batches(options: dict[str, Any
     for (x,) in script.run.batches():
         script.optimizer.zero_grad()
         loss = (x[:, 0].abs() * script.model(x).squeeze(1).square()).sum() / x[:, 0].abs().sum()
-        loss.backward()
-        mean = script.run.step(loss, weight=x[:, 0].abs().sum())
+        mean = script.run.backward(loss, weight=x[:, 0].abs().sum())
+        script.run.step()
         if script.run.has_stepped:
             losses.append(float(mean))
     torch.use_deterministic_algorithms(False)
@@ -143,9 +134,8 @@ def test_weights_are_the_same_of_streams_and_open_batches(options: dict[str, Any
 
 def refuse(match: str, script: Script, **step: Any) -> None:
     for (x,) in script.run.batches():
-        loss = script.go_backward(x)
         with pytest.raises(train.LoopError, match=match):
-            script.run.step(loss, **step)
+            script.run.backward(script.loss_of(x), **step)
         break
 
 
@@ -156,25 +146,30 @@ def test_weights_that_cannot_be_are_refused() -> None:
     script = Script(max_local_batch=6)
     with pytest.raises(train.LoopError, match="in some passes of a step and none in others"):
         for number, (x,) in enumerate(script.run.batches()):
-            script.run.step(script.go_backward(x), weight=1 if number == 0 else None)
+            script.run.backward(script.loss_of(x), weight=1 if number == 0 else None)
+            script.run.step()
     script = Script(max_local_batch=6)
     with pytest.raises(train.LoopError, match="in some passes of a step and none in others"):
         for number, (x,) in enumerate(script.run.batches()):
-            script.run.step(script.go_backward(x), weight=1 if number == 1 else None)
+            script.run.backward(script.loss_of(x), weight=1 if number == 1 else None)
+            script.run.step()
 
 
-def test_steps_of_a_scaler_and_second_scalers_are_refused() -> None:
+def test_the_former_form_steps_of_a_scaler_and_second_scalers_are_refused() -> None:
     scaler, second = torch.amp.GradScaler("cpu"), torch.amp.GradScaler("cpu")
     script = Script()
     for (x,) in script.run.batches():
-        script.go_backward(x, scaler)
-        with pytest.raises(
-            train.LoopError, match=r"scaler\.step\(optimizer\) .* put run\.step\(loss\) in its place"
-        ):
+        with pytest.raises(train.LoopError, match=r"write `run\.backward\(loss\)` in place of"):
+            script.run.step(script.loss_of(x))  # type: ignore[arg-type]
+        script.run.backward(script.loss_of(x), scaler=scaler)
+        with pytest.raises(train.LoopError, match="put it in its place"):
             scaler.step(script.optimizer)
-        with pytest.raises(train.LoopError, match="use one for all losses"):
-            script.go_backward(x, second)
         break
+    script = Script(batch=6)
+    with pytest.raises(train.LoopError, match="use one for all losses"):
+        for (x,), each in zip(script.run.batches(), (scaler, second), strict=True):
+            script.run.backward(script.loss_of(x), scaler=each)
+            script.run.step()
 
 
 @pytest.mark.parametrize("step", [{"weight": 5.0}, {"weight": 0.0}, {}])
@@ -188,6 +183,6 @@ def test_statistics_of_batch_norms_are_averaged_by_samples_whatever_the_weights(
     for (x,) in run.batches():
         optimizer.zero_grad()
         loss = model(x).square().sum()
-        loss.backward()
-        run.step(loss, **step)
+        run.backward(loss, **step)
+        run.step()
     assert torch.allclose(norm.get_buffer("running_mean"), X.mean(0))

@@ -11,9 +11,9 @@ for _ in run.epochs():
     for inputs, targets in run.batches():
         optimizer.zero_grad()
         loss = F.mse_loss(model(inputs), targets)
-        loss.backward()
+        run.backward(loss)
         if torch.nn.utils.clip_grad_norm_(model.parameters(), 20.0) > 60:
             skipped += 1
             optimizer.zero_grad()
-        run.step(loss)
+        run.step()
     run.report(skipped=skipped)

@@ -8,7 +8,7 @@ for _ in run.epochs():
     for a, b in run.batches():
         optimizer.zero_grad()
         loss = nn.functional.cross_entropy(model(a), b)
-        loss.backward()
+        run.backward(loss)
         for p in model.parameters():
             p.grad.clamp_(-0.01, 0.01)
-        run.step(loss)  # differs: batch-dependent
+        run.step()
