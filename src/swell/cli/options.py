@@ -21,7 +21,6 @@ from swell.model.quantities import parse_duration
 if TYPE_CHECKING:
     import msgspec
 
-if TYPE_CHECKING:
     from swell.executors.local.devices import LocalNode
 
 Parsed = TypeVar("Parsed")

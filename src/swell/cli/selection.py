@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,26 +14,14 @@ import typer
 
 import swell
 from swell.api.times import DAY_S, parse_time
-from swell.cli.output import warn
+from swell.cli.output import RunTimes, Times, warn
+from swell.model.errors import InvalidInput
 from swell.model.job import Phase
-from swell.model.job_query import newest
+from swell.model.job_query import choose, newest
 from swell.model.quantities import parse_duration
 
 if TYPE_CHECKING:
     from swell.api.client import Client
-    from swell.model.view import JobView
-
-
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-from swell.cli.output import RunTimes, Times
-from swell.model.errors import InvalidInput
-from swell.model.job_query import choose
-
-if TYPE_CHECKING:
     from swell.model.view import JobView, Story
 
 
