@@ -179,7 +179,7 @@ class AccessMiddleware:
         cookies = _first(scope, b"cookie")
         if cookies is None or client is None or server is None or server[1] is None:
             return None
-        value = cookie_parser(cookies.decode("latin-1")).get(cookie_name(server[1]))
+        value = cookie_parser(cookies.decode("latin-1")).get(f"swell-{server[1]}")
         session = None if not value else self._sessions.session(value)
         return session if session is not None and self._is_current(session.caller) else None
 
@@ -188,11 +188,6 @@ def caller_of(scope: Mapping[str, Any]) -> ApiUser:
     """Who sends the request of an ASGI scope, which is not for a part of the page that is open to anybody."""
     caller: ApiUser = scope[CALLER]
     return caller
-
-
-def cookie_name(port: int) -> str:
-    """Two platforms of a machine have the same host, and so all their cookies together."""
-    return f"swell-{port}"
 
 
 def _check_site(scope: Scope, host: bytes) -> None:

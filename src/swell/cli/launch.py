@@ -28,11 +28,6 @@ PROGRAM = (sys.executable, "-P", "-m", "swell.cli.main")
 TAIL_LINES = 20
 
 
-def has_nodes(cluster: ClusterView) -> bool:
-    """Whether the cluster has nodes, or hosts may join it."""
-    return bool(cluster.nodes) or cluster.hosts_may_join
-
-
 def has_devices(devices: str, cores: float | None = None, rack: str = "") -> Callable[[ClusterView], bool]:
     """Whether the nodes are those that the options mean: till they join, those of last time are shown.
 
@@ -52,7 +47,9 @@ def has_devices(devices: str, cores: float | None = None, rack: str = "") -> Cal
 
 
 def launch(
-    folder: StateFolder, options: Sequence[str], is_ready: Callable[[ClusterView], bool] = has_nodes
+    folder: StateFolder,
+    options: Sequence[str],
+    is_ready: Callable[[ClusterView], bool] = lambda cluster: bool(cluster.nodes) or cluster.hosts_may_join,
 ) -> Client:
     """Start `swell up --foreground` detached from this terminal, and connect to it when it is ready.
 

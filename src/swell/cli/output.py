@@ -57,16 +57,12 @@ class PlainOutput:
 def printable_output() -> Iterator[None]:
     """Make all output of a command printable, on both streams; `raw` lifts that."""
     before = sys.stdout, sys.stderr
-    sys.stdout, sys.stderr = map(_made_printable, before)
+    # A stream that is closed is None.
+    sys.stdout, sys.stderr = (cast(TextIO, stream and PlainOutput(stream)) for stream in before)
     try:
         yield
     finally:
         sys.stdout, sys.stderr = before
-
-
-def _made_printable(stream: TextIO) -> TextIO:
-    """A stream that is closed is None."""
-    return cast(TextIO, stream and PlainOutput(stream))
 
 
 def raw(stream: TextIO) -> TextIO:

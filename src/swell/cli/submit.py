@@ -245,7 +245,9 @@ def verdict(view: JobView, policy: str, now_s: float) -> str:
     if view.phase == "rejected":
         return _refusal(view)
     if view.phase == "failed":
-        return _failure(view)
+        from swell.model.failure import why_failed
+
+        return f"{view.id}: failed: {why_failed(view)}\n  see `swell show {view.id}`"
     if view.phase == "ended-early":
         return f"{view.id}: {view.phase}: {view.reason}"
     if view.phase.is_end:
@@ -297,12 +299,6 @@ def _expected(view: JobView, now_s: float) -> str:
     if not is_finish_known(view):
         return ", finish not yet known"
     return f", expected to finish at {words.expectation(view, now_s, partial(clock, now_s=now_s))}"
-
-
-def _failure(view: JobView) -> str:
-    from swell.model.failure import why_failed
-
-    return f"{view.id}: failed: {why_failed(view)}\n  see `swell show {view.id}`"
 
 
 def _unpromised(view: JobView, now_s: float) -> str:

@@ -40,17 +40,15 @@ def options_of_engines(taken: Collection[str]) -> OptionGroup:
     found: dict[str, list[type[Engine]]] = {}
     for name, kind in list(ENGINES.items()):
         options = kind.__struct_fields__
-        clashes = [one for one in options if one in {*taken, *RESERVED} or _clashes(kind, one, found)]
+        shared = [one for one in options if one in found]
+        clashes = [one for one in shared if flags_of(found[one][0], one) != flags_of(kind, one)]
+        clashes += [one for one in options if one in {*taken, *RESERVED}]
         if clashes:
             ENGINES.refuse(name, f"`swell up` has another option {clashes[0]!r}; it has to be renamed")
             continue
         for option in options:
             found.setdefault(option, []).append(kind)
     return OptionGroup(tuple(_parameter(option, kinds) for option, kinds in found.items()), dict)
-
-
-def _clashes(kind: type[Engine], option: str, found: dict[str, list[type[Engine]]]) -> bool:
-    return option in found and flags_of(found[option][0], option) != flags_of(kind, option)
 
 
 def about_engines() -> str:

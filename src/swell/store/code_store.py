@@ -117,7 +117,9 @@ class CodeStore:
                     if not is_used(path, num_bytes):
                         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
                         drafted.replace(path)
-                        new[path] = _stamp(path)
+                        now_ns = time.time_ns()  # finer than the clock by which others change it
+                        os.utime(path, ns=(now_ns, now_ns))
+                        new[path] = path.stat().st_mtime_ns
             except OSError:
                 _remove(new)
                 raise
@@ -170,13 +172,6 @@ class CodeStore:
             except FileNotFoundError:  # a draft, which has its name by now
                 return True
             return True
-
-
-def _stamp(path: Path) -> int:
-    """Give a file the present as its time, finer than the clock by which others change it; returns it."""
-    now_ns = time.time_ns()
-    os.utime(path, ns=(now_ns, now_ns))
-    return path.stat().st_mtime_ns
 
 
 def _remove(new: dict[Path, int]) -> None:

@@ -83,7 +83,7 @@ class Page:
         if cookie is None:
             return refusal_page(401, USED)
         opened = RedirectResponse("/", 303)
-        opened.set_cookie(
+        opened.set_cookie(  # two platforms of a machine have the same host, and so all their cookies together
             f"swell-{server[1]}", cookie, max_age=int(SESSION_S), httponly=True, samesite="strict", path="/"
         )
         return opened
