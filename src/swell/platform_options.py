@@ -32,6 +32,10 @@ def _listen(said: str) -> str:
     return str(parse_address(said)) if said else ""
 
 
+def _folders(said: list[str]) -> tuple[str, ...]:
+    return tuple(absolute_path(folder) for folder in said if folder)
+
+
 class PlatformOptions(MachineOptions, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a platform is started with, as it was said. A field is an option of the same name.
 
@@ -105,7 +109,7 @@ class PlatformOptions(MachineOptions, frozen=True, kw_only=True, forbid_unknown_
         option(
             "FOLDER",
             "Folder in which users must have scripts and workdirs; may be repeated; '': any. Default: any.",
-            parse=lambda folders: tuple(absolute_path(folder) for folder in folders if folder),
+            parse=_folders,
         ),
     ] = ()
     engine: str = "local"  #: what brings machines; `cli.up` has its option

@@ -14,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import httpx
+import msgspec
 import pytest
 from tests.cli.conftest import FAKES, Run, run_swell
 from tests.cli.test_program import fails
@@ -146,10 +147,11 @@ def test_up_remembers_how_it_was_started(state: Path, up: Run) -> None:
 
     first = up_and_down(*PACED, "--preload", "json", "--preload", "csv")
     assert "as last time" not in first
-    second = up_and_down("--policy", "fifo")
+    second = up_and_down("--policy", "fifo", "--workdirs", "/a", "--workdirs", "/b/c")
     assert "\nas last time: --devices paced:8@200, --preload json, --preload csv\n" in second
-    assert remembered() == PlatformOptions(devices="paced:8@200", policy="fifo", preload=("json", "csv"))
-    third = up_and_down("--preload", "")
+    known = PlatformOptions(devices="paced:8@200", policy="fifo", preload=("json", "csv"))
+    assert remembered() == msgspec.structs.replace(known, workdirs=("/a", "/b/c"))
+    third = up_and_down("--preload", "", "--workdirs", "")
     assert "\nas last time: --devices paced:8@200, --policy fifo\n" in third
     assert remembered() == PlatformOptions(devices="paced:8@200", policy="fifo")
 
