@@ -161,6 +161,8 @@ def test_the_former_form_steps_of_a_scaler_and_second_scalers_are_refused() -> N
     for (x,) in script.run.batches():
         with pytest.raises(train.LoopError, match=r"write `run\.backward\(loss\)` in place of"):
             script.run.step(script.loss_of(x))  # type: ignore[arg-type]
+        with pytest.raises(train.LoopError, match=r"with its weight if there is one"):
+            script.run.step(script.loss_of(x), weight=3)  # type: ignore[arg-type]
         script.run.backward(script.loss_of(x), scaler=scaler)
         with pytest.raises(train.LoopError, match="put it in its place"):
             scaler.step(script.optimizer)

@@ -114,9 +114,21 @@ def attribute_of_another_object(losses: list[float]) -> Loop:
             stats.done += loss
 
 
-@pytest.mark.parametrize("loop", [sum_of_each_epoch, best_that_is_only_kept, attribute_of_another_object])
+def mean_of_all_workers(losses: list[float]) -> Loop:
+    run, least = SimpleNamespace(backward=abs), math.inf
+    for loss in losses:
+        yield
+        least = min(least, run.backward(loss))
+        if least < 0.1:
+            break
+
+
+@pytest.mark.parametrize(
+    "loop",
+    [sum_of_each_epoch, best_that_is_only_kept, attribute_of_another_object, mean_of_all_workers],
+)
 def test_sums_of_a_round_are_none(loop: Callable[[list[float]], Loop]) -> None:
-    assert loop_exits([next_frame(loop)], own_of(loop, "total", "best", "stats.done")) == []
+    assert loop_exits([next_frame(loop)], own_of(loop, "total", "best", "stats.done", "loss")) == []
 
 
 def test_a_loop_that_asks_for_batches_for_ever_is_told() -> None:

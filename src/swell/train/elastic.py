@@ -41,7 +41,7 @@ from swell.wire.reports import send_reports_to
 
 #: By what learning rates are multiplied in a step of another batch than the job's own.
 RateRule = Literal["none", "linear", "square_root"]
-#: What the loss that `run.step` gets is of the samples of its pass.
+#: What the loss that `run.backward` gets is of the samples of its pass.
 LossReduction = Literal["mean", "sum"]
 
 

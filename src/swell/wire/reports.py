@@ -13,7 +13,7 @@ from typing import Literal, Protocol, SupportsFloat, TypeVar
 #: A step is less than this: floats can hold it.
 MOST_STEPS = 1 << 53
 _Value = TypeVar("_Value")
-#: That of the training loss of `run.step`, which is noted in each step.
+#: That of the training loss of `run.backward`, which is noted in each step.
 LOSS = "loss"
 #: That of the gradient noise scale, in samples, of a job whose batch may change.
 NOISE_SCALE = "noise_scale"

@@ -1,4 +1,4 @@
-"""The optimizer's call was taken out, and no run.step was put in its place."""
+"""The optimizer's call was taken out, and no call of the run was put in its place."""
 
 from tests.scripts.classifier import loader, model, optimizer
 from tests.scripts.common import nn, train

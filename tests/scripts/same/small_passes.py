@@ -1,6 +1,6 @@
 """Accumulation of gradients left to Swell: at most three samples go through the model together.
 
-The mean loss that `run.step` returns is kept, as the how-to shows.
+The mean loss that `run.backward` returns is kept, as the how-to shows.
 """
 
 from tests.scripts.common import DataLoader, TensorDataset, nn, torch, train

@@ -57,7 +57,7 @@ def _exit_of(frame: FrameType, own: Collection[str]) -> ScriptFinding | None:
     text = (
         f"{names} in {function if scope == function else 'the script'} changes with the samples of each "
         "worker's own part of the batch, and decides when the loop ends: workers would leave it at different "
-        "steps. Decide by what is the same on all workers, as what `run.step` returns is"
+        "steps. Decide by what is the same on all workers, as what `run.backward` returns is"
     )
     place = f"{submitted(frame.f_code.co_filename)}:{max(guards)}"
     return ScriptFinding(name="hidden-state", text=text, place=place)
@@ -101,9 +101,9 @@ def _written(name: str, frame: FrameType) -> set[str]:
 
 
 def _names_in(expression: ast.AST) -> set[str]:
-    """Variables as `_written` has them, but for those from which `run.step` makes the mean of all workers."""
+    """Variables as `_written` has them, but for those from which `run.backward` makes a mean."""
     if isinstance(expression, ast.Call) and isinstance(expression.func, ast.Attribute):
-        if expression.func.attr == "step":
+        if expression.func.attr == "backward":
             return set()
         parts: list[ast.AST] = [expression.func.value, *expression.args, *expression.keywords]
         return set().union(*map(_names_in, parts))

@@ -386,7 +386,7 @@ class Run:
                 self._task.state.observe(share.num_global)
         return tally.loss
 
-    def step(self, optimizer: torch.optim.Optimizer | None = None) -> None:
+    def step(self, optimizer: torch.optim.Optimizer | None = None, **former: Any) -> None:
         """Update the model by the gradients that are there; in place of `optimizer.step()`.
 
         It does nothing where they are not those of a whole step: in a pass that is not the step's last, and
@@ -394,10 +394,13 @@ class Run:
 
         Args:
             optimizer: which of several is to step.
+            former: what `run.step(loss)` took, which is refused.
 
         Raises:
             LoopError: there was no `run.backward` before it.
         """
+        if former or isinstance(optimizer, torch.Tensor):
+            raise LoopError(FORMER)
         stepping, self._num_skipped = self._check_step(optimizer), -1
         if self._turns and self._may_update(sys._getframe(1)):
             self._update(stepping)
@@ -536,8 +539,6 @@ class Run:
 
     def _check_step(self, optimizer: torch.optim.Optimizer | None) -> torch.optim.Optimizer:
         """Return what is to step. Raises LoopError where that is strange, or `step` is called too early."""
-        if isinstance(optimizer, torch.Tensor):
-            raise LoopError(FORMER)
         if not self._may_step:
             raise LoopError("run.step() without run.backward(loss) before it; call both once for each batch")
         if self._several is not None:

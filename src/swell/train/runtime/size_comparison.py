@@ -109,7 +109,7 @@ class SizeComparison(StepComparison):
         if course.is_stream and self._num > 2:
             self._num -= 1 - self._num % 2  # two workers' parts of a stream are of one size, or nearly
         self.is_possible = self._num >= 2 * course.least_samples  #: there is something to compare
-        #: Of a whole batch: `run.step` returns the same mean in all probes that are compared.
+        #: Of a whole batch: `run.backward` returns the same mean in all probes that are compared.
         self.mean_loss = torch.zeros(())
         self._device = next(task.state.model.parameters()).device
         self._group = Group(self._device)

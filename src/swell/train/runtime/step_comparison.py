@@ -71,7 +71,7 @@ class StepResult:
     """What a step has come to."""
 
     loss: float
-    gradient: torch.Tensor  #: `sampled`, as `run.step` got it; of several passes their sum
+    gradient: torch.Tensor  #: `sampled`, as `run.backward` has summed it, over all passes
     settings: str = ""  #: hyperparameters, such as learning rates
     left: codec.Tree = field(default_factory=dict)  #: what the script kept when it asked for the next batch
 

@@ -30,10 +30,9 @@ WRITTEN = (
     "shard=[...]: take out what does, such as a limit of weights, or use shard='optimizer'"
 )
 CHANGED = (
-    "a parameter of the block {name!r} has another gradient than loss.backward() has given it, and summed, "
+    "a parameter of the block {name!r} has another gradient than run.backward() has given it, and summed, "
     "for elastic() got shard=[...]: the script sets it by hand or takes it away, or sets requires_grad "
-    "between a batch and its run.step; set requires_grad before `for batch in run.batches():`, or use "
-    "shard='optimizer'"
+    "within a batch; set requires_grad before `for batch in run.batches():`, or use shard='optimizer'"
 )
 
 
