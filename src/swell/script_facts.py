@@ -51,6 +51,19 @@ class ScriptNumbers(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     batch: int  #: samples of a step, of its loader
     epochs: int | None = None
     steps: int | None = None
+    num_steps: int = 0  #: until its end; 0: that is not known
+    has_schedule: bool = False  #: of learning rates
+
+    def unlike(self, batch: int, num_steps: int) -> tuple[ScriptFinding, ...]:
+        """Return the hint that a job has another batch, or another end."""
+        pairs = ((batch, self.batch, "samples a step"), (num_steps, self.num_steps, "steps"))
+        told = [f"{num} {what} where its script has {its}" for num, its, what in pairs if its not in (0, num)]
+        if not told:
+            return ()
+        text = f"the job has {', and '.join(told)}: the job's count"
+        if self.has_schedule and num_steps > self.num_steps > 0:
+            text += f". A schedule of learning rates for {self.num_steps} steps ends before the job does"
+        return (ScriptFinding(name=OTHER_NUMBERS, text=text, holds=False),)
 
 
 class BetweenSteps(msgspec.Struct, frozen=True, kw_only=True):

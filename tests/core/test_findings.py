@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.core.bench import Bench
 from tests.core.driven_world import DrivenWorld
-from tests.core.fakes import core_of, node, spec
+from tests.core.fakes import core_of, node, profile, spec
 from tests.core.head import Head
 from tests.examples import share_of_examples
 
-from swell.model.event import DifferencesAccepted
-from swell.model.job import JobSpec
-from swell.script_facts import ScriptFinding
+from swell.model.event import DifferencesAccepted, JobProfiled
+from swell.model.job import EndCondition, JobSpec
+from swell.script_facts import ScriptFinding, ScriptNumbers
 
 TOKENS = ScriptFinding(name="weighted-mean", text="the loss is a mean over tokens", place="train.py:7")
 CLIP = ScriptFinding(name="clip-in-loop", text="each worker clips its own")
@@ -91,3 +93,16 @@ def test_why_a_job_is_held_and_what_its_owner_accepted_is_told() -> None:
     )
     assert "may have any size: its trial run found random-draws: dropout" in told
     assert "its owner accepts weighted-mean" in told
+
+
+def test_jobs_that_share_a_profile_are_each_told_in_what_they_differ_from_their_script() -> None:
+    own = ScriptNumbers(batch=64, epochs=10, num_steps=100)
+    bench, measured = Bench(), msgspec.structs.replace(profile(), own=own)
+    for job_id, end in {"longer": EndCondition(epochs=16), "own": EndCondition()}.items():
+        bench.submit(job_id, spec(end=end))
+        bench.say(JobProfiled(at_s=bench.now_s, job_id=job_id, profile=measured))
+    found = {view.id: [one.text for one in view.findings] for view in bench.core.views()}
+    assert found == {
+        "longer": ["the job has 160 steps where its script has 100: the job's count"],
+        "own": [],
+    }

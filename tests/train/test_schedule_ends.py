@@ -70,28 +70,46 @@ def test_a_job_that_may_end_before_is_not(start_agent: Callable[..., FakeAgent],
     assert agent.all_said(messages.Profiled)
 
 
+OWN = ScriptNumbers(batch=12, epochs=8, num_steps=400, has_schedule=True)
+
+
 @pytest.mark.parametrize(
-    ("fields", "told"),
+    "fields",
     [
-        ({"global_batch": 12, "total_steps": None, "epochs": 8}, []),
-        ({"global_batch": 0, "total_steps": None}, []),
+        {"global_batch": 12, "total_steps": None, "epochs": 16},
+        {"global_batch": 0, "total_steps": None},
+        {"global_batch": 24, "total_steps": None},
+    ],
+)
+def test_a_trial_run_tells_the_scripts_own_numbers_whatever_those_of_the_job_are(
+    start_agent: Callable[..., FakeAgent], tmp_path: Path, fields: dict[str, Any]
+) -> None:
+    profiled = trial_of(start_agent, tmp_path, COSINE, **fields).all_said(messages.Profiled)[-1][1]
+    assert (profiled.own, profiled.findings) == (OWN, [])
+
+
+@pytest.mark.parametrize(
+    ("batch", "num_steps", "told"),
+    [
+        (12, 400, []),
         (
-            {"global_batch": 12, "total_steps": None, "epochs": 16},
+            12,
+            800,
             [
                 "the job has 800 steps where its script has 400: the job's count. A schedule of learning "
-                "rates that is made for 400 steps ends before the job does"
+                "rates for 400 steps ends before the job does"
             ],
         ),
         (
-            {"global_batch": 24, "total_steps": None},
+            24,
+            200,
             ["the job has 24 samples a step where its script has 12, and 200 steps where its script has 400: "
             "the job's count"],
         ),
     ],
 )  # fmt: skip
 def test_a_job_with_other_numbers_than_its_script_is_told_which_count(
-    start_agent: Callable[..., FakeAgent], tmp_path: Path, fields: dict[str, Any], told: list[str]
+    batch: int, num_steps: int, told: list[str]
 ) -> None:
-    profiled = trial_of(start_agent, tmp_path, COSINE, **fields).all_said(messages.Profiled)[-1][1]
-    assert [(found.text, found.holds) for found in profiled.findings] == [(text, False) for text in told]
-    assert profiled.own == ScriptNumbers(batch=12, epochs=8)
+    found = [(one.text, one.holds) for one in OWN.unlike(batch, num_steps)]
+    assert found == [(text, False) for text in told]

@@ -162,6 +162,7 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     continues: str = ""  #: see `Origin`, as `user`
     user: str = ""
     profile: Profile | None = None
+    unlike_script: tuple[ScriptFinding, ...] = ()  #: jobs share a profile, and may differ in this
     least_by_memory: int = 1  #: workers, of which one is not known to run out of memory
     is_profiling: bool = False
     trial_waited_s: float = 0.0  #: that its trial run has waited, as was told last
@@ -320,8 +321,8 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
 
     @property
     def findings(self) -> tuple[ScriptFinding, ...]:
-        """Ways in which its result depends on its sizes, as far as is known."""
-        return (self.profile and self.profile.findings) or ()
+        """Ways in which its result depends on its sizes, as far as is known, and what its script has else."""
+        return ((self.profile and self.profile.findings) or ()) + self.unlike_script
 
     @property
     def held_by(self) -> tuple[str, ...]:
@@ -390,6 +391,8 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
         samples = profile.samples_per_epoch if profile else None
         total_steps = self.spec.end.total_steps(self.spec.global_batch, samples)
         self.progress.total_steps = None if total_steps is None else float(total_steps)
+        own = profile and profile.own
+        self.unlike_script = own.unlike(self.spec.global_batch, total_steps) if own and total_steps else ()
 
     def advance(self, at_s: float) -> None:
         """Account for what has happened by then, at the rate believed since it was last advanced."""

@@ -20,7 +20,7 @@ import msgspec
 from swell.executors.gang.gang_record import half
 from swell.model.command import ProfileJob
 from swell.model.job import JobSpec, Profile
-from swell.script_facts import OTHER_NUMBERS, BetweenSteps, ScriptFinding, not_compared
+from swell.script_facts import BetweenSteps, ScriptFinding, not_compared
 from swell.wire.messages import CALIBRATED_BYTES, Calibrated, Profiled
 
 #: Steps of a group that are timed.
@@ -183,9 +183,9 @@ class TrialPlan:
         )
 
     def _findings(self, measured: Profiled) -> tuple[ScriptFinding, ...] | None:
-        """None: the job cannot have several workers, and nothing else is to be told."""
+        """None: the job cannot have several workers."""
         if max(self.script.sizes) == 1:
-            return tuple(found for found in measured.findings if found.name == OTHER_NUMBERS) or None
+            return None
         why = self.script.why_not_compared
         return tuple(measured.findings) if why is None else (why, *measured.findings)
 

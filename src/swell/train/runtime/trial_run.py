@@ -10,9 +10,10 @@ from dataclasses import replace
 from functools import partial
 from typing import NoReturn
 
+import msgspec
 import torch
 
-from swell.script_facts import OTHER_NUMBERS, ScriptFinding, ScriptNumbers
+from swell.script_facts import ScriptFinding, ScriptNumbers
 from swell.train.collective.gradients import StepTotals
 from swell.train.collective.group import check_no_group
 from swell.train.data.place import UNBOUNDED
@@ -85,6 +86,7 @@ class Profiling(Host):
         self._left_s: float | None = None  # when the epoch ended
         self._between_s: float | None = None  # what the script then took for what follows
         self._findings: list[ScriptFinding] = []
+        self._own: ScriptNumbers | None = None
 
     @property
     def _least_size(self) -> int:
@@ -123,8 +125,11 @@ class Profiling(Host):
     def enter(self, task: Task) -> None:
         check_no_group()
         self._tell_ready(task)
-        if task.own is not None and task.known_steps < NO_END:
-            self._findings += other_numbers(task.own, self.course, task)
+        if task.own is not None:
+            per_epoch = replace(self.course, global_batch=task.own.batch, num_shards=None).steps_per_epoch
+            num_steps = task.own.steps or (task.own.epochs or 0) * per_epoch
+            facts = {"num_steps": num_steps, "has_schedule": bool(task.state.schedulers)}
+            self._own = msgspec.structs.replace(task.own, **facts)
         trials.append(self)
         if self.welcome.compares:
             has_passes = self.max_local_batch is not None
@@ -362,27 +367,9 @@ class Profiling(Host):
             goes_on=goes_on,
             between_s=self._between_s,
             findings=self._findings,
-            own=task.own,
+            own=self._own,
             save_s=None if task.state.shard is not None else task.state.num_bytes() / COPIED_BYTES_PER_S,
         )
-
-
-def other_numbers(own: ScriptNumbers, course: SampleSchedule, task: Task) -> list[ScriptFinding]:
-    """Return the hint that a job has another batch, or another end, than its script by itself.
-
-    Args:
-        course: of the job.
-    """
-    per_epoch = replace(course, global_batch=own.batch, num_shards=None).steps_per_epoch
-    own_steps = own.steps or (own.epochs or 0) * per_epoch
-    pairs = ((course.global_batch, own.batch, "samples a step"), (task.known_steps, own_steps, "steps"))
-    told = [f"{num} {what} where its script has {its}" for num, its, what in pairs if its and num != its]
-    if not told:
-        return []
-    text = f"the job has {', and '.join(told)}: the job's count"
-    if task.state.schedulers and task.known_steps > own_steps > 0:
-        text += f". A schedule of learning rates that is made for {own_steps} steps ends before the job does"
-    return [ScriptFinding(name=OTHER_NUMBERS, text=text, holds=False)]
 
 
 def _is_settled(timed: Sequence[float], num_warm_ups: int) -> bool:
