@@ -300,7 +300,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         str | int | None,
         _option(
             "SIZE",
-            "What is kept of its output, the begin and the end, such as `1GB`. Default: 64MB.",
+            "What is kept of its output, the begin and the end, such as `1GB`. Default: 64MiB.",
             "A number is bytes, of all workers together. `swell up --set log_bytes=N` sets another default.",
         ),
     ] = None
