@@ -163,6 +163,9 @@ def test_the_former_form_steps_of_a_scaler_and_second_scalers_are_refused() -> N
             script.run.step(script.loss_of(x))  # type: ignore[arg-type]
         with pytest.raises(train.LoopError, match=r"with its weight if there is one"):
             script.run.step(script.loss_of(x), weight=3)  # type: ignore[arg-type]
+        (loss := script.loss_of(x)).backward()
+        with pytest.raises(train.LoopError, match=r"take `loss\.backward\(\)` before it out"):
+            script.run.backward(loss)
         script.run.backward(script.loss_of(x), scaler=scaler)
         with pytest.raises(train.LoopError, match="put it in its place"):
             scaler.step(script.optimizer)

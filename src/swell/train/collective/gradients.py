@@ -210,7 +210,7 @@ class Gradients:
 
 
 def check_agreement(marks: int, num_weighted: int, share: Share, num_workers: int) -> None:
-    """See that all workers mean the same step, by the sums of their `Share.mark` and `Share.num_weighted`.
+    """See that all workers mean the same step, by the sums of their `Share.mark` and `Share.is_weighted`.
 
     Raises:
         StreamError: they are not all at the same place of a stream.

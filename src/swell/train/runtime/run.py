@@ -48,6 +48,10 @@ TWICE = (
     "run.backward(loss) was called twice for one batch; give it the sum of the losses once, or call "
     "`.backward()` on the others before it"
 )
+AGAIN = (
+    "run.backward(loss) goes through a loss's graph a second time; take `loss.backward()` before it out, or "
+    "call the first of the two with retain_graph=True"
+)
 FORMER = (
     "run.step(loss) is a former form: write `run.backward(loss)` in place of `loss.backward()`, with its "
     "weight if there is one, and `run.step()` in place of `run.step(loss)`"
@@ -356,7 +360,12 @@ class Run:
         if is_last and not (state.undo.is_lost or self._is_stopped):
             self._host.begin_backward(part)
         if loss.requires_grad:
-            loss.backward(**options)
+            try:
+                loss.backward(**options)
+            except RuntimeError as error:
+                if "second time" in str(error):
+                    raise LoopError(AGAIN) from error
+                raise
         self._is_weighted = weight is not None
         if self._several is None:
             self._out = None

@@ -55,8 +55,9 @@ _TEXTS = {
     "other, change gradients between `run.backward` and `run.step` and not in hooks, or keep to one worker "
     f"({PAGE})",
     "part-of-batch": "the script fails with a part of a batch, and not with all of it ({error}): each of "
-    "several workers gets a part, and parts differ in size. Take sizes from the batch, as `len(x)`, and keep "
-    "nothing from one batch to the next whose size is that of a batch",
+    "several workers gets a part, and parts differ in size. Take sizes from the batch, as `len(x)`, keep "
+    "nothing from one batch to the next whose size is that of a batch, and ask `p.grad is not None` before a "
+    "gradient is changed: a step in several passes has them in the last",
     "batch-statistics": "a batch norm takes its statistics from each worker's own part of the batch; that is "
     "a known difference, as in data-parallel training elsewhere: `deterministic=True` takes it away, where "
     "there is one optimizer, or a norm within samples, such as GroupNorm or LayerNorm",

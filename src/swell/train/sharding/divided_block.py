@@ -273,10 +273,8 @@ class DividedBlock:
             flat = self.empty()
             for place, (parameter, part) in enumerate(zip(self.parameters, self.split(flat), strict=True)):
                 is_summed = place in self._taken  # in a part of this backward pass before
-                if (
-                    parameter.grad is None or is_summed or not self.factor
-                ):  # not `* 0`: a borrowed sample's inf
-                    part.zero_()
+                if parameter.grad is None or is_summed or not self.factor:
+                    part.zero_()  # not `* 0`: a borrowed sample's inf would become nan
                 else:
                     torch.mul(parameter.grad.reshape(-1), self.factor, out=part)
                     self.has_gradient[place] = True
