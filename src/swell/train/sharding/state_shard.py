@@ -86,10 +86,6 @@ class StateShard:
         block = self._block_of.get(id(parameter))
         return block is not None and block.is_away
 
-    def takes_gradient(self, parameter: torch.Tensor) -> bool:
-        """Whether its gradient is not here between the backward pass and the update."""
-        return self.divides(parameter) and self.exchange is not None
-
     def whole_bytes(self) -> int:
         """Bytes of the whole state, estimated from this worker's part of it."""
         pieces = self.pieces
