@@ -132,7 +132,7 @@ def test_a_script_that_never_calls_swell_is_told_at_once(check: Run, tmp_path: P
 def test_what_breaks_the_rules_of_the_loop_is_told_first(check: Run, name: str) -> None:
     done = check(REFUSED / f"{name}.py")
     assert done.returncode == 1
-    assert f"{name}.py is to be changed: run.step(" in done.stderr and "not checked" not in done.stderr
+    assert f"{name}.py is to be changed: run.backward(" in done.stderr and "not checked" not in done.stderr
     assert re.search(rf"\({name}\.py:\d+\)\n$", done.stderr), done.stderr
 
 

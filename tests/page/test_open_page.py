@@ -120,7 +120,7 @@ def test_a_link_keeps_the_focus_when_other_jobs_end_and_a_warning_is_put_there_o
     for number in (0, 2):  # one before it, and its own
         ended = {"phase": Phase.SUCCEEDED, "finished_s": now_s - number, "workers": 0}
         served.control.put(msgspec.structs.replace(views[number], **ended))
-        expect(page.locator(f"tr[data-id='job-{number}'] [data-field=sign]")).to_have_text("done")
+        expect(page.locator(f"tr[data-id='job-{number}'] [data-field=phase_word]")).to_have_text("succeeded")
     expect(page.locator("[data-fact=devices]")).to_have_text("2 of 8 devices in use")
     expect(page.locator("[data-fact=given-back]")).to_have_text("")
     served.control.borrowed = BorrowedNodes(num_there=0, num_given_back=1, lent_s=60.0)

@@ -541,9 +541,8 @@ class Run:
     def _check_out(self) -> tuple[Share, Pass]:
         """The pass that is out. Raises LoopError if there is none."""
         if self._out is None:
-            is_second = self._is_within and (self._may_step or self._has_stepped)
             without = "run.backward(loss) without a batch; call it once for each batch of run.batches()"
-            raise LoopError(TWICE if is_second else without)
+            raise LoopError(TWICE if self._is_within else without)
         return self._out
 
     def _check_step(self, optimizer: torch.optim.Optimizer | None) -> torch.optim.Optimizer:
