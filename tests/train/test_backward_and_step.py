@@ -166,10 +166,16 @@ def test_the_former_form_steps_of_a_scaler_and_second_scalers_are_refused() -> N
         (loss := script.loss_of(x)).backward()
         with pytest.raises(train.LoopError, match=r"take `loss\.backward\(\)` before it out"):
             script.run.backward(loss)
+        with pytest.raises(train.LoopError, match=r"write `run\.backward"):
+            script.run.step(script.loss_of(x), optimizer=script.optimizer)  # type: ignore[arg-type]
         script.run.backward(script.loss_of(x), scaler=scaler)
         with pytest.raises(train.LoopError, match="put it in its place"):
             scaler.step(script.optimizer)
         break
+    script = Script()
+    with pytest.raises(train.LoopError, match=r"given scaler\.scale\(loss\)"):
+        for (x,) in script.run.batches():
+            script.run.backward(scaler.scale(script.loss_of(x)))
     script = Script(batch=6)
     with pytest.raises(train.LoopError, match="use one for all losses"):
         for (x,), each in zip(script.run.batches(), (scaler, second), strict=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import math
 import sys
 from collections.abc import Iterable, Iterator
@@ -99,6 +100,7 @@ class Run:
         self._has_stepped = False
         self._may_step = False  # `backward` was called since the last step, or since the batch of several
         self._num_skipped = 0  # batches before the first call of `step`; -1 after it
+        self._is_scale_checked = False  # that no scaler but a named one scales: once, for it takes a moment
         self._is_skipped = False  # the last batch, for which `step` was not called
         self._is_within = False  # the loop over batches
         self._has_trained = False  # in that loop: a look at a batch is no training
@@ -356,6 +358,9 @@ class Run:
         if scaler is not None and scaler.is_enabled():
             state.use_scaler(scaler)
             loss = scaler.scale(loss)
+        elif not self._is_scale_checked:
+            self._is_scale_checked = True
+            check_not_scaled(loss)
         share, part, is_last = self._weighed(out, weight)
         if is_last and not (state.undo.is_lost or self._is_stopped):
             self._host.begin_backward(part)
@@ -395,7 +400,7 @@ class Run:
                 self._task.state.observe(share.num_global)
         return tally.loss
 
-    def step(self, optimizer: torch.optim.Optimizer | None = None, **former: Any) -> None:
+    def step(self, optimizer: torch.optim.Optimizer | None = None, /, **former: Any) -> None:
         """Update the model by the gradients that are there; in place of `optimizer.step()`.
 
         It does nothing where they are not those of a whole step: in a pass that is not the step's last, and
@@ -403,13 +408,14 @@ class Run:
 
         Args:
             optimizer: which of several is to step.
-            former: what `run.step(loss)` took, which is refused.
+            former: `optimizer` by its name; what `run.step(loss)` took besides is refused.
 
         Raises:
             LoopError: there was no `run.backward` before it.
         """
-        if former or isinstance(optimizer, torch.Tensor):
+        if isinstance(optimizer, torch.Tensor) or former.keys() - {"optimizer"}:
             raise LoopError(FORMER)
+        optimizer = former.get("optimizer", optimizer)
         stepping, self._num_skipped = self._check_step(optimizer), -1
         if self._turns and self._may_update(sys._getframe(1)):
             self._update(stepping)
@@ -701,6 +707,19 @@ class Run:
 
 #: Runs of this process, in order; the runner closes one that the script left early.
 started: list[Run] = []
+
+
+def check_not_scaled(loss: torch.Tensor) -> None:
+    """Raises LoopError: it is what a GradScaler has scaled, whose factor would stay on the gradients."""
+    factor = getattr(loss.grad_fn, "_saved_other", None)
+    if not isinstance(factor, torch.Tensor):
+        return
+    scalers = (each for each in gc.get_objects() if issubclass(type(each), torch.amp.GradScaler))
+    if any(each._scale is not None and each._scale.data_ptr() == factor.data_ptr() for each in scalers):
+        raise LoopError(
+            "run.backward() was given scaler.scale(loss); call run.backward(loss, scaler=scaler), and take "
+            "out scaler.step(optimizer) and scaler.update(), which run.step() does"
+        )
 
 
 def mean_of(loss: torch.Tensor) -> torch.Tensor:
