@@ -12,7 +12,8 @@ from tests.examples import fewer_if_quick
 from tests.solvers.plain_knapsack import Knapsack, plain_value
 
 from swell.arrays import FloatArray, IntArray
-from swell.solvers.knapsack import NO_OPTION, Best, best_options, least_cost
+from swell.solvers.knapsack import NO_OPTION, Best, best_options
+from swell_papers.policies.pollux import least_cost
 
 KINDS = ("concave", "rising", "any", "ties", "powers", "holes")
 

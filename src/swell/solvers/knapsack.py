@@ -180,22 +180,3 @@ def _divide(choices: _TakerOptions, own: list[IntArray], num_devices: int) -> In
         chosen[at] = places[picks[at][spare]]
         spare -= int(choices.devices[chosen[at]] - choices.devices[places[0]])
     return chosen
-
-
-def least_cost(devices: IntArray, cost: FloatArray, num_levels: IntArray, num_devices: int) -> IntArray:
-    """(J,) the level of each taker with which the sum of costs is the least that the devices allow.
-
-    `best_options` for takers that are rows of a table.
-
-    Args:
-        devices: (J, L) of levels 1, 2, ..., whole numbers > 0, ascending; the first `num_levels` count.
-        cost: (J, L + 1) of levels 0, 1, 2, ...; finite. Later takers win ties.
-    """
-    starts = np.concatenate([[0], np.cumsum(num_levels)])
-    is_level = np.arange(devices.shape[1])[None, :] < num_levels[:, None]
-    last_first = np.arange(len(devices) - 1, -1, -1)
-    best = best_options(
-        starts, devices[is_level], -cost[:, 1:][is_level], -cost[:, 0], num_devices, order=last_first
-    )
-    level: IntArray = np.where(best.option == NO_OPTION, 0, best.option - starts[:-1] + 1)
-    return level

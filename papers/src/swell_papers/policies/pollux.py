@@ -15,7 +15,7 @@ from swell.model.snapshot import Snapshot
 from swell.policies.levels import Levels, useful_levels
 from swell.policies.policy import Policy
 from swell.policies.unpromised import without_promises
-from swell.solvers.knapsack import least_cost
+from swell.solvers import knapsack
 
 #: Exponent of the mean over jobs (section 4.2, p): below 0 it is fair, for who is slow counts most.
 FAIRNESS = -1.0
@@ -167,3 +167,22 @@ def _wake_s(search: _Search, level: IntArray) -> float:
         else:
             other = middle
     return snapshot.now_s + other * interval_s
+
+
+def least_cost(devices: IntArray, cost: FloatArray, num_levels: IntArray, num_devices: int) -> IntArray:
+    """(J,) the level of each taker with which the sum of costs is the least that the devices allow.
+
+    `best_options` for takers that are rows of a table.
+
+    Args:
+        devices: (J, L) of levels 1, 2, ..., whole numbers > 0, ascending; the first `num_levels` count.
+        cost: (J, L + 1) of levels 0, 1, 2, ...; finite. Later takers win ties.
+    """
+    starts = np.concatenate([[0], np.cumsum(num_levels)])
+    is_level = np.arange(devices.shape[1])[None, :] < num_levels[:, None]
+    last_first = np.arange(len(devices) - 1, -1, -1)
+    best = knapsack.best_options(
+        starts, devices[is_level], -cost[:, 1:][is_level], -cost[:, 0], num_devices, order=last_first
+    )
+    level: IntArray = np.where(best.option == knapsack.NO_OPTION, 0, best.option - starts[:-1] + 1)
+    return level
