@@ -8,7 +8,7 @@ import pytest
 from tests.sim.worlds import head, job
 
 from swell.core.costs import CostTable
-from swell.core.kinds import read_one_kind
+from swell.core.kinds import read_platform
 from swell.model.job import Profile
 from swell.sim.job import SimJob
 from swell.sim.simulate import cluster
@@ -62,7 +62,7 @@ def test_what_would_become_of_it_is_what_becomes_of_it(policy: str, batches: dic
         for view in core.ended_views():
             assert view.phase == "succeeded" and view.finished_s is not None, view
             finished_s = view.finished_s
-    saved = read_one_kind(state)
+    saved = read_platform(state).kinds[0].saved
     belief = FittedBelief()
     belief.restore(saved.belief)
     [record] = saved.records

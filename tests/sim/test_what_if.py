@@ -13,7 +13,7 @@ from tests.policies.guide import from_the_guide
 from tests.sim.worlds import head, job
 
 from swell.core.costs import CostTable
-from swell.core.kinds import read_one_kind
+from swell.core.kinds import read_platform
 from swell.core.platform_core import PlatformCore
 from swell.live.board import TurnResult, ViewBoard
 from swell.model.deadline_state import is_measured
@@ -63,7 +63,7 @@ class Half:
     @property
     def standing(self) -> PlatformState:
         known = {name: job for name, job in self.jobs.items() if name not in self.ended_before}
-        return PlatformState(now_s=self.cut_s, saved=read_one_kind(self.state), jobs=known)
+        return PlatformState(now_s=self.cut_s, saved=read_platform(self.state).kinds[0].saved, jobs=known)
 
     def if_(
         self,
@@ -164,5 +164,5 @@ def test_asking_leaves_no_trace() -> None:
     half = Half([job("a", steps=400), job("b", steps=400)], 30.25)
     before, standing = half.state, half.standing
     first = go_on(head(), standing, PlatformChange(policy="fifo", nodes=(node("more"),)))
-    assert standing.saved == read_one_kind(before)
+    assert standing.saved == read_platform(before).kinds[0].saved
     assert go_on(head(), standing, PlatformChange(policy="fifo", nodes=(node("more"),))) == first

@@ -7,7 +7,7 @@ from tests.sim.neighbours import lone
 from tests.sim.worlds import head
 
 from swell.core.costs import CostTable
-from swell.core.kinds import read_one_kind
+from swell.core.kinds import read_platform
 from swell.core.state import Saved
 from swell.model.view import JobView
 from swell.sim.gangs import GangTimes
@@ -31,7 +31,7 @@ def looked_at(jobs: list[SimJob]) -> tuple[Saved, dict[str, float]]:
         for command in core.handle(batch):
             world.perform(command)
         ended |= {view.id: view for view in core.ended_views()}
-    return read_one_kind(state), {name: view.finished_s or 0.0 for name, view in ended.items()}
+    return read_platform(state).kinds[0].saved, {name: view.finished_s or 0.0 for name, view in ended.items()}
 
 
 def as_believed(saved: Saved) -> PlatformState:

@@ -12,7 +12,7 @@ from scipy.optimize import nnls
 
 from swell.api.client import Client
 from swell.core import loop
-from swell.core.kinds import read_one_kind
+from swell.core.kinds import read_platform
 from swell.core.platform_core import PlatformCore
 from swell.core.record import JobRecord
 from swell.model.errors import InvalidInput
@@ -101,7 +101,8 @@ def rerun(
         listen: called after each turn of the head.
     """
     head = run.head.encode()
-    standing = PlatformState(now_s=run.begun_s, saved=read_one_kind(head), jobs={})
+    (only,) = read_platform(head).kinds
+    standing = PlatformState(now_s=run.begun_s, saved=only.saved, jobs={})
     core = new_core(run.policy, make_settings(run.settings))
     core.load(head)
     recorder = TurnLog(core)

@@ -125,14 +125,3 @@ class SavedPlatform(msgspec.Struct, kw_only=True):
 
 #: Raises msgspec.MsgspecError.
 read_platform: Callable[[bytes], SavedPlatform] = decoder(SavedPlatform).decode
-
-
-def read_one_kind(data: bytes) -> Saved:
-    """The state of a head that has one kind.
-
-    Raises:
-        msgspec.MsgspecError: it is not the state of a head.
-        ValueError: it has several kinds.
-    """
-    (only,) = read_platform(data).kinds
-    return only.saved
