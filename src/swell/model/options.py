@@ -27,22 +27,15 @@ class Sizes(Enum):
 
     def up_to(self, most: int) -> IntArray:
         """Ascending, at least one of them; read-only."""
-        return _powers_of_two(max(most, 1)) if self is Sizes.POWERS_OF_TWO else _every(max(most, 1))
+        return _up_to(max(most, 1), self is Sizes.POWERS_OF_TWO)
 
 
-@lru_cache(maxsize=64)
-def _powers_of_two(most: int) -> IntArray:
-    return _frozen(2 ** np.arange(most.bit_length(), dtype=np.int64))
-
-
-@lru_cache(maxsize=64)
-def _every(most: int) -> IntArray:
-    return _frozen(np.arange(1, most + 1, dtype=np.int64))
-
-
-def _frozen(array: IntArray) -> IntArray:
-    array.setflags(write=False)
-    return array
+@lru_cache(maxsize=128)
+def _up_to(most: int, are_powers: bool) -> IntArray:
+    exponents = np.arange(most.bit_length(), dtype=np.int64)
+    sizes = 2**exponents if are_powers else np.arange(1, most + 1, dtype=np.int64)
+    sizes.setflags(write=False)
+    return sizes
 
 
 class FixedBatch(Enum):
