@@ -146,9 +146,7 @@ class BlockExchange:
             for rank, part in enumerate(parts)
             for first, last in part
         ]
-        self._exchange(
-            block, about, lambda: [dist.broadcast(piece, rank, async_op=True) for rank, piece in pieces]
-        )
+        self._exchange(about, lambda: [dist.broadcast(piece, rank, async_op=True) for rank, piece in pieces])
         return full
 
     # ---------------------------------------------------------------- gradients
@@ -171,7 +169,7 @@ class BlockExchange:
         sent, come = block.empty(), block.empty(len(parts) * own_size)
         torch.cat(going, out=sent)
         about = self._about(block, REDUCE)
-        self._exchange(block, about, lambda: [_all_to_all(come, [own_size] * len(parts), sent, sizes)])
+        self._exchange(about, lambda: [_all_to_all(come, [own_size] * len(parts), sent, sizes)])
         rows = come.view(len(parts), own_size)
         summed = rows[0].clone()
         for row in rows[1:]:  # in the order of ranks
@@ -202,9 +200,7 @@ class BlockExchange:
         rank = self._group.rank
         return union(self._owned[block.number][rank], self._mirrored[block.number][rank])
 
-    def _exchange(
-        self, block: DividedBlock, about: About, begin: Callable[[], Sequence[dist.Work | None]]
-    ) -> None:
+    def _exchange(self, about: About, begin: Callable[[], Sequence[dist.Work | None]]) -> None:
         """Carry out collectives, and see that all workers are about the same. Raises GroupBroken."""
         if self._group.num_workers == 1:
             return
