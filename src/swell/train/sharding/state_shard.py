@@ -287,11 +287,7 @@ class StateShard:
 
     @torch.no_grad()
     def clip_norm(
-        self,
-        parameters: Iterable[torch.Tensor],
-        max_norm: float,
-        norm_type: float = 2.0,
-        error_if_nonfinite: bool = False,
+        self, parameters: Iterable[torch.Tensor], max_norm: float, norm_type: float, error_if_nonfinite: bool
     ) -> torch.Tensor:
         """Do as torch's `clip_grad_norm_` does, where each worker has a part. Raises GroupBroken."""
         assert self._pieces is not None and self.exchange is not None  # noqa: S101 - else torch does it
