@@ -208,17 +208,13 @@ class EpochSampler:
 def _check_undivided(sampler: Any) -> None:
     """Raises LoaderError if the sampler itself divides an epoch among workers."""
     for thing in _nested(sampler):
-        found = [name for name in _DIVISORS if _is_several(getattr(thing, name, None))]
+        found = [name for name in _DIVISORS if isinstance(num := getattr(thing, name, None), int) and num > 1]
         if found and not isinstance(thing, DistributedSampler):
             name, num_workers = type(thing).__qualname__, getattr(thing, found[0])
             raise LoaderError(
                 f"the loader's sampler, a {name}, divides an epoch among {num_workers} "
                 f"workers, and elastic() does that itself: give {name} {found[0]}=1 and rank=0"
             )
-
-
-def _is_several(value: object) -> bool:
-    return isinstance(value, int) and value > 1
 
 
 def _nested(sampler: Any) -> Iterator[Any]:

@@ -32,19 +32,15 @@ def check_loader(loader: Any) -> DataLoader[Any]:
             "the loader makes no batches (batch_size=None); elastic() decides who computes which samples: "
             "give the loader batch_size=..., the global batch"
         )
+    is_stateful = type(loader).__module__.startswith("torchdata.")  # it gives the same batches
     for name in ("__iter__", "_get_iterator"):
-        if getattr(type(loader), name) is not getattr(DataLoader, name) and not _is_stateful(loader):
+        if getattr(type(loader), name) is not getattr(DataLoader, name) and not is_stateful:
             raise LoaderError(
                 f"the loader, a {type(loader).__qualname__}, has {name} of its own, which elastic() does not "
                 "call, for it divides what a batch is made of; do what that does to batches in the "
                 "collate_fn, or in the loop over run.batches(), and give elastic() a torch DataLoader"
             )
     return loader
-
-
-def _is_stateful(loader: DataLoader[Any]) -> bool:
-    """Whether it is torchdata's, which gives the same batches."""
-    return type(loader).__module__.startswith("torchdata.")
 
 
 def is_stream(loader: DataLoader[Any]) -> bool:

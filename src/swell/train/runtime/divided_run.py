@@ -126,9 +126,10 @@ class DividedWorker(AgentWorker):
         """
         try:
             while True:
+                own = order.generation, order.rank if isinstance(order, messages.Regroup) else None
                 told = [
                     msgspec.json.decode(content, type=tuple[int, int | None])
-                    for content in self._group.gather_bytes(msgspec.json.encode(_place_in(order)))
+                    for content in self._group.gather_bytes(msgspec.json.encode(own))
                 ]
                 newest = max(generation for generation, _ in told)
                 if all(generation == newest for generation, _ in told):
@@ -276,8 +277,3 @@ def _is_going_on(card: MemberCard, furthest: int) -> bool:
 def _is_within_step(card: MemberCard) -> bool:
     """What its script keeps is not what it will be after the step."""
     return card.shard is not None and (card.shard.is_voting or not card.shard.is_spread)
-
-
-def _place_in(order: Order) -> tuple[int, int | None]:
-    """The generation that an order is about, and this worker's rank there."""
-    return order.generation, order.rank if isinstance(order, messages.Regroup) else None

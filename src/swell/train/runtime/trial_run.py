@@ -165,7 +165,8 @@ class Profiling(Host):
             yield from self._try(ResumeCheck(self._task, self.shown, share_of, originals))
         self.divide(welcome.least_workers)
         yield from self._measure()
-        if not (self._has_epoch_ends and self._may_go_on):
+        writes_over_files = environ.TRIAL in os.environ and not are_private()
+        if writes_over_files or not self._has_epoch_ends:
             return
         self._link.send(self._profiled(goes_on=True))
         self.divide(welcome.least_workers)
@@ -337,11 +338,6 @@ class Profiling(Host):
         """Whether an epoch ends within the job."""
         total_steps, per_epoch = self.welcome.total_steps, self.course.steps_per_epoch
         return total_steps is None or total_steps >= per_epoch
-
-    @property
-    def _may_go_on(self) -> bool:
-        """Whether what the script does after a few steps, as saving a model, writes over no real files."""
-        return environ.TRIAL not in os.environ or are_private()
 
     def _note_between(self) -> None:
         """The script has done what follows an epoch, or has ended in it."""

@@ -165,7 +165,7 @@ class DividedBlock:
             return
         self.gather()
         outer = getattr(torch._C._autograd, TOP_HOOKS)(True)
-        keep, find = outer if outer is not None else (_same, _same)
+        keep, find = outer if outer is not None else (lambda tensor: tensor,) * 2
         hooks = saved_tensors_hooks(lambda tensor: self._pack(tensor, keep, find), lambda found: found())
         hooks.__enter__()
         self._hooks.append(hooks)
@@ -262,10 +262,6 @@ class DividedBlock:
         """Whether a block lies within this one, or is it: this one may compute more once that one has."""
         return not self.name or f"{block.name}.".startswith(f"{self.name}.")
 
-    @property
-    def is_trained(self) -> bool:
-        return any(parameter.requires_grad for parameter in self.parameters)
-
     @torch.no_grad()
     def reduce(self) -> None:
         """Add this pass's gradient, if there is one, to that of the step, summed over the workers."""
@@ -288,7 +284,7 @@ class DividedBlock:
     @property
     def is_done(self) -> bool:
         """Whether no gradient is to come in this backward pass, as far as one can see."""
-        return not self._ready and (self.is_reduced or not self.is_trained)
+        return not self._ready and (self.is_reduced or not any(p.requires_grad for p in self.parameters))
 
     def end_backward(self) -> None:
         self.reduce()
@@ -303,10 +299,6 @@ class DividedBlock:
                 if has and place not in self._taken:
                     self.parameters[place].grad = self._no_gradients[place]
                     self._taken.add(place)
-
-
-def _same(thing: Any) -> Any:
-    return thing
 
 
 def _nodes_of(output: Any) -> Iterator[torch.autograd.graph.Node]:

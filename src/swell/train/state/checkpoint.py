@@ -129,7 +129,8 @@ class Content:
 
 def content_of(state: TrainState) -> Content:
     """The content of a checkpoint of this state; tensors are not copied. Raises `codec.EncodeError`."""
-    return Content(state.steps, state.updates, *state.encode(), state.trained_parameters())
+    trained = [each.detach() for each in state.parameters_here() if each.requires_grad]
+    return Content(state.steps, state.updates, *state.encode(), trained)
 
 
 @dataclass(slots=True)

@@ -279,10 +279,6 @@ class TrainState:
         shard = self.shard
         return [each for each in self.model.parameters() if shard is None or not shard.is_away(each)]
 
-    def trained_parameters(self) -> list[torch.Tensor]:
-        """Return the trained parameters of which this worker has the elements."""
-        return [each.detach() for each in self.parameters_here() if each.requires_grad]
-
     def tree(self, is_shared: bool = False) -> codec.Tree:
         """The whole state, by part; tensors are not copied.
 
