@@ -86,11 +86,6 @@ class SimFiles:
     def prints_json(self) -> bool:
         return str(self.json) == "-"
 
-    @property
-    def has_offers(self) -> bool:
-        """Whether what each refused job was offered is told."""
-        return self.jobs is not None or self.html is not None
-
     def check_files(self, inputs: Iterable[Path]) -> None:
         """Before they are read."""
         json = None if self.prints_json else self.json
@@ -107,10 +102,10 @@ class SimFiles:
             with writing("--jobs", self.jobs):
                 write_jobs(self.jobs, ((policy, outcome.jobs) for policy, outcome in log.runs.items()))
         if self.html is not None:
-            from swell.sim.html_report import write_report
+            from swell.sim.html_report import report_text
 
             with writing("--html", self.html):
-                write_report(self.html, log, command)
+                self.html.write_text(report_text(log, command), encoding="utf-8")
             note(f"wrote {self.html}")
 
 
@@ -316,9 +311,10 @@ def _run(policy: str, scenario: Scenario, settings: Settings, files: SimFiles) -
     from swell.sim.simulate import simulate as run
 
     core, log = new_core(policy, settings), SegmentLog() if files.jobs is not None else None
+    tells_offers = files.jobs is not None or files.html is not None
     with progress_bar(policy, len(scenario.jobs)) as advance:
         if files.stories is None:
-            return run(core, scenario, advance, with_offers=files.has_offers, log=log)
+            return run(core, scenario, advance, with_offers=tells_offers, log=log)
         events = EventLog()
         outcome = run(core, scenario, advance, events.listen, log=log)
     from swell.store.journal import RunRecord

@@ -119,16 +119,12 @@ class SimGang:
 
     def advance(self, now_s: float) -> None:
         if self.job.loss is not None and self.rate_per_s > 0.0 and now_s > self.resumes_s:
-            self.cpu_s += (now_s - max(self.as_of_s, self.resumes_s)) * self.used_cores
+            used_cores = self.pace * self.job.cores_per_worker * self.num_workers
+            self.cpu_s += (now_s - max(self.as_of_s, self.resumes_s)) * used_cores
         if self.cycle is not None and self.cycle.save_s and self.rate_per_s > 0.0:
             elapsed_s = max(0.0, now_s - max(self.as_of_s, self.resumes_s))
             self.waste.saving_device_s += elapsed_s * (1.0 - self.cycle.training_share) * len(self.devices)
         self.steps, self.as_of_s = self.steps_at(now_s), now_s
-
-    @property
-    def used_cores(self) -> float:
-        """While it trains."""
-        return self.pace * self.job.cores_per_worker * self.num_workers
 
     @property
     def usage(self) -> GangUsage | None:

@@ -112,11 +112,6 @@ def _best(results: Sequence[PolicyResult], sign: int, figure: Figure) -> Iterato
     )
 
 
-def write_report(file: Path, log: SimulatedLog, command: str) -> None:
-    """Raises OSError."""
-    file.write_text(report_text(log, command), encoding="utf-8")
-
-
 def report_text(log: SimulatedLog, command: str) -> str:
     """Args: command: that made it, as a shell takes it."""
     data = report_data(log)

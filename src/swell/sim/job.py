@@ -66,10 +66,6 @@ class SimJob:
         """Kinds of device that it may have; an empty one is that of the first node."""
         return self.spec.kinds if self.spec.kinds and not self.spec.kind else (self.spec.kind,)
 
-    @property
-    def smallest_devices(self) -> int:
-        return self.spec.min_workers * self.spec.devices_per_worker
-
 
 def jobs_of(
     workload: Workload,

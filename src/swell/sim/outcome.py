@@ -131,8 +131,9 @@ def outcome_of(
 
 def too_large(job: SimJob, num_devices: int, sizes: Sizes) -> JobOutcome:
     """Return the outcome of a job that is rejected because no size of it fits this cluster."""
-    why = f"needs {job.smallest_devices} devices or more, and the cluster has {num_devices}"
-    if job.smallest_devices <= num_devices:
+    num_needed = job.spec.min_workers * job.spec.devices_per_worker
+    why = f"needs {num_needed} devices or more, and the cluster has {num_devices}"
+    if num_needed <= num_devices:
         why += f": the policy gives {sizes.value}, and none that the job may have fits"
     return _outcome(
         job,

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from functools import cache
 from importlib.resources import files
-from importlib.resources.abc import Traversable
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -113,14 +112,9 @@ def _inside_tag(text: str) -> Markup:
     return Markup(text)  # noqa: S704 - ends no tag, and is a file of ours
 
 
-def asset(name: str) -> Traversable:
-    """The file of this name, as `static/charts.js`."""
-    return files("swell.web").joinpath(name)
-
-
 def read_asset(name: str) -> str:
-    """Its text. Raises FileNotFoundError."""
-    return asset(name).read_text(encoding="utf-8")
+    """The text of the file of this name, as `static/charts.js`. Raises FileNotFoundError."""
+    return files("swell.web").joinpath(name).read_text(encoding="utf-8")
 
 
 @cache
