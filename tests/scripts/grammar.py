@@ -191,9 +191,14 @@ class Drawing:
         return self.unsound_wanted and self.rng.random() < 0.5
 
     def sizes(self) -> tuple[int, int]:
-        """Numbers of a sample, 1 to 16,000, and of hidden units: a model has 2 million parameters at most."""
-        width = self.rng.choice((1, 3, 8, 33, 768, 2048, 16_000))
-        return width, max(4, min(self.rng.choice((8, 32, 200, 700)), 2_000_000 // (width + 10)))
+        """Numbers of a sample, 1 to 16,000, and of hidden units: a model has 2 million parameters at most.
+
+        One whose steps are computed in shards has a tenth of that: it makes eight passes of each.
+        """
+        width, most = self.rng.choice((1, 3, 8, 33, 768, 2048, 16_000)), 2_000_000
+        if self.passes == "shards":
+            most = 200_000
+        return width, max(4, min(self.rng.choice((8, 32, 200, 700)), most // (width + 10)))
 
     # ------------------------------------------------------------------ data and model
     def data(self, width: int) -> Part:
@@ -272,7 +277,7 @@ class Drawing:
     def optimizer(self) -> str:
         options = {
             "SGD": "lr=0.01",
-            "SGD, momentum": "lr=0.01, momentum=0.8, weight_decay=1e-3",
+            "SGD, momentum": "lr=0.002, momentum=0.8, weight_decay=1e-3",
             "AdamW": "lr=0.001, eps=1e-4",
         }
         kind = self.choose(*options)
@@ -416,7 +421,7 @@ class Drawing:
             case "factor":
                 return Part(after_loss=f"loss = loss * (1.0 + 0.3 * {value})")
             case "rate":
-                return Part(before=f'optimizer.param_groups[0]["lr"] = 0.01 * (1.0 + 0.5 * {value})')
+                return Part(before=f'optimizer.param_groups[0]["lr"] = 0.002 * (1.0 + 0.5 * {value})')
             case "threshold":
                 return Part(after_loss=f"if {value} > 0.25:\n    loss = loss * 0.7")
             case "augmentation":
