@@ -24,8 +24,8 @@ TWICE = (
     "a parameter got its gradient in two parts of one backward pass, as with a reentrant checkpoint; call "
     "torch.utils.checkpoint with use_reentrant=False"
 )
-#: Bytes of a bucket, unless a parameter alone is larger; as DistributedDataParallel has them.
-BUCKET_BYTES = 25 * 2**20
+#: Bytes of a bucket, unless a parameter alone is larger: a small model has several, too.
+BUCKET_BYTES = 2**20
 
 
 class BucketedSum:
