@@ -25,6 +25,9 @@ When a collective fails a worker says Broken and waits for the next Regroup, whi
 Abort makes the collectives of a generation fail, also one that is under way and would wait for ever.
 A worker that is told to Suspend does so at the next step boundary on which all agree: rank 0 writes the
 checkpoint and says CheckpointSaved, all say Left.
+Before workers join a group that trains its rank 0 is told Witness: it saves, all note what the next step
+comes to, and it says Witnessed. One of those that are to join is told Prove: it takes the newest checkpoint
+with such a note, computes that step, and says Proved. So does one of a gang that starts from a checkpoint.
 While it lives a worker says Alive every `Welcome.heartbeat_s`, from a thread of its own.
 
 Numbers of steps count whole steps of the job's own batch: a step of twice that batch counts as two.
@@ -201,6 +204,20 @@ class CheckpointDamaged(Message, frozen=True, kw_only=True):
     sound_steps: int  #: of the newest sound one; 0: there is none
 
 
+class Witnessed(Message, frozen=True, kw_only=True):
+    """The answer to Witness: what the step after a checkpoint has come to is noted beside it."""
+
+    steps: int | None = None  #: of the checkpoint; None: it cannot be done, and is not to be waited for
+
+
+class Proved(Message, frozen=True, kw_only=True):
+    """The answer to Prove: this worker has computed from a checkpoint the step that is noted beside it."""
+
+    steps: int | None = None  #: of the checkpoint; None: nothing was computed, see `why_not`
+    findings: tuple[ScriptFinding, ...] = ()  #: how the step came out otherwise; empty: it did not
+    why_not: str = ""  #: why it was not computed
+
+
 class Left(Message, frozen=True, kw_only=True):
     """Left the group as told; exits now."""
 
@@ -340,6 +357,8 @@ FromWorker = (
     | CheckpointSaved
     | SaveFailed
     | CheckpointDamaged
+    | Witnessed
+    | Proved
     | Left
     | Finished
     | Failed
@@ -424,6 +443,14 @@ class Suspend(Message, frozen=True, kw_only=True):
     generation: int
 
 
+class Witness(Message, frozen=True, kw_only=True):
+    """Said to rank 0 of a group: save at the next step boundary, and note what the step after it comes to."""
+
+
+class Prove(Message, frozen=True, kw_only=True):
+    """Said to a worker that is Ready and in no group: compute the step that is noted beside a checkpoint."""
+
+
 class Abort(Message, frozen=True, kw_only=True):
     """The group of this generation is broken, whether it formed or not; of no effect in any other."""
 
@@ -436,4 +463,4 @@ class StopVoteResult(Message, frozen=True, kw_only=True):
     most: int | None  #: the largest vote; None: some have not voted yet
 
 
-FromAgent = Welcome | Regroup | StoreAddress | Suspend | Abort | StopVoteResult
+FromAgent = Welcome | Regroup | StoreAddress | Suspend | Witness | Prove | Abort | StopVoteResult
