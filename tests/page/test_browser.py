@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Route, expect
 from tests.store.views import job_view
 
 from swell.api.page.page import JUST_ENDED_S
@@ -132,6 +132,24 @@ def test_jobs_are_searched_filtered_and_sorted(served: Served, browser: Browser)
         expect(found).to_have_text("0 of 9 jobs")
         assert serious_faults(page) == []
         assert watched.complaints == []
+
+
+@pytest.mark.slow
+def test_what_is_chosen_before_the_script_has_come_counts(served: Served, browser: Browser) -> None:
+    def choose_first(route: Route) -> None:
+        page.get_by_label("Search").fill("promised")
+        page.get_by_label("Compare promised").check()
+        route.continue_()
+
+    for view in a_load(time.time()):
+        served.control.put(view)
+    with browser.new_context() as context:
+        page = context.new_page()
+        page.route("**/static/now.js", choose_first)
+        page.goto(served.page.link(OWNER))
+        expect(page.locator("#found")).to_have_text("1 of 5 jobs")
+        page.get_by_role("button", name="Compare 1").click()
+        page.wait_for_url("**/compare?job=strict-1")
 
 
 @pytest.mark.slow

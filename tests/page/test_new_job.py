@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 import yaml
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Route, expect
 
 from swell.api.job_file import PlainLoader
 from swell.api.role import Role
@@ -92,6 +92,29 @@ def test_a_job_is_submitted_by_fields_or_by_a_paste(served: Served, browser: Bro
         assert (first.entry, first.workdir, first.end.epochs) == (str(script), str(tmp_path), 3.0)
         assert (first.global_batch, first.tags, second.end.steps) == (64, ("a", "b"), 5)
         assert [text for text in watched.complaints if "422" not in text] == []
+
+
+@pytest.mark.slow
+def test_what_is_typed_before_the_script_has_come_counts(served: Served, browser: Browser) -> None:
+    def type_first(route: Route) -> None:
+        for field, text in {"script": "/home/ada/train.py", "epochs": "3"}.items():
+            page.get_by_label(field).fill(text)
+        file.fill("name: digits\nepochs: 5\n")
+        page.get_by_label("or nothing").check()
+        expect(page.get_by_role("button", name="Submit")).to_be_disabled()
+        route.continue_()
+
+    with browser.new_context() as context:
+        page = context.new_page()
+        file = page.get_by_role("textbox", name="Job file")
+        page.goto(served.page.link(OWNER))
+        page.route("**/static/new_job.js", type_first)
+        page.goto(f"{served.url}/new")
+        expect(page.get_by_role("button", name="Submit")).to_be_enabled()
+        job = {"name": "digits", "epochs": 3, "script": "/home/ada/train.py", "or_nothing": True}
+        assert yaml.safe_load(file.input_value()) == job
+        expect(page.get_by_label("name", exact=True)).to_have_value("digits")
+        assert "--or-nothing" in page.locator("#command").inner_text()
 
 
 def test_a_viewer_is_offered_no_new_job(served: Served) -> None:

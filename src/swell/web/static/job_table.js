@@ -35,7 +35,10 @@ export class JobTable {
     this.template = template;
     this.rows = new Map();
     this.compared = new Set(); // a job stays chosen while its row is not shown
-    for (const row of this.body.rows) this.rows.set(row.dataset.id, row);
+    for (const row of this.body.rows) {
+      this.rows.set(row.dataset.id, row);
+      if (row.querySelector("input[name=job]").checked) this.compared.add(row.dataset.id); // before this script ran
+    }
   }
 
   // Show these jobs, in their order.

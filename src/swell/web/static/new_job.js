@@ -58,9 +58,10 @@ function ofFields({ target }) {
   renew();
 }
 
-function ofText() {
+// fields: what they say beside the text.
+function ofText(fields = {}) {
   try {
-    job = parse(file.value);
+    job = { ...parse(file.value), ...fields };
   } catch (error) {
     return renew(error.message);
   }
@@ -69,6 +70,13 @@ function ofText() {
     else input.value = shown(job[input.name]);
   }
   renew();
+}
+
+// The form may be filled in before this script runs, by its user or by the browser.
+function ofBoth() {
+  const fields = Object.fromEntries(inputs.map((input) => [input.name, given(input)]).filter(([, value]) => value !== undefined));
+  ofText(fields);
+  if (!unread && Object.keys(fields).length) file.value = write(job);
 }
 
 // Times are those of the browser.
@@ -93,6 +101,7 @@ async function submit(event) {
 }
 
 for (const input of inputs) input.addEventListener("input", ofFields);
-file.addEventListener("input", ofText);
+file.addEventListener("input", () => ofText());
 form.addEventListener("submit", submit);
-renew();
+ofBoth();
+form.querySelector("button[type=submit]").disabled = false;

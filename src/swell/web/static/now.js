@@ -150,12 +150,18 @@ function choose({ target }) {
   const { compared } = table;
   if (target.checked) compared.add(target.value);
   else compared.delete(target.value);
+  showCompared();
+}
+
+function showCompared() {
+  const { compared } = table;
   const button = place("compare").querySelector("button");
   button.disabled = compared.size === 0;
   button.textContent = compared.size ? `Compare ${compared.size}` : "Compare";
 }
 
 place("jobs").addEventListener("change", choose);
+showCompared();
 place("compare").addEventListener("submit", (event) => {
   event.preventDefault();
   location.assign(`/compare?${new URLSearchParams([...table.compared].map((id) => ["job", id]))}`);

@@ -134,7 +134,8 @@ function refusedTable(data, run) {
 export function draw(data) {
   drawUsed(data);
   drawSizes(data);
-  const [first] = data.runs;
+  const chosen = document.querySelector('input[name="policy"]:checked')?.value; // the browser may have restored it
+  const first = data.runs.find((one) => one.policy === chosen) ?? data.runs[0];
   const devices = new RunTimeline(place("timeline"), data, first);
   const jobs = pagedTable(place("jobs"), jobsTable(data, first));
   const refused = pagedTable(place("refused"), refusedTable(data, first));
