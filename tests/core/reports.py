@@ -35,6 +35,7 @@ from swell.model.event import (
     ResizeFailed,
     ResumeRequested,
     ScriptDistributed,
+    ScriptVerified,
     StepsReported,
     SuspendFailed,
     Woke,
@@ -42,6 +43,7 @@ from swell.model.event import (
 )
 from swell.model.job import Elasticity
 from swell.model.quota import Quota
+from swell.script_facts import ScriptFinding
 
 JOBS = st.sampled_from(["a", "b", "c"])
 GENERATIONS = st.integers(0, 8)
@@ -90,6 +92,12 @@ ANYTHING = st.one_of(
     _of(ResumeRequested, job_id=JOBS),
     _of(PredecessorsSucceeded, job_id=JOBS),
     _of(ScriptDistributed, job_id=JOBS),
+    _of(
+        ScriptVerified,
+        job_id=JOBS,
+        steps=st.none() | STEPS,
+        findings=st.sampled_from([(), (ScriptFinding(name="other-step", text="it differs"),)]),
+    ),
     _of(JobWarned, job_id=JOBS, message=st.sampled_from(["hm", ""]), about=st.sampled_from(["", "output"])),
     _of(HostRuledOut, job_id=JOBS, devices=DEVICES, message=st.just("no data")),
     _of_gang(GangStarted, steps=STEPS, pids=st.just((1, 2))),

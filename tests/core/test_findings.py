@@ -11,8 +11,11 @@ from tests.core.fakes import core_of, node, profile, spec
 from tests.core.head import Head
 from tests.examples import share_of_examples
 
-from swell.model.event import DifferencesAccepted, JobProfiled
+from swell.api import words
+from swell.model.command import LaunchGang
+from swell.model.event import DifferencesAccepted, JobProfiled, Outcome, ScriptVerified
 from swell.model.job import EndCondition, JobSpec
+from swell.model.view import JobView
 from swell.script_facts import ScriptFinding, ScriptNumbers
 
 TOKENS = ScriptFinding(name="weighted-mean", text="the loss is a mean over tokens", place="train.py:7")
@@ -106,3 +109,59 @@ def test_jobs_that_share_a_profile_are_each_told_in_what_they_differ_from_their_
         "longer": ["the job has 160 steps where its script has 100: the job's count"],
         "own": [],
     }
+
+
+# ------------------------------------------------------------ found while it trains
+LATE = ScriptFinding(name="other-step", text="its loss is 2 times as large", place="train.py:9")
+
+
+def verified(bench: Bench, steps: int | None, *findings: ScriptFinding, why_not: str = "") -> str:
+    """What the job's story tells of it."""
+    bench.say(ScriptVerified(at_s=bench.now_s, job_id="a", steps=steps, findings=findings, why_not=why_not))
+    return "".join(f"{story.text}\n" for _, story in bench.core.stories())
+
+
+def test_a_difference_that_is_found_while_it_trains_holds_the_job_from_then_on() -> None:
+    bench = Bench()
+    generation = bench.run(workers=4)
+    verified(bench, 40)
+    told = verified(bench, 90, LATE, DROPOUT)
+    assert "is limited to 1 worker: a new worker found other-step (train.py:9): its loss is" in told
+    assert told.count("results may differ since step 40\n") == 1, "dropout makes no difference"
+    bench.core = bench.reborn()
+    job = bench.job()
+    assert (job.held_by, job.findings, job.verified_steps) == (("other-step",), (LATE, DROPOUT), 40)
+    assert "other-step" not in verified(bench, 120, LATE), "it is known"
+    bench.want(a=1)
+    launch = bench.gone(generation, Outcome.STOPPED, steps=90)[-1]
+    assert isinstance(launch, LaunchGang)
+    assert (launch.done_steps, set(launch.known_findings)) == (90, {"other-step", "random-draws"})
+
+
+def test_a_job_that_is_held_shrinks_to_its_smallest_size_and_grows_when_that_is_accepted() -> None:
+    head, world = head_with((DROPOUT,), spec(2000))
+    head.run_until(lambda: head.job("job").workers == 4)
+    world.say(ScriptVerified(at_s=world.now_s, job_id="job", steps=9, findings=(LATE,)))
+    head.run_until(lambda: head.job("job").workers == 1)
+    head.die()
+    head.run_for(5.0)
+    assert head.job("job").workers == 1
+    accept(world, "other-step")
+    head.run_until(lambda: head.job("job").workers == 4)
+    assert (head.job("job").held_by, head.job("job").verified_steps) == ((), None)
+
+
+def test_why_no_step_could_be_computed_again_stands_until_one_is() -> None:
+    bench = Bench()
+    bench.run(workers=2)
+    verified(bench, None, why_not="it had no checkpoint")
+    assert facts(bench.job())["verified"] == "not yet: it had no checkpoint"
+    assert "a new worker has computed step 41 again: the same" in verified(bench, 40)
+    assert facts(bench.job())["verified"] == "up to step 40"
+    verified(bench, 30)
+    verified(bench, None, why_not="the disk is full")
+    assert facts(bench.job())["verified"] == "up to step 40; not since then: the disk is full"
+
+
+def facts(view: JobView) -> dict[str, str]:
+    return dict(words.facts(view))

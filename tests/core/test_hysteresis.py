@@ -60,6 +60,7 @@ def snapshot_of(
         idle_s=np.zeros(num),
         held_workers=np.array(held, dtype=np.int64),
         most_workers=np.array(held, dtype=np.int64),
+        must_shrink=np.zeros(num, dtype=bool),
         num_changes=np.zeros(num, dtype=np.int64),
         changed_s=now_s - np.array(age_s),
         attained_device_s=zeros,

@@ -18,17 +18,20 @@ from swell.model.job import EndCondition, JobSpec
 from swell.model.view import JobView
 
 RECORDED = Path(__file__).with_name("recorded.json")
-#: Fields of requests that there were not when the runs were recorded: left out where they are empty.
+#: Fields of requests that there were not when the runs were recorded: left out where they are empty. Those
+#: of launches are left out always.
 LATER = frozenset(
     {
         "accept_differences",
         "after",
         "checkpoint_interval_s",
+        "done_steps",
         "group",
         "hold_after_trial",
         "keeps_estimates",
         "kind_speeds",
         "kinds",
+        "known_findings",
         "log_limit_bytes",
         "priority",
         "resize_down_s",
@@ -68,7 +71,7 @@ class Told(NamedTuple):
         return f"turn {self.turn} at {self.at_s!r}: {msgspec.json.encode(self.command).decode()}"
 
 
-def in_full(command: AnyCommand) -> AnyCommand:
+def in_full(command: AnyCommand) -> object:
     """With fields of the request that have their defaults, as it was written when the runs were recorded.
 
     How often a gang saves is no decision of a policy.
@@ -82,7 +85,10 @@ def in_full(command: AnyCommand) -> AnyCommand:
     given = {**msgspec.structs.asdict(command.spec), "end": end}
     is_later = {name: name in LATER and given[name] == value for name, value in _defaults().items()}
     spec = _full(JobSpec)(**{name: value for name, value in given.items() if not is_later.get(name)})
-    return msgspec.structs.replace(command, spec=spec)
+    if not isinstance(command, LaunchGang):
+        return msgspec.structs.replace(command, spec=spec)
+    names = [name for name in command.__struct_fields__ if name not in LATER]
+    return _full(LaunchGang)(**{name: getattr(command, name) for name in names} | {"spec": spec})
 
 
 @cache
@@ -98,7 +104,8 @@ def _full(kind: type[msgspec.Struct]) -> type[msgspec.Struct]:
     required, later = set(names) - LATER, set(names) & LATER
     fields = [(name, Any) for name in names if name in required]
     options = [(name, Any, None) for name in names if name in later]
-    return msgspec.defstruct(kind.__name__, [*fields, *options], kw_only=True, omit_defaults=True)
+    tag = kind.__struct_config__.tag
+    return msgspec.defstruct(kind.__name__, [*fields, *options], kw_only=True, omit_defaults=True, tag=tag)
 
 
 @dataclass(slots=True)

@@ -16,11 +16,12 @@ from swell.live.counters import PlatformCounts
 from swell.live.platform import Platform
 from swell.live.watches import DeviceDemand
 from swell.model.calendar import Calendar
-from swell.model.event import Outcome
+from swell.model.event import Outcome, ScriptVerified
 from swell.model.job import JobClass, Phase
 from swell.model.job_sums import HeldTime
 from swell.model.resize import Resize, Verdict
 from swell.model.view import JobView
+from swell.script_facts import ScriptFinding
 
 from .parts import Hands, spec
 from .test_platform import as_if_killed, running, until
@@ -208,3 +209,14 @@ def test_it_is_the_sum_over_the_latest_states(changes: list[tuple[str, int, Phas
         latest[name] = 0 if phase.is_end else largest
         assert demand.num_devices == sum(latest.values())
         assert is_news == (demand.num_devices != before)
+
+
+def test_steps_that_new_workers_computed_again_count_by_their_result() -> None:
+    found = ScriptFinding(name="other-step", text="it differs")
+    told = {"same": {"steps": 9}, "another": {"steps": 9, "findings": (found,)}, "not computed": {}}
+    counters = PlatformCounts()
+    for fields in told.values():
+        heard = turn()
+        heard.batch = [ScriptVerified(at_s=1.0, job_id="a", **fields)]  # type: ignore[arg-type]
+        counters.hear(heard)
+    assert values(counters, "swell_verifications_total") == dict.fromkeys(told, 1)

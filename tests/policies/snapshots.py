@@ -186,6 +186,7 @@ def snapshot(
         is_pinned=column([job.is_pinned for job in jobs], bool),
         idle_s=column([job.idle for job in jobs], float),
         most_workers=column([job.most for job in jobs], np.int64),
+        must_shrink=np.zeros(len(jobs), dtype=bool),
         num_changes=column([job.changes for job in jobs], np.int64),
         changed_s=column([now_s + job.changed for job in jobs], float),
         attained_device_s=column([job.attained for job in jobs], float),

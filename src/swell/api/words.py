@@ -347,6 +347,7 @@ def facts(view: JobView) -> list[tuple[str, str]]:
         ("stated", _stated(view)),
         ("checkpoints", _checkpoints(view)),
         ("learning", _learning(view)),
+        ("verified", _verified(view)),
         ("share", "" if view.share is None else f"{100 * view.share:.3g} %"),
         ("used", _used(view)),
     ]
@@ -377,8 +378,15 @@ def _checkpoints(view: JobView) -> str:
     return told
 
 
+def _verified(view: JobView) -> str:
+    """Up to which step new workers have computed the same, and why the latest one could not."""
+    told = "" if view.verified_steps is None else f"up to step {view.verified_steps}"
+    why_not = view.unverified and f"not {'since then' if told else 'yet'}: {view.unverified}"
+    return "; ".join(filter(None, [told, why_not]))
+
+
 def told_findings(view: JobView) -> list[str]:
-    """What its trial run found out about its sizes, and what follows, a line each."""
+    """What is known of its script and its sizes, and what follows, a line each."""
     return [_told_finding(view, found) for found in view.findings]
 
 

@@ -58,6 +58,7 @@ from swell.model.event import (
     ResizeFailed,
     ResumeRequested,
     ScriptDistributed,
+    ScriptVerified,
     StepsReported,
     SuspendFailed,
     TrialQueued,
@@ -296,7 +297,7 @@ def _(event: JobProfiled, state: HeadState, record: JobRecord) -> None:
     state.explain(record, "profiled", f"has {record.progress.total_steps:.0f} steps to do{after}")
     learn_least(state, record, event.profile.least_workers)
     for found in record.findings:
-        state.tell(record, "finding", _told_finding(record, found))
+        state.tell(record, "finding", _told_finding(record, found, "its trial run found"))
     if record.spec.hold_after_trial and not record.is_held:
         record.hold()
         state.relearn(record)
@@ -526,11 +527,28 @@ def _(event: PriorityChanged, state: HeadState, record: JobRecord) -> None:
     state.tell(record, "priority", f"its owner changes {' and '.join(changes)}")
 
 
-def _told_finding(record: JobRecord, found: ScriptFinding) -> str:
+@_apply_to.register
+def _(event: ScriptVerified, state: HeadState, record: JobRecord) -> None:
+    record.unverified = event.why_not
+    known = {(found.name, found.place) for found in record.findings}
+    news = tuple(found for found in event.findings if (found.name, found.place) not in known)
+    for found in news:
+        record.differences += (found,)
+        since = f"; results may differ since step {record.verified_steps or 0}" if found.holds else ""
+        state.tell(record, "differs", _told_finding(record, found, "a new worker found") + since)
+    if news:
+        record.commanded.changed_s = None  # what it has need not be kept for a while
+        state.relearn(record)
+    if event.steps is not None and not any(found.holds for found in event.findings):
+        record.verified_steps = max(event.steps, record.verified_steps or 0)
+        state.tell(record, "verified", f"a new worker has computed step {event.steps + 1} again: the same")
+
+
+def _told_finding(record: JobRecord, found: ScriptFinding, what: str) -> str:
     place = f" ({found.place})" if found.place else ""
     is_held = found.name in record.held_by
     held = f"is limited to {told_workers(record.least_workers)}" if is_held else "may have any size"
-    return f"{held}: its trial run found {found.name}{place}: {found.text}"
+    return f"{held}: {what} {found.name}{place}: {found.text}"
 
 
 @_apply_to.register

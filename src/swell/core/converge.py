@@ -288,6 +288,8 @@ def launch_of(record: JobRecord) -> LaunchGang:
         spec=record.spec,
         total_steps=record.known_total,
         max_local_batch=record.max_local_batch,
+        done_steps=int(record.progress.done_steps),
+        known_findings=record.known_findings,
     )
 
 

@@ -6,7 +6,8 @@ A policy says what would be best from a clean sheet. A running gang changes only
 * when its gain, for as long as workers stay here, beats its measured cost and it has kept its size for
   `min_hold_s`: a growth, or a shrink of a gang that is slower for its size, as one over several hosts may
   turn out to be, or
-* when it must give devices to somebody whose change passes these tests.
+* when it must give devices to somebody whose change passes these tests, or
+* when it has more workers than it may have, because a difference was found.
 
 And a gang that will have ended before another could have started in its place is left alone. The changes of
 a policy that has weighed them itself pass these tests.
@@ -83,6 +84,7 @@ def steady(
     may_change_s = snapshot.changed_s + snapshot.min_hold_s
     is_fresh = is_running & (now_s < may_change_s) & (not is_weighed)
     is_worth_it = ~is_fresh & (saved_s > GAIN_OVER_COST * snapshot.growth_cost_s) | is_weighed
+    is_worth_it |= snapshot.must_shrink
     is_optional = is_running & (held >= floor) & ~is_worth_it
     # A shrink that saves nothing waits until somebody needs what it leaves.
     is_shrink, is_ending = is_optional & (want < held), ends_soon & ~is_pinned & (want < held)

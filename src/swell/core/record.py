@@ -167,6 +167,9 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     is_profiling: bool = False
     trial_waited_s: float = 0.0  #: that its trial run has waited, as was told last
     trial_behind: tuple[str, ...] = ()  #: for those of these jobs, the last time
+    differences: tuple[ScriptFinding, ...] = ()  #: of steps that were computed again while it trained
+    verified_steps: int | None = None  #: up to here a fresh worker has computed the same; None: none has
+    unverified: str = ""  #: why the latest one has computed nothing; empty: it has
     is_distributed: bool = False  #: its script has shown that it works with other workers
     accepted: tuple[str, ...] = ()  #: findings, since it was submitted
     is_cancelled: bool = False  #: by its owner; its gang may still be there
@@ -320,15 +323,27 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
         return (self.is_distributed or not self.spec.grows_when_distributed) and not self.held_by
 
     @property
+    def must_shrink(self) -> bool:
+        """Whether it has more workers than its findings let it have."""
+        return bool(self.held_by) and self.target_workers > self.least_workers
+
+    @property
     def findings(self) -> tuple[ScriptFinding, ...]:
         """Ways in which its result depends on its sizes, as far as is known, and what its script has else."""
-        return ((self.profile and self.profile.findings) or ()) + self.unlike_script
+        return ((self.profile and self.profile.findings) or ()) + self.unlike_script + self.differences
 
     @property
     def held_by(self) -> tuple[str, ...]:
         """Names of findings that limit it to its smallest number of workers."""
         accepted = self.spec.accept_differences + self.accepted
-        return tuple(found.name for found in self.findings if found.holds and found.name not in accepted)
+        names = (found.name for found in self.findings if found.holds and found.name not in accepted)
+        return tuple(dict.fromkeys(names))
+
+    @property
+    def known_findings(self) -> tuple[str, ...]:
+        """Names of all findings that are told or accepted: what they mean for its size is decided."""
+        accepted = self.spec.accept_differences + self.accepted
+        return tuple(dict.fromkeys([*accepted, *(found.name for found in self.findings)]))
 
     def has_lasted(self, at_s: float) -> bool:
         """A restart job reports no steps; that its gang was up for a while has to do for progress."""

@@ -179,6 +179,7 @@ COLUMNS = (
     Column("samples_per_step", int, at("spec.global_batch")),
     Column("requested_workers", int, lambda one: max(one.spec.requested_workers or 1, one.least_workers)),
     Column("tenant", int, at("tenant")),
+    Column("must_shrink", bool, at("must_shrink")),
     Column("is_restart", bool, lambda one: one.spec.elasticity is Elasticity.RESTART),
     Column("keeps_stated", bool, at("spec.keeps_estimates")),
 )

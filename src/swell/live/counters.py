@@ -21,7 +21,7 @@ from swell.live.webhooks import WebhookCounts
 from swell.model.calendar import Calendar
 from swell.model.command import AnyCommand
 from swell.model.deadline_state import DeadlineState
-from swell.model.event import AnyEvent, JobSubmitted, NodeLost, NodeWarned
+from swell.model.event import AnyEvent, JobSubmitted, NodeLost, NodeWarned, ScriptVerified
 from swell.model.job import JobClass, Phase
 from swell.model.quota import TenantDevices
 from swell.model.resize import Resize, Verdict
@@ -143,6 +143,12 @@ class PlatformCounts(Collector):
             "without a promise, `unchanged` with the deadline it had. A counter-offer that was taken counts "
             "as a promise.",
             {"then": ("ended", *TOLD_REFUSALS.values())},
+        )
+        self._verified = self._counter(
+            "swell_verifications",
+            "Steps that a new worker was to compute again from a checkpoint: with the `same` result, or with "
+            "`another`, or `not computed`.",
+            {"result": ("same", "another", "not computed")},
         )
         self._error_s = self._histogram(
             "swell_finish_error_seconds",
@@ -284,6 +290,9 @@ class PlatformCounts(Collector):
         for event in batch:
             if isinstance(event, JobSubmitted):
                 self._submitted.labels(event.spec.job_class).inc()
+            elif isinstance(event, ScriptVerified):
+                result = "another" if event.findings else "same"
+                self._verified.labels("not computed" if event.steps is None else result).inc()
             elif isinstance(event, NodeWarned):
                 self._warned.add(event.name)
             elif isinstance(event, NodeLost) and event.cause and not event.is_host_kept:

@@ -38,6 +38,8 @@ class LaunchGang(Command, frozen=True, kw_only=True):
     spec: JobSpec
     total_steps: int | None  #: None: the script ends by itself
     max_local_batch: int | None = None  #: samples that fit on a device at once, as far as is known
+    done_steps: int = 0  #: that a checkpoint should have; 0: the job begins
+    known_findings: tuple[str, ...] = ()  #: names of those about its script that are known or accepted
 
 
 class Reconfigure(Command, frozen=True, kw_only=True):

@@ -14,7 +14,7 @@ from swell.model.job import PLAIN, JobSpec, Origin, Profile, plain_members
 from swell.model.node import Node
 from swell.model.quota import Quota
 from swell.model.usage import GangUsage
-from swell.script_facts import BetweenSteps
+from swell.script_facts import BetweenSteps, ScriptFinding
 from swell.tally import Tally
 
 
@@ -112,7 +112,7 @@ class DeadlineChangeAsked(JobEvent, frozen=True, kw_only=True):
 
 
 class DifferencesAccepted(JobEvent, frozen=True, kw_only=True):
-    """The owner of the job accepted findings of its trial run: they do not limit it any more."""
+    """The owner of the job accepted findings about its script: they do not limit it any more."""
 
     names: tuple[str, ...]
 
@@ -174,6 +174,14 @@ class StepsReported(GangEvent, frozen=True, kw_only=True):
 
 class ScriptDistributed(JobEvent, frozen=True, kw_only=True):
     """The script of a restart job works with other workers: more of them are no identical copies."""
+
+
+class ScriptVerified(JobEvent, frozen=True, kw_only=True):
+    """A fresh worker has computed a step of the job again from a checkpoint, or could not."""
+
+    steps: int | None = None  #: of the checkpoint; None: nothing was computed, see `why_not`
+    findings: tuple[ScriptFinding, ...] = ()  #: how the step came out otherwise; empty: it did not
+    why_not: str = ""
 
 
 #: Topic of the warning that a running gang makes no steps, which its next step ends.
@@ -366,6 +374,7 @@ AnyEvent = (
     | ResizeFailed
     | StepsReported
     | ScriptDistributed
+    | ScriptVerified
     | JobWarned
     | HostRuledOut
     | WorkersLost

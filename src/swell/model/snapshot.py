@@ -109,6 +109,7 @@ class Snapshot:
     held_workers: IntArray  #: (J,) 0 for a queued job; the size under way for one that is changing
     held_borrowed: IntArray  #: (J,) devices of borrowed nodes that each job has, or is about to have
     is_pinned: BoolArray  #: (J,) jobs whose size cannot be another one yet, for a change is under way
+    must_shrink: BoolArray  #: (J,) jobs with more workers than they may have, now that their script is known
     idle_s: FloatArray  #: (J,) for which a gang is expected, at most, to do no work yet: it starts or pauses
     tenant: IntArray  #: (J,) on whose behalf it runs: equal numbers, one tenant; they mean nothing else
     num_tenants: int  #: that have jobs here, or had one within the last day

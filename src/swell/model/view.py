@@ -127,6 +127,8 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     webhook: bool = False  #: an address that its owner has named is told of it
     findings: tuple[ScriptFinding, ...] = ()  #: ways in which its result depends on its sizes
     held_by: tuple[str, ...] = ()  #: names of those that limit it to its smallest number of workers
+    verified_steps: int | None = None  #: up to here a new worker has computed the same; None: none has
+    unverified: str = ""  #: why the latest new worker has computed nothing; empty: it has
 
     @property
     def least_workers(self) -> int:

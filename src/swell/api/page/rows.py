@@ -257,7 +257,7 @@ class StoryRow(msgspec.Struct, frozen=True, kw_only=True):
 
 #: Codes of lines that change nothing a job has, that say that what was decided is done, or that stand beside
 #: the job itself, as what its trial run has found.
-NO_CHANGE = frozenset({"finding", "profiled", "resized", "started"})
+NO_CHANGE = frozenset({"finding", "profiled", "resized", "started", "verified"})
 
 
 def changes_only(
