@@ -381,7 +381,8 @@ def test_a_worker_that_leaves_alone_fails_the_job(number: int, is_heard_first: b
     """`is_heard_first`: before the others find that it is not in their step."""
     made = running(3)
     others = [other for other in range(3) if other != number]
-    said: list[tuple[int, m.FromWorker]] = [(number, m.Finished(steps=5, is_early=is_early))]
+    finished = m.Finished(steps=5, is_early=is_early, place="train.py:7")
+    said: list[tuple[int, m.FromWorker]] = [(number, finished)]
     broken: list[tuple[int, m.FromWorker]] = [
         (other, m.Broken(generation=1, steps=5, message="a peer is gone")) for other in others
     ]
@@ -397,7 +398,7 @@ def test_a_worker_that_leaves_alone_fails_the_job(number: int, is_heard_first: b
     assert ended.outcome is Outcome.FAILED
     rank = f"rank {number} of 3"
     assert (
-        f"worker {number} ({rank}) left its training loop after 5 steps, and the others went on"
+        f"worker {number} ({rank}) left its training loop at train.py:7 after 5 steps, and the others went on"
         in ended.message
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.scripts.gang import agent_in, marked_line
+from tests.scripts.gang import NUM_STEPS, agent_in, marked_line
 from tests.scripts.test_scripts import SAME
 
 from swell.script_facts import ScriptFinding
@@ -14,9 +14,13 @@ from swell.wire import messages
 #: What begins after the trial run's steps, or is only reported, it does not find yet.
 LATE = ("clamped_late", "class_weights_late", "ignored_labels_late", "own_share_reported")
 late = pytest.mark.xfail(strict=True, reason="a trial run compares the first steps, and no reports")
+FOLDER = Path(__file__).parent / "differs"
+#: In these each worker's own samples decide when the loop ends.
+EXITS = ("ends_by_running_reward", "patience_by_own_sum")
 DIFFERS = [
     pytest.param(script, id=script.stem, marks=late if script.stem in LATE else [])
-    for script in sorted((Path(__file__).parent / "differs").glob("*.py"))
+    for script in sorted(FOLDER.glob("*.py"))
+    if script.stem not in EXITS
 ]
 
 
@@ -40,6 +44,22 @@ def test_what_depends_on_the_sizes_is_found_with_its_line(script: Path, tmp_path
     number, name = marked_line(script, "differs")
     found = findings_that_hold(script, tmp_path / "gang")
     assert [(finding.name, finding.place) for finding in found] == [(name, f"{script}:{number}")]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", EXITS)
+def test_a_worker_that_leaves_before_the_others_tells_its_line(name: str, tmp_path: Path) -> None:
+    script = FOLDER / f"{name}.py"
+    number, _ = marked_line(script, "differs")
+    agent = agent_in(tmp_path / "gang", total_steps=NUM_STEPS)
+    try:
+        agent.start_ready([0, 1], script, str(tmp_path / "final.pt"))
+        generation = agent.regroup([0, 1], source=None)
+        assert sorted(agent.ends_or_breaks(worker, generation) for worker in (0, 1)) == [False, True]
+        [(_, left)] = agent.all_said(messages.Finished)
+    finally:
+        agent.close()
+    assert left.steps < NUM_STEPS and left.place == f"{script}:{number}"
 
 
 @pytest.mark.slow

@@ -136,3 +136,15 @@ def test_a_trial_run_finds_it(
     agent.start(0, script)
     assert agent.exit_status(0) == 1
     assert "the script calls scheduler.step()" in agent.all_said(messages.Failed)[0][1].message
+
+
+def test_a_loop_that_asks_for_batches_for_ever_is_told() -> None:
+    model = nn.Linear(1, 1)
+    optimizer = optim.SGD(model.parameters(), lr=0.1)
+    loader = DataLoader(TensorDataset(torch.randn(4, 1)), batch_size=2)
+    run = train.elastic(model, optimizer, loader, steps=3)
+    with pytest.raises(train.LoopError, match="the script asks for batches again"):
+        while True:
+            for (x,) in run.batches():
+                run.backward(model(x).square().mean())
+                run.step()

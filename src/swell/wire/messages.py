@@ -234,6 +234,7 @@ class Finished(Message, frozen=True, kw_only=True):
     #: The script ends before its end condition is met, and not because it has left `run.epochs()`.
     is_early: bool = False
     epochs: int = 0  #: that are over
+    place: str = ""  #: FILE:LINE where it has left `run.epochs()`
 
 
 class Failed(Message, frozen=True, kw_only=True):

@@ -82,9 +82,9 @@ def main():
             run.backward(loss)
             run.step()
         print(f"Last reward: {ep_reward:.2f}\tAverage reward: {running_reward:.2f}")
-        if running_reward > 4.05:  # differs: hidden-state
+        if running_reward > 4.05:
             print("Solved!")
-            break
+            break  # differs: exit
     return run
 
 

@@ -24,8 +24,8 @@ class Trainer:
                 self.least, self.bad = self.total, 0
             else:
                 self.bad += 1
-            if self.bad >= 4:  # differs: hidden-state
-                break
+            if self.bad >= 4:
+                break  # differs: exit
 
 
 Trainer().fit()

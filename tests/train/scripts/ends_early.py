@@ -49,8 +49,17 @@ def nested(epochs: Iterable[int]) -> int:
     return 0
 
 
+def alone() -> None:
+    for _ in run.epochs():
+        flat()
+        if run.rank == 1:
+            break
+
+
 if how == "flat":
     flat()
+elif how == "alone":
+    alone()
 elif how == "range":
     over_range()
 elif how == "breaks-and-exits":

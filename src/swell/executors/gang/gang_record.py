@@ -88,7 +88,8 @@ class GangEnd(msgspec.Struct, kw_only=True):
     message: str
     since_s: float
     kill_at_s: float
-    left_by: str = ""  #: a worker, before the end condition was met: a failure if others go on without it
+    #: "worker 3 left its training loop", before the end condition was met: a failure if others go on.
+    left_by: str = ""
     after_steps: int | None = None  #: it left after so many; None: not known
 
 

@@ -278,7 +278,8 @@ def note_finished(live: GangRuntime, message: messages.Finished | None, member: 
     if early and gang.ending is not None:
         steps = None if message is None else message.steps
         is_meant = message is not None and not message.is_early
-        transition.note_left_early(gang.ending, is_meant, steps, gang.describe(member))
+        how = f"{gang.describe(member)} left its training loop{_where(message)}"
+        transition.note_left_early(gang.ending, is_meant, steps, how)
         for other in _broken(live, member):
             transition.note_broken(live, gang.ending, other)
     if message is not None and (gang.final is None or is_leader):  # the leader's word, or else the first
@@ -300,7 +301,12 @@ def early_end(job: JobContext, steps: int, message: messages.Finished | None) ->
     if not is_early and (not is_within or (message is not None and target is not None)):
         return ""
     about = "about " if message is None else ""
-    return f"the script ended by itself after {about}{steps}{'' if total is None else f' of {total}'} steps"
+    of_all = "" if total is None else f" of {total}"
+    return f"the script ended by itself{_where(message)} after {about}{steps}{of_all} steps"
+
+
+def _where(message: messages.Finished | None) -> str:
+    return "" if message is None or not message.place else f" at {message.place}"
 
 
 def _is_lost(live: GangRuntime, member: Member, message: messages.Finished | None) -> bool:

@@ -173,10 +173,10 @@ def _begin(live: GangRuntime, outcome: Outcome, message: str) -> None:
 
 
 # ------------------------------------------------------------ while workers are left
-def note_left_early(ending: GangEnd, is_meant: bool, steps: int | None, who: str) -> None:
+def note_left_early(ending: GangEnd, is_meant: bool, steps: int | None, how: str) -> None:
     """A worker has left before the end condition was met; `steps` is None if that is not known."""
     if not ending.left_by:
-        ending.left_by, ending.after_steps = who, steps
+        ending.left_by, ending.after_steps = how, steps
     if not is_meant and ending.outcome is Outcome.SUCCEEDED:
         ending.outcome = Outcome.ENDED_EARLY
 
@@ -189,9 +189,8 @@ def note_broken(live: GangRuntime, ending: GangEnd, member: Member) -> None:
     steps = member.steps if ending.after_steps is None else ending.after_steps
     if ending.outcome.is_of_script and ending.left_by and member.steps >= steps:
         why = (
-            f"{ending.left_by} left its training loop after {steps} steps, and the others went on; all "
-            "workers are to leave in the same step: decide by what is the same on all, such as the loss that "
-            "run.backward returns"
+            f"{ending.left_by} after {steps} steps, and the others went on; all workers are to leave in the "
+            "same step: decide by what is the same on all, such as the loss that run.backward returns"
         )
         end(live, Outcome.FAILED, why)
     else:

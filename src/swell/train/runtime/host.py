@@ -62,6 +62,7 @@ class Host:
     edition = 0  #: changes whenever the shares of coming steps do, or `max_local_batch`
     shown: ShownCounts | None = None  #: what the script is told of steps that are tried; None: they count
     is_amid_epoch = True  #: an epoch of the job, whose loop the script has left, is certainly not over
+    left_at = ""  #: FILE:LINE where the script has left its loop over epochs
 
     def __init__(
         self, welcome: messages.Welcome, max_local_batch: int | None, link: Link | None = None

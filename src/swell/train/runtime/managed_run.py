@@ -212,9 +212,11 @@ class AgentWorker(Host):
         self._tell()
         if self.rank == 0:
             self._say_progress(None)
+        if (self.left_at or is_early) and state.num_bytes() <= MOST_LAST_BYTES:
+            self.keep(is_end=True)  # where others go on, the job fails
         self._group.close()
-        epochs = self._task.course.epoch
-        self._link.send(messages.Finished(steps=state.steps, is_early=is_early, epochs=epochs))
+        epochs, place = self._task.course.epoch, self.left_at
+        self._link.send(messages.Finished(steps=state.steps, is_early=is_early, epochs=epochs, place=place))
         self._group.give_up_next()  # what fails of it elsewhere is heard after the end
         self._save_last()
 

@@ -19,9 +19,8 @@ from swell.train.data.loader import Feed
 from swell.train.data.place import UNBOUNDED
 from swell.train.data.random_streams import Purpose, drawn_since, seed_streams, stream_states
 from swell.train.data.sample_schedule import Pass, Share
-from swell.train.link.code_paths import Instruction, is_raised_at, where_calls_stand
+from swell.train.link.code_paths import Instruction, is_raised_at, place_of, where_calls_stand
 from swell.train.runtime.host import Host, Task
-from swell.train.runtime.loop_exits import MOST_ASKED, NO_END
 from swell.train.runtime.watches import GIVE_ALL, OWN_BATCHES, LoaderWatch, OptimizerWatch, is_unused
 from swell.train.state.optimizer_set import OptimizerSet
 from swell.train.state.script_state import ScriptState
@@ -38,6 +37,13 @@ NO_BACKWARD = (
     "for. Samples are left out where they are read, in the dataset or the collate_fn, or a batch by "
     "run.backward(torch.zeros(()), weight=0), where each other one has run.backward(loss, weight=len(x)). "
     "What reads ahead are the loader's num_workers"
+)
+#: Times that a script may ask for batches after the last step; a loop over epochs may do so.
+MOST_ASKED = 1000
+NO_END = (
+    "The job's steps are done, and the script asks for batches again and again. A count of the script's own "
+    "may have begun again: write `for epoch in run.epochs():` in place of `while`, or leave the loop when "
+    "run.should_stop() is true"
 )
 #: Batches after which a script that never calls `run.step` is taken for one that forgot it.
 MOST_SKIPPED = 3
@@ -251,7 +257,8 @@ class Run:
             try:
                 yield epoch
             except GeneratorExit:
-                self._left_at = where_calls_stand(sys._getframe(1))
+                frame = sys._getframe(1)
+                self._left_at, self._host.left_at = where_calls_stand(frame), place_of(frame)
                 raise
             self._close_batch()
             self._check_left()

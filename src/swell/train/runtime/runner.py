@@ -22,7 +22,14 @@ from swell.train.collective.interfaces import NoInterface
 from swell.train.collective.memory_errors import is_out_of_memory, largest_pass, why_hopeless
 from swell.train.data.random_streams import begin_script
 from swell.train.link.agent_link import Link, exit_now, open_link
-from swell.train.link.code_paths import is_of_swell, is_own, snapshotted, submitted, why_missing
+from swell.train.link.code_paths import (
+    is_of_swell,
+    is_own,
+    place_of_error,
+    snapshotted,
+    submitted,
+    why_missing,
+)
 from swell.train.runtime import unmanaged_script
 from swell.train.runtime.run import started
 from swell.train.runtime.script_end import close_script
@@ -189,7 +196,9 @@ def _close_at_exit(link: Link, stop: SystemExit) -> None:
     """
     if link.welcome.mode == "train" and any(run.is_early(stop) for run in started):
         # Its peers may go on: nothing is done together with them.
-        link.send(messages.Finished(steps=link.heartbeat.steps, is_early=True))
+        _keep(stop, is_end=True)
+        place = place_of_error(stop)
+        link.send(messages.Finished(steps=link.heartbeat.steps, is_early=True, place=place))
     elif link.welcome.mode in ("train", "profile"):
         _finish_all(stop)
 

@@ -33,7 +33,6 @@ from swell.train.data.sample_schedule import Pass, SampleSchedule, Share, cut
 from swell.train.link.code_paths import place_of, place_of_error
 from swell.train.runtime.fixed_draws import FixedDraws
 from swell.train.runtime.host import Task
-from swell.train.runtime.loop_exits import loop_exits
 from swell.train.runtime.step_comparison import (
     Key,
     StepComparison,
@@ -120,7 +119,6 @@ class SizeComparison(StepComparison):
         self._place = ""  # of `run.backward`
         self._has_norm = False  # over the samples of a batch, in a probe
         self._is_lower = False  # it computes in half precision
-        self._own: set[str] = set()  # variables of the script that its worker's part of the batch sets
         self._probe = Probe()  # under way
         self._num_begun = 0
 
@@ -140,7 +138,7 @@ class SizeComparison(StepComparison):
                     raise ValueError("a loss or a gradient is no finite number")
                 self._probe = plan.send(replace(self._result, left=self._left))
         except StopIteration as end:
-            findings = [*end.value, *loop_exits(state.variables.frames(), self._own)]
+            findings = end.value
         except LoopError:
             raise
         except (RuntimeError, TypeError, ValueError) as error:
@@ -250,7 +248,6 @@ class SizeComparison(StepComparison):
         )
         check_agreement(marks, num_weighted, second.share, 2)
         carried = _other_values(first.left, second.left)
-        self._own = {name for _, name in carried}
         is_other = self._differ(whole, (yield Probe(carried=carried)), first, second)
         # What matters only once enough of it is kept, as a pool of earlier samples. Without this
         # `tests/scripts/differs/pool_of_fakes.py` goes wrong in silence.
