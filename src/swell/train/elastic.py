@@ -27,7 +27,6 @@ from swell.train.runtime.later_calls import second_call
 from swell.train.runtime.managed_run import AgentWorker
 from swell.train.runtime.run import Run, started
 from swell.train.runtime.trial_run import NO_END, Profiling
-from swell.train.runtime.watches import LoaderWatch
 from swell.train.scaling import RULES
 from swell.train.sharding.divided_gradients import DividedGradients
 from swell.train.sharding.shard_choice import ShardChoice, check_choice, make_shard
@@ -161,7 +160,7 @@ def elastic(
         known_steps=known_steps,
         own=own,
     )
-    run = Run(host, task, _feed(loader, host, course), LoaderWatch(loader, sys._getframe(1)))
+    run = Run(host, task, _feed(loader, host, course))
     started.append(run)
     send_reports_to(lambda values, step: run.report(step=step, **values))
     return run

@@ -21,7 +21,7 @@ from swell.train.data.random_streams import Purpose, drawn_since, seed_streams, 
 from swell.train.data.sample_schedule import Pass, Share
 from swell.train.link.code_paths import Instruction, is_raised_at, place_of, where_calls_stand
 from swell.train.runtime.host import Host, Task
-from swell.train.runtime.watches import GIVE_ALL, OWN_BATCHES, LoaderWatch, OptimizerWatch, is_unused
+from swell.train.runtime.watches import GIVE_ALL, OWN_BATCHES, OptimizerWatch, is_unused
 from swell.train.state.optimizer_set import OptimizerSet
 from swell.train.state.script_state import ScriptState
 from swell.wire.reports import checked_step, number
@@ -94,12 +94,10 @@ class Run:
         host: Host,
         task: Task,
         feed: Feed,
-        loaders: LoaderWatch,
     ) -> None:
         self._host = host
         self._task = task
         self._feed = feed
-        self._loaders = loaders
         self._share: Share | None = None  # of the step under way; outlives the loop, if an error ends that
         self._out: tuple[Share, Pass] | None = None  # the pass that is out, until `backward`
         self._is_weighted: bool | None = None  # the passes of the step under way; None before the first
@@ -281,7 +279,6 @@ class Run:
         else:
             self._check_left()
             self._task.state.check_schedulers()
-            self._loaders.look(sys._getframe(1))
             self._feed.begin_epoch()
             self._looped_epoch = self._task.state.entered_epoch = epoch
             self._has_trained = False

@@ -1,12 +1,10 @@
-"""What a script uses in place of what it gave to `elastic` is refused: optimizers, a loader, and batches.
+"""What a script uses in place of what it gave to `elastic` is refused: optimizers, and batches.
 
 Of optimizers that the script steps itself the gradients are not summed: torch calls a hook before each step
 of any optimizer. One that trains what a batch has made for itself, such as the perturbation of an adversarial
 example, is left alone. Those that it makes for the model after `elastic`, `run.step` would not step.
 
-With another DataLoader in place of the first one `run.batches()` goes on with that; or the loop leaves its
-batches unused, and draws its own. Without this `tests/scripts/refused/loader_replaced.py` goes wrong in
-silence.
+Or the loop leaves its batches unused, and draws its own.
 """
 
 from __future__ import annotations
@@ -21,12 +19,10 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import torch
-from torch.utils.data import DataLoader
 
 from swell.train.collective.gradients import LoopError
-from swell.train.link.code_paths import place_of, user_frames
+from swell.train.link.code_paths import place_of
 from swell.train.state.train_state import TrainState
-from swell.train.state.waiting_functions import names_of_other_loops
 
 GIVE_ALL = (
     "give elastic() all optimizers that the loop uses by name, elastic(model, {'first': ..., 'second': ...}, "
@@ -126,65 +122,6 @@ def _watch_makers() -> None:
 
 def _named(optimizer: torch.optim.Optimizer) -> str:
     return f"an optimizer ({type(optimizer).__qualname__})"
-
-
-class LoaderWatch:
-    """The variables in which a script has the loader of `elastic`."""
-
-    def __init__(self, loader: DataLoader[Any], frame: FrameType | None) -> None:
-        """
-        Args:
-            frame: the script's function that calls `elastic`.
-        """
-        self._loader = loader
-        self._variables = self._holding(frame)
-        self._has_looked = False
-
-    def look(self, frame: FrameType | None) -> None:
-        """The script asks for the first batch of an epoch. Raises LoopError: it means another loader."""
-        if not self._has_looked:
-            self._has_looked = True
-            self._variables |= self._holding(frame)
-        for function, name, now in _loaders(frame):
-            is_other = (function, name) in self._variables and now is not self._loader
-            if is_other and not self._is_alike(now) and not _is_of_other_loop(name, frame):
-                raise LoopError(
-                    f"`{name}` holds another DataLoader than elastic() got, and run.batches() goes on with "
-                    "that one. Give elastic() one loader of all the data, with a sampler whose "
-                    "set_epoch(epoch), which is called, chooses what the epoch has; or give this one another "
-                    "name"
-                )
-
-    def _holding(self, frame: FrameType | None) -> set[tuple[str, str]]:
-        return {(function, name) for function, name, held in _loaders(frame) if held is self._loader}
-
-    def _is_alike(self, loader: DataLoader[Any]) -> bool:
-        """Whether it loads the same samples in batches of the same size."""
-        own = self._loader
-        return (
-            loader.dataset is own.dataset
-            and loader.batch_size == own.batch_size
-            and loader.drop_last == own.drop_last
-            and loader.collate_fn == own.collate_fn
-            and type(loader.sampler) is type(own.sampler)
-            and type(loader.batch_sampler) is type(own.batch_sampler)
-        )
-
-
-def _is_of_other_loop(name: str, frame: FrameType | None) -> bool:
-    return any(name in names_of_other_loops(user) for user in user_frames(frame))
-
-
-def _loaders(frame: FrameType | None) -> Iterator[tuple[str, str, DataLoader[Any]]]:
-    """Yield the loaders in variables of the script's functions and modules, with the names of both."""
-    for user in user_frames(frame):
-        for scope, space in (
-            (user.f_globals["__name__"], user.f_globals),
-            (user.f_code.co_name, user.f_locals),
-        ):
-            for name, value in [*space.items()]:
-                if isinstance(value, DataLoader):
-                    yield scope, name, value
 
 
 def is_unused(frame: FrameType | None, batch: Any) -> bool:

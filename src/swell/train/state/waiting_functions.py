@@ -106,13 +106,6 @@ def next_names(frame: FrameType) -> frozenset[str]:
     return _stored_after(frame.f_code, frame.f_lasti)
 
 
-def names_of_other_loops(frame: FrameType) -> set[str]:
-    """Return what the `for` loops of a function set in which it does not stand."""
-    loops = [step for step in dis.get_instructions(frame.f_code) if step.opname == "FOR_ITER"]
-    others = [loop.offset for loop in loops if not loop.offset <= frame.f_lasti < loop.argval]
-    return {name for offset in others for name in _stored_after(frame.f_code, offset)}
-
-
 @lru_cache(maxsize=64)
 def _stored_after(code: CodeType, offset: int) -> frozenset[str]:
     names: set[str] = set()
