@@ -185,31 +185,6 @@ def test_accumulating_in_passes_learns_what_accumulating_batches_learned() -> No
     assert model.weight.item() == pytest.approx(expected, rel=1e-6)
 
 
-def test_a_loop_that_draws_its_own_batches_is_told_to_make_a_dataset() -> None:
-    model, optimizer, loader = make_loop()
-    run = train.elastic(model, optimizer, loader, epochs=1)
-    with pytest.raises(train.LoopError, match=r"does not use the batch.*torch Dataset"):
-        for _ in run.batches():
-            optimizer.zero_grad()
-            loss = model(torch.randn(4, 1)).square().mean()
-            run.backward(loss)
-            run.step()
-    assert run.steps == 1
-
-
-@pytest.mark.parametrize("draws", [False, True])
-def test_a_loop_that_uses_its_batches_or_draws_nothing_is_not(draws: bool) -> None:
-    model, optimizer, loader = make_loop()
-    run = train.elastic(model, optimizer, loader, epochs=1)
-    for _, batch in enumerate(run.batches()):
-        optimizer.zero_grad()
-        x = batch[0] + torch.randn(1) if draws else torch.ones(4, 1)
-        loss = model(x).square().mean()
-        run.backward(loss)
-        run.step()
-    assert run.steps == 3
-
-
 def test_a_step_that_is_no_step_is_refused() -> None:
     model, optimizer, loader = make_loop()
     run = train.elastic(model, optimizer, loader, epochs=1)

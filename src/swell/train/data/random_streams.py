@@ -127,7 +127,12 @@ def set_stream_states(states: tuple[Any, ...]) -> None:
 
 def drawn_since(states: tuple[Any, ...], device: torch.device = _CPU) -> set[str]:
     """Return which of `torch`, `random` and `numpy` have drawn in this process since then."""
-    pairs = zip(("torch", "random", "numpy", "torch"), states, stream_states(device), strict=False)
+    return apart(states, stream_states(device))
+
+
+def apart(one: tuple[Any, ...], other: tuple[Any, ...]) -> set[str]:
+    """Return which of `torch`, `random` and `numpy` are elsewhere in one state than in the other."""
+    pairs = zip(("torch", "random", "numpy", "torch"), one, other, strict=False)
     return {name for name, before, now in pairs if not _is_same(before, now)}
 
 

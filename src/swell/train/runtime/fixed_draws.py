@@ -20,6 +20,7 @@ class FixedDraws(TorchDispatchMode):
     """While it is on, torch draws these numbers. What it does not know draws as ever."""
 
     has_others = False  #: something that it does not know has drawn
+    num_drawn = 0  #: numbers
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
@@ -37,6 +38,7 @@ class FixedDraws(TorchDispatchMode):
         if name == "multinomial" and args[1] <= args[0].shape[-1]:
             return args[0].topk(args[1], dim=-1).indices
         drawn = func(*args, **given)  # of the right shape, type and device
+        self.num_drawn += drawn.numel()
         if name == "randperm":
             return drawn.copy_(torch.arange(drawn.numel(), device=drawn.device))
         if name in _CHANCES:  # what it is on average: a dropout that is made of it changes nothing

@@ -17,11 +17,11 @@ from swell.tally import REDUCTIONS, Reduction
 from swell.train.collective.gradients import MIXED_WEIGHTS, EpochLeft, LoopError, StepTotals
 from swell.train.data.loader import Feed
 from swell.train.data.place import UNBOUNDED
-from swell.train.data.random_streams import Purpose, drawn_since, seed_streams, stream_states
+from swell.train.data.random_streams import Purpose, seed_streams
 from swell.train.data.sample_schedule import Pass, Share
 from swell.train.link.code_paths import Instruction, is_raised_at, place_of, where_calls_stand
 from swell.train.runtime.host import Host, Task
-from swell.train.runtime.watches import GIVE_ALL, OWN_BATCHES, OptimizerWatch, is_unused
+from swell.train.runtime.watches import GIVE_ALL, OptimizerWatch
 from swell.train.state.optimizer_set import OptimizerSet
 from swell.train.state.script_state import ScriptState
 from swell.wire.reports import checked_step, number
@@ -111,9 +111,6 @@ class Run:
         #: Whose loop over batches has begun, and has not come to its end.
         self._looped_epoch: int | None = None
         self._num_asked = 0  # how often it asked for batches after the last step
-        self._begun: tuple[Any, ...] | None = None  # streams when the first batch was given
-        self._has_drawn = False  # the script, from them, before it stepped
-        self._is_use_checked = False  # whether the script's loop uses its batches
         self._is_target_met = False  # as this worker sees it
         self._is_stopped = False  # as all agreed
         self._is_finished = False
@@ -381,7 +378,6 @@ class Run:
         self._has_trained, self._has_stepped, self._may_step = True, False, True
         if state.undo.is_lost or self._is_stopped:  # in an earlier one of several sums of this batch
             return own_loss
-        self._has_drawn = self._begun is not None and bool(drawn_since(self._begun))
         if not is_last:
             self._task.gradients.add(part, own_loss)
             return own_loss
@@ -508,11 +504,9 @@ class Run:
                     task.state.forget_batch()
                 self._out, self._has_stepped, self._may_step = (share, part), False, False
                 seed_streams(host.device, host.seed, Purpose.PASS, part.step, part.first)
-                self._begun = None if self._is_use_checked else stream_states()
                 yield batch
-                if self._has_drawn or (self._out is not None and self._several is None):
-                    self._check_batch(batch, sys._getframe(2))
-                self._has_drawn, self._is_use_checked = False, True
+                if self._out is not None and self._several is None:
+                    raise LoopError(NO_BACKWARD)
             self._close_skipped(sys._getframe(2))
         finally:
             self._out, self._is_within = None, False  # also where the script leaves its loop
@@ -540,13 +534,6 @@ class Run:
         gradients = (parameter.grad for parameter in self._task.state.parameters_here())
         if any(gradient is not None and bool(gradient.any()) for gradient in gradients):
             raise LoopError(ACCUMULATED)
-
-    def _check_batch(self, batch: Any, frame: FrameType) -> None:
-        """The script wants another batch. Raises LoopError if it has not done with this one what it must."""
-        if self._out is not None and self._several is None:
-            raise LoopError(NO_BACKWARD)
-        if self._has_drawn and is_unused(frame, batch):
-            raise LoopError(OWN_BATCHES)
 
     def _check_out(self) -> tuple[Share, Pass]:
         """The pass that is out. Raises LoopError if there is none."""

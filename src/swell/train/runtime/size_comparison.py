@@ -28,7 +28,7 @@ from swell.train.collective.gradients import EpochLeft, LoopError, StepVote, che
 from swell.train.collective.group import Group
 from swell.train.collective.memory_errors import is_out_of_memory
 from swell.train.collective.norms import other_buffers
-from swell.train.data.random_streams import Purpose, drawn_from
+from swell.train.data.random_streams import Purpose, apart, drawn_from, stream_states
 from swell.train.data.sample_schedule import Pass, SampleSchedule, Share, cut
 from swell.train.link.code_paths import place_of, place_of_error
 from swell.train.runtime.fixed_draws import FixedDraws
@@ -71,11 +71,18 @@ class ProbeResult(StepResult):
     share: Share = field(kw_only=True)  #: that its worker computed
     buffers: dict[str, torch.Tensor] = field(kw_only=True)  #: of the model, batch norms' apart
     draws: set[str] = field(kw_only=True)  #: of whose random numbers the loop's body has drawn
+    streams: tuple[Any, ...] = field(kw_only=True)  #: where they are then
+    num_drawn: int = field(kw_only=True)  #: by torch, where draws are fixed
     has_norm: bool = field(kw_only=True)  #: over the samples of a batch
 
     @property
     def is_finite(self) -> bool:
         return math.isfinite(self.loss) and bool(self.gradient.isfinite().all())
+
+    def draws_alike(self, other: ProbeResult) -> bool:
+        """Whether as many random numbers were drawn, with the same loss, whatever the number of samples."""
+        is_same = self.loss == other.loss and self.num_drawn == other.num_drawn
+        return is_same and not apart(self.streams, other.streams)
 
 
 Findings = list[ScriptFinding]
@@ -225,6 +232,8 @@ class SizeComparison(StepComparison):
             share=share,
             buffers=buffers_of(self._task.state.model),
             draws=draws,
+            streams=stream_states(),
+            num_drawn=0 if self._draws is None else self._draws.num_drawn,
             has_norm=self._has_norm,
         )
 
@@ -283,6 +292,8 @@ class SizeComparison(StepComparison):
             found = [finding(name, self._place, holds=False) for name, is_so in known.items() if is_so]
             whole = yield Probe(is_fixed=True)
             first, second = (yield Probe(0, is_fixed=True)), (yield Probe(1, is_fixed=True))
+            if whole.draws and whole.draws_alike(first) and not self._differ(whole, first):
+                return [*found, finding("unused-batches", self._place)]
             if not self._differ(whole, _together(first, second), first, second):
                 return found
         name = cause_of(whole.gradient, first.gradient, second.gradient, self._tolerance)

@@ -58,6 +58,11 @@ _TEXTS = {
     "several workers gets a part, and parts differ in size. Take sizes from the batch, as `len(x)`, keep "
     "nothing from one batch to the next whose size is that of a batch, and ask `p.grad is not None` before a "
     "gradient is changed: a step in several passes has them in the last",
+    "unused-batches": "the loop over run.batches() does not use the batch that it gets, and draws one of its "
+    "own: each worker draws a whole one, so that a step has more samples on more workers. Put what makes a "
+    "batch (get_batch, or the like) into a torch Dataset that gives one sample, with a DataLoader that has "
+    "batch_size and, to draw with replacement, sampler=RandomSampler(dataset, replacement=True, "
+    "num_samples=...)",
     "batch-statistics": "a batch norm takes its statistics from each worker's own part of the batch; that is "
     "a known difference, as in data-parallel training elsewhere: `deterministic=True` takes it away, where "
     "there is one optimizer, or a norm within samples, such as GroupNorm or LayerNorm",
