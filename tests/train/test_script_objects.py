@@ -231,3 +231,32 @@ def test_a_function_of_torch_itself_is_found_again() -> None:
     """Its qualified name is within a class that no module has."""
     packed = pack(torch.tanh)
     assert packed is not None and unpack(None, packed) is torch.tanh
+
+
+def test_a_worker_that_joins_amid_the_first_epoch_has_what_its_head_set_at_first() -> None:
+    """The others have set the value to what it was, so no state has it; here the head knows more."""
+    variables = ScriptVariables()
+    variables.is_wanted = True
+
+    def train() -> tuple[float, dict[str, float], list[float]]:
+        mean, kept, seen = 0.0, {"value": 0.0}, [0.0]
+        variables.restore({"train().mean": {"value": 0.5}})
+        variables.begin_epochs(sys._getframe(), "amid")
+        kept["value"] = mean
+        seen[0] = mean
+        variables.reach_boundary(sys._getframe())
+        variables.leave_boundary()
+        return mean, kept, seen
+
+    assert train() == (0.5, {"value": 0.0}, [0.0])
+
+
+def test_one_element_of_a_large_array_is_a_change() -> None:
+    """Of 80 MB; compared are all bytes."""
+    large = np.zeros(10_000_000)
+
+    def set_one(array: np.ndarray, step: int) -> np.ndarray:
+        array[3_333_333 + step] = 1.0
+        return array
+
+    assert saved_by_a_loop(large, set_one, [])["saved_by_a_loop().value"]["value"] is large

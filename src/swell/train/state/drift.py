@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache
 from operator import is_
 from types import NoneType
 from typing import Any
@@ -26,20 +25,15 @@ import torch
 
 from swell.train.collective.group import Group
 from swell.train.collective.packing import MAX_WORKERS, to_words
-from swell.train.collective.pieces import bits_of
 from swell.train.data.sample_schedule import SampleSchedule
 from swell.train.state import codec
+from swell.train.state.checksum import checksum, combine, is_summable
 from swell.train.state.codec import EncodeError
 from swell.train.state.optimizer_set import OptimizerSet
 from swell.train.state.state_transfer import share_state
 from swell.train.state.train_state import TrainState
 from swell.wire.messages import DriftFound, OnDrift
 
-#: Elements at a time: what a processor's cache holds.
-CHUNK = 65536
-
-_WEIGHT = 0x1E3779B97F4A7C15
-_MIX = 6364136223846793005
 #: Steps from one comparison of all tensors to the next, for every so many elements of parameters, and for
 #: every so many parameters: it takes about the same share of a step for any model, up to `MAX_INTERVAL`.
 INTERVAL, NUM_ELEMENTS, NUM_PARAMETERS = 16, 16384, 8
@@ -65,42 +59,6 @@ _OF_MIRRORS = (
 )
 #: Number of a parameter group, name of a hyperparameter, and its value as it is compared.
 Hyperparameter = tuple[int, str, Any]
-
-
-def checksum(tensor: torch.Tensor) -> torch.Tensor:
-    """Checksum of the elements: an int64 of shape () on the tensor's device.
-
-    A single changed element always changes it, whatever its type: elements are read as integers, weighted by
-    an odd number for their place, and summed modulo 2**64, where an odd number has an inverse. Integer sums
-    have no rounding, so neither the order of adding nor the device counts, nor does the memory layout. No
-    wait for a GPU.
-    """
-    words = bits_of(tensor.detach().resolve_conj().resolve_neg().reshape(-1)).reshape(-1)
-    weights = _weights(tensor.device)
-    total = torch.zeros((), dtype=torch.int64, device=tensor.device)
-    for chunk in words.split(CHUNK):
-        total = combine(total, (chunk * weights[: len(chunk)]).sum())
-    return total
-
-
-def combine(total: torch.Tensor, part: torch.Tensor | int) -> torch.Tensor:
-    """A checksum of what has the checksum `total`, followed by what has `part`."""
-    return total * _MIX + part
-
-
-def is_summable(value: object) -> bool:
-    """Whether it is a tensor that has a checksum: dense, with its own memory, and no subclass."""
-    return (
-        type(value) in (torch.Tensor, torch.nn.Parameter)
-        and value.layout == torch.strided  # type: ignore[attr-defined]
-        and not value.is_quantized  # type: ignore[attr-defined]
-        and not value.is_meta  # type: ignore[attr-defined]
-    )
-
-
-@lru_cache(maxsize=16)
-def _weights(device: torch.device) -> torch.Tensor:
-    return torch.arange(CHUNK, dtype=torch.int64, device=device) * _WEIGHT | 1
 
 
 class DriftError(RuntimeError):

@@ -28,6 +28,7 @@ from torch.utils.data import DataLoader, Dataset, Sampler
 
 from swell.train.data.stateful import GENERATORS, as_stateful
 from swell.train.state import codec
+from swell.train.state.checksum import checksum
 from swell.train.state.codec import find, finds, is_record
 from swell.wire.library_paths import is_library
 
@@ -49,8 +50,8 @@ MAX_BYTES = 2**24
 VALUE_BYTES, _TENSOR_BYTES = 64, 2048
 #: How deep objects that are made again may hold others.
 MAX_MADE = 4
-#: Of a larger tensor or array so many elements are compared.
-MAX_COMPARED_BYTES, NUM_COMPARED = 2**26, 1024
+#: Of a container that is too large to be saved so many items are compared.
+NUM_COMPARED = 1024
 
 SCALARS = (bool, int, float, complex, str, type(None), np.generic, *codec.MADE_AGAIN)
 _CONTAINERS = (list, tuple, set, deque)
@@ -223,22 +224,13 @@ def copied(value: Any) -> Any:
 
 
 def mark(value: Any) -> Any:
-    """Equal for equal values; of tensors beyond `MAX_COMPARED_BYTES` not every element is looked at."""
+    """Equal for equal values."""
     if isinstance(value, torch.Tensor):
         if value.layout != torch.strided or value.is_meta or value.is_quantized:  # is never saved
             return ("tensor", tuple(value.shape), str(value.layout))
-        shown, version = value.detach(), 0
-        if value.nbytes > MAX_COMPARED_BYTES:
-            version = 0 if value.is_inference() else value._version
-            shown = shown.view(-1)[:: value.numel() // NUM_COMPARED] if value.is_contiguous() else shown[:0]
-        elements = shown.resolve_conj().resolve_neg().reshape(-1).contiguous().view(torch.uint8)
-        return ("tensor", tuple(value.shape), version, crc32(elements.cpu().numpy().data))
+        return ("tensor", tuple(value.shape), _sum_of_elements(value))
     if isinstance(value, np.ndarray):
-        array = (
-            value.reshape(-1) if value.flags.c_contiguous or value.nbytes <= MAX_COMPARED_BYTES else value[:0]
-        )
-        step = max(1, array.size // NUM_COMPARED) if array.nbytes > MAX_COMPARED_BYTES else 1
-        return ("array", value.shape, crc32(np.ascontiguousarray(array[::step]).view(np.uint8).data))
+        return ("array", value.shape, crc32(np.ascontiguousarray(value).view(np.uint8).data))
     if isinstance(value, NAMED):
         return ("named", kind_of(value), getattr(getattr(value, "__code__", None), "co_firstlineno", 0))
     if is_object(value):
@@ -260,6 +252,13 @@ def mark_of_large(value: Any) -> Any:
     items = [*value.items()] if isinstance(value, dict) else [*value]
     shown = items[:: 1 + len(items) // NUM_COMPARED]
     return ("large", len(items), _sum_of([mark(item) if is_plain(item) else id(item) for item in shown]))
+
+
+def _sum_of_elements(tensor: torch.Tensor) -> int:
+    if tensor.is_cuda:
+        return int(checksum(tensor))
+    elements = tensor.detach().resolve_conj().resolve_neg().reshape(-1).contiguous()
+    return crc32(elements.view(torch.uint8).cpu().numpy().data)
 
 
 def _sum_of(items: list[Any]) -> int:

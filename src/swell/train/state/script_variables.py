@@ -209,6 +209,8 @@ class ScriptVariables:
         self._small: set[str] = set()  # of these, those that are copied in each step
         self._has_locals = False  # of functions, among what is watched
         self._waiting: Mapping[str, Packed] = {}  # until a batch is given
+        #: What is not in that, as it was before the head of an epoch that others are amid.
+        self._before_head: dict[str, Packed] = {}
         self._kept: dict[str, Packed] = {}  # as of the step's beginning
         self._num_boundaries, self._look_at = 0, 1
 
@@ -218,22 +220,27 @@ class ScriptVariables:
         return self.is_wanted and self._search is None
 
     # ------------------------------------------------------------------ boundaries
-    def begin_epochs(self, frame: FrameType | None, is_between: bool) -> None:
+    def begin_epochs(self, frame: FrameType | None, restored_at: str) -> None:
         """The script enters its loop over epochs: what it sets from now on is of the first epoch.
 
         The head of that epoch reads what was restored. A worker that joins amid the epoch runs it with
-        another model, so what was restored is put back once more before its first batch.
+        another model, so all that the head changes is put back before the first batch: to what was restored,
+        or, where the others have not changed it since they began, to what it was here.
 
         Args:
-            is_between: what was restored is of the end of the epoch before.
+            restored_at: in which part of an epoch what was restored was saved, see `TrainState`.
         """
         if not self.is_waiting:
             return
         search = Search(frame, self._parts())
-        self._begun = {name: one.mark() for name, one in self._find(search, frame, "epoch").items()}
+        found = self._find(search, frame, "epoch")
+        self._begun = {name: one.mark() for name, one in found.items()}
         self._scopes = search.scopes(frame)
+        if restored_at == "amid":
+            unchanged = {name: one for name, one in _kept_of(found).items() if name not in self._waiting}
+            self._before_head = {name: copied(wrap(one.value)) for name, one in unchanged.items()}
         self._put(self._waiting, search, frame)
-        if is_between:
+        if restored_at == "between":
             self._waiting = {}
 
     def reach_boundary(self, frame: FrameType | None) -> None:
@@ -258,9 +265,18 @@ class ScriptVariables:
 
     def leave_boundary(self) -> None:
         """The script gets a batch, or the epoch is over."""
+        if self._before_head and self._search is not None:
+            self._undo_head(self._search)
         if self._waiting:
             self.put_waiting()
         self._frame = None
+
+    def _undo_head(self, search: Search) -> None:
+        """What the head of the epoch has changed, and no worker before it, is again what it was."""
+        before, self._before_head = self._before_head, {}
+        for name, one in self._find(search, self._frame).items():
+            if name in before and one.mark() != self._begun[name]:
+                self._put_one(one, before[name], copied)
 
     def put_waiting(self) -> None:
         """Have the script's variables be what was restored."""

@@ -231,7 +231,7 @@ class TrainState:
         What was saved is put back here; amid an epoch, once more before its next batch, over that.
         """
         is_between = self._restored_at == "between"
-        self.variables.begin_epochs(frame, is_between)
+        self.variables.begin_epochs(frame, self._restored_at)
         self.forms.enter()
         if self._restored_at != "amid":  # what the head of an epoch loads is for that epoch
             self.forget_loads()
