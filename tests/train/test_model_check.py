@@ -88,18 +88,6 @@ def test_norms_over_workers_are_refused() -> None:
         elastic(nn.Sequential(nn.Linear(1, 4), nn.SyncBatchNorm(4)))
 
 
-def test_an_optimizer_that_steps_in_the_backward_pass_is_refused() -> None:
-    model = nn.Embedding(12, 1)
-    own = {parameter: torch.optim.SGD([parameter], 0.1) for parameter in model.parameters()}
-    for parameter in model.parameters():
-        parameter.register_post_accumulate_grad_hook(lambda parameter: own[parameter].step())
-    before, run = model.weight.detach().clone(), elastic(model)
-    with pytest.raises(train.LoopError, match=r"steps in the loop .* with gradients of this worker alone"):
-        for (index,) in run.batches():
-            model(index).sum().backward()
-    assert torch.equal(model.weight, before)
-
-
 def test_under_torchrun_a_group_of_the_script_may_stay_and_ddp_may_not(tmp_path: Path) -> None:
     script = Path(__file__).parent / "scripts" / "own_group.py"
     status, output = run_under_torchrun(2, tmp_path, script, "plain")

@@ -7,8 +7,8 @@ run = train.elastic(model, optimizer, loader, epochs=16)
 for epoch in run.epochs():
     if epoch == 2:
         optimizer = torch.optim.SGD(model.parameters(), lr=1e-1)
-    for a, b in run.batches():
+    for a, b in run.batches():  # refused: in place of one that elastic() got
         optimizer.zero_grad()
         loss = F.cross_entropy(model(a), b)
         run.backward(loss)
-        run.step()  # refused: run.step() steps the one that elastic() got
+        run.step()

@@ -11,7 +11,6 @@ from types import FrameType
 from typing import Any, SupportsFloat
 
 import torch
-from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from swell.tally import REDUCTIONS, Reduction
 from swell.train.collective.gradients import MIXED_WEIGHTS, EpochLeft, LoopError, StepTotals
@@ -21,7 +20,7 @@ from swell.train.data.random_streams import Purpose, seed_streams
 from swell.train.data.sample_schedule import Pass, Share
 from swell.train.link.code_paths import Instruction, is_raised_at, place_of, where_calls_stand
 from swell.train.runtime.host import Host, Task
-from swell.train.runtime.watches import GIVE_ALL, OptimizerWatch
+from swell.train.runtime.optimizer_watch import GIVE_ALL, OptimizerWatch
 from swell.train.state.optimizer_set import OptimizerSet
 from swell.train.state.script_state import ScriptState
 from swell.wire.reports import checked_step, number
@@ -122,7 +121,7 @@ class Run:
         self._turns: list[StepTotals] = []
         self._is_applying = False  # an update, or what undoes one
         self._watch = OptimizerWatch(task.state)
-        self._hook = register_optimizer_step_pre_hook(self._check_stepper)
+        self._hooks = [each.register_step_pre_hook(self._check_stepper) for each in task.state.optimizers]
         host.enter(task)
         seed_streams(host.device, host.seed, Purpose.BETWEEN, 0)  # as for data that the script makes now
 
@@ -276,6 +275,7 @@ class Run:
         else:
             self._check_left()
             self._task.state.check_schedulers()
+            self._watch.look()
             self._feed.begin_epoch()
             self._looped_epoch = self._task.state.entered_epoch = epoch
             self._has_trained = False
@@ -554,8 +554,6 @@ class Run:
                 raise LoopError(
                     f"run.step() got a {type(optimizer).__qualname__} of the script's own: {GIVE_ALL}"
                 )
-        if self._watch.has_made:
-            self._watch.check_made()
         return stepping
 
     def _weighed(self, out: tuple[Share, Pass], weight: SupportsFloat | None) -> tuple[Share, Pass, bool]:
@@ -640,14 +638,9 @@ class Run:
             )
         return replace(part, weight=number)
 
-    def _check_stepper(self, optimizer: torch.optim.Optimizer, *_: object) -> None:
-        """Before any update by any optimizer."""
-        if not self._is_within or self._is_applying:
-            return
-        if not any(optimizer is known for known in self._task.state.optimizers):
-            is_single = len(self._task.state.optimizers) == 1
-            self._watch.check(optimizer, self._has_stepped and is_single)
-        else:
+    def _check_stepper(self, *_: object) -> None:
+        """Before any update by an optimizer of `elastic`'s."""
+        if self._is_within and not self._is_applying:
             raise LoopError(
                 "the script calls optimizer.step() in its loop over run.batches(); run.step() does that, "
                 "with the average of all workers that run.backward(loss) has made: put it in its place"
@@ -690,8 +683,8 @@ class Run:
             is_early = self.is_early(stop)
             self._task.state.forget_loads()
             self._task.state.forms.leave()
-            self._hook.remove()
-            self._watch.close()
+            for hook in self._hooks:
+                hook.remove()
             self._feed.close()
             self._host.finish(is_early)
 
