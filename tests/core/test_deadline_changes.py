@@ -16,11 +16,13 @@ from swell.model.event import (
     JobProfiled,
     JobSubmitted,
     NodeJoined,
+    ScriptVerified,
     Woke,
 )
 from swell.model.job import AfterRefusal, JobClass, JobSpec
 from swell.model.view import JobView
 from swell.policies.registry import new_policy
+from swell.script_facts import ScriptFinding
 
 
 def begun(job: JobSpec, policy: str = "elasticflow") -> Core:
@@ -136,3 +138,23 @@ def test_a_newcomer_whose_other_deadline_is_refused_is_judged_by_its_first_one()
     core.handle([JobProfiled(at_s=3.0, job_id="a", profile=profile())])
     core.ended_views()
     assert job(core).is_promised and job(core).deadline_s == 60.0 and job(core).refusal
+
+
+@pytest.mark.parametrize(("deadline_s", "is_void"), [(30.0, True), (100.0, False)])
+def test_a_promise_that_a_difference_makes_impossible_is_void_and_the_earliest_other_one_is_told(
+    deadline_s: float, is_void: bool
+) -> None:
+    """300 steps take 30 s with one worker."""
+    core = begun(strict(deadline_s, steps=300))
+    assert job(core).is_promised
+    found = ScriptFinding(name="other-step", text="it differs")
+    core.handle([ScriptVerified(at_s=2.0, job_id="a", steps=9, findings=(found,))])
+    core.ended_views()
+    view = job(core)
+    assert (view.is_void, view.is_promised, view.deadline_s) == (is_void, not is_void, deadline_s)
+    assert ("a", "void" if is_void else "promised") in told(core)
+    if is_void:
+        assert view.job_class is JobClass.SOFT
+        assert view.counter_offer_s is not None and view.counter_offer_s > deadline_s
+        ask(core, view.counter_offer_s + 5.0, at_s=3.0)
+        assert (job(core).is_void, job(core).is_promised) == (False, True)

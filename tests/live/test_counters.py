@@ -134,6 +134,7 @@ def test_a_promise_counts_when_it_is_made_and_when_it_is_another_one() -> None:
         ({"phase": Phase.FAILED, "kept": False}, 0, {Phase.FAILED: 1}),
         ({"phase": Phase.CANCELLED, "kept": None}, 0, {}),
         ({"phase": Phase.SUCCEEDED, "kept": False, "is_promised": False}, 0, {}),
+        ({"phase": Phase.SUCCEEDED, "kept": False, "is_promised": False, "is_void": True}, 0, {}),
     ],
 )
 def test_a_promise_is_kept_or_missed_at_the_end(
@@ -143,6 +144,7 @@ def test_a_promise_is_kept_or_missed_at_the_end(
     counters.hear(turn(ended=[promised(**end)]))
     assert value(counters, "swell_promises_kept_total") == num_kept
     assert values(counters, "swell_promises_missed_total") == missed
+    assert value(counters, "swell_promises_void_total") == end.get("is_void", False)
 
 
 # ---------------------------------------------------------------- expected ends

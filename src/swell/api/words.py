@@ -229,7 +229,8 @@ def _other_deadline(view: JobView) -> Iterator[str]:
     if view.asked_deadline_s is not None:
         yield "Another deadline is asked for, and not decided on yet."
     elif refusal := refusal_of_change(view):
-        yield f"Another deadline was refused: {refusal}"
+        refused = "The promise is void, by its script" if view.is_void else "Another deadline was refused"
+        yield f"{refused}: {refusal}"
         yield "The job keeps what it had."
 
 

@@ -538,6 +538,9 @@ def _(event: ScriptVerified, state: HeadState, record: JobRecord) -> None:
         state.tell(record, "differs", _told_finding(record, found, "a new worker found") + since)
     if news:
         record.commanded.changed_s = None  # what it has need not be kept for a while
+        if record.admission.is_promised and any(found.name in record.held_by for found in news):
+            record.admission.is_void = True
+            record.ask_again()
         state.relearn(record)
     if event.steps is not None and not any(found.holds for found in event.findings):
         record.verified_steps = max(event.steps, record.verified_steps or 0)
@@ -679,7 +682,7 @@ def _(event: GangEnded, state: HeadState, record: JobRecord) -> None:
     elif event.outcome is Outcome.LOST:
         _note_loss(state, record, event)
     else:
-        _requeue(state, record, "was stopped")
+        _requeue(state, record, "was stopped", event.message)
 
 
 def _success(record: JobRecord, event: GangEnded) -> str:

@@ -288,7 +288,7 @@ def launch_of(record: JobRecord) -> LaunchGang:
         spec=record.spec,
         total_steps=record.known_total,
         max_local_batch=record.max_local_batch,
-        done_steps=int(record.progress.done_steps),
+        done_steps=int(record.progress.done_steps) if record.spec.elasticity is Elasticity.LIVE else 0,
         known_findings=record.known_findings,
     )
 

@@ -170,11 +170,13 @@ def _takes_offer(state: HeadState, record: JobRecord, why: Callable[[], Refusal]
 
 
 def _stay(state: HeadState, record: JobRecord, why: Callable[[], Refusal]) -> None:
-    """Another deadline than it has is refused: it keeps what it has."""
-    record.admission.asked = None
+    """What was asked for is refused, or what was promised is void: it keeps what it has."""
+    asked, record.admission.asked = record.planned_deadline_s, None
+    is_void = record.admission.is_void and asked == record.deadline_s
     state.refusals[record.id] = why
     now_s = state.now_s
-    state.tell(record, "change_refused", lambda: f"no other deadline: {why().told(now_s)}")
+    code, what = ("void", "void, by its script") if is_void else ("change_refused", "no other deadline")
+    state.tell(record, code, lambda: f"{what}: {why().told(now_s)}")
 
 
 def _try_unpromised(state: HeadState, record: JobRecord, why: Callable[[], Refusal]) -> None:

@@ -49,6 +49,7 @@ class Admission(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     promise: Promise | None = None  #: as it was made; None: there is none
     counter_offer_s: float | None = None  #: the earliest deadline that could have been promised
     is_unpromised: bool = False  #: its deadline could not be promised, and is tried all the same
+    is_void: bool = False  #: its promise was taken back because of its script, and no other one made since
     refusal: str = ""  #: why its owner's latest request was refused, of a job that goes on
     asked: AskedDeadline | None = None
 
@@ -357,13 +358,16 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
         return not self.gang.is_pinned and at_s > until_s
 
     def hold(self) -> None:
-        """It is to have no gang until it is resumed. No promise stands meanwhile.
-
-        A promised deadline is asked for once more, which is decided when the job is resumed. Until then, and
-        if it is refused, the deadline is soft.
-        """
+        """It is to have no gang until it is resumed. No promise stands meanwhile."""
         self.is_held = True
         self.backoff.end_wait()
+        self.ask_again()
+
+    def ask_again(self) -> None:
+        """Ask once more for a deadline that was promised. Until it is decided on, and if refused, it is soft.
+
+        Of a job that is held it is decided on when that is resumed.
+        """
         admission, deadline_s = self.admission, self.agreed_deadline_s
         if not admission.is_promised or deadline_s is None:
             return
@@ -377,7 +381,7 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
         admission = self.admission
         if admission.asked is not None:
             admission.job_class, admission.deadline_s = JobClass.STRICT, admission.asked.deadline_s
-        admission.asked, admission.is_unpromised = None, False
+        admission.asked, admission.is_unpromised, admission.is_void = None, False, False
         admission.is_decided, admission.is_promised, admission.promise = True, promise is not None, promise
 
     def become(self, gang: Gang) -> None:

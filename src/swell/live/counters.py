@@ -137,6 +137,10 @@ class PlatformCounts(Collector):
             "Cancelled ones do not count.",
             {"phase": (Phase.SUCCEEDED, Phase.ENDED_EARLY, Phase.FAILED)},
         )
+        self._void = self._counter(
+            "swell_promises_void",
+            "Jobs that ended after a difference, found in their scripts, had made a promise impossible.",
+        )
         self._refused = self._counter(
             "swell_promises_refused",
             "Deadlines that could not be promised, by what became of the job: `ended` refused, `tried` "
@@ -352,6 +356,8 @@ class PlatformCounts(Collector):
             self._kept.inc()
         elif view.is_promised and view.kept is False:
             self._missed.labels(view.phase).inc()
+        elif view.is_void and view.kept is not None:
+            self._void.inc()
         if job.expected_s is not None and view.phase is Phase.SUCCEEDED and view.finished_s is not None:
             error_s, rest_s = abs(job.expected_s - view.finished_s), view.finished_s - job.half_s
             self._error_s.observe(error_s)

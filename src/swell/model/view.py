@@ -77,6 +77,7 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     is_promised: bool
     counter_offer_s: float | None  #: refused: the earliest deadline that could have been promised
     is_unpromised: bool = False  #: its deadline could not be promised, and is tried all the same
+    is_void: bool = False  #: it was promised before its script was found to limit it, which is in the way
     refusal: str = ""  #: why the deadline that was asked for last was not promised, of a job that goes on
     asked_deadline_s: float | None = None  #: another deadline was asked for, and is not decided yet
     is_held: bool = False  #: its owner has it wait, without a gang once that is saved
