@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, get_args
 
@@ -23,7 +22,6 @@ from swell.train.link.agent_link import open_link
 from swell.train.runtime.divided_run import DividedWorker
 from swell.train.runtime.group_trial import GroupProfiling
 from swell.train.runtime.host import Host, Task, Torchrun
-from swell.train.runtime.later_calls import second_call
 from swell.train.runtime.managed_run import AgentWorker
 from swell.train.runtime.run import Run, started
 from swell.train.runtime.trial_run import NO_END, Profiling
@@ -118,12 +116,10 @@ def elastic(
             f"elastic() was given a {type(state).__name__} as state; give it entries by name, as a dict"
         )
     _check_optimizer(model, stepped)
-    is_job = environ.AGENT in os.environ
-    if is_job and (started or (place := second_call(sys.argv[0]))):
-        told = "was called twice" if started else f"is called again at {place}"
+    if environ.AGENT in os.environ and started:
         raise RuntimeError(
-            f"elastic() {told}; a Swell job trains one model: submit a job for each call, the second with "
-            "--after, or put both models in one nn.ModuleDict"
+            "elastic() was called twice; a Swell job trains one model: submit a job for each call, the "
+            "second with --after, or put both models in one nn.ModuleDict"
         )
     _check_choice("loss_reduction", loss_reduction, LossReduction)
     _check_choice("rate_rule", rate_rule, RateRule)

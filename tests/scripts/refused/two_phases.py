@@ -1,4 +1,4 @@
-"""Training in two phases, each with a run of its own: told in the first one."""
+"""Training in two phases, each with a run of its own: the job trains the first one."""
 
 from tests.scripts.common import DataLoader, TensorDataset, nn, torch, train
 
@@ -6,7 +6,7 @@ from tests.scripts.common import DataLoader, TensorDataset, nn, torch, train
 def fit(model, data, epochs):
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     loader = DataLoader(data, 12, shuffle=True)
-    run = train.elastic(model, optimizer, loader, epochs=epochs)  # refused: elastic() is called again at
+    run = train.elastic(model, optimizer, loader, epochs=epochs)  # refused: elastic() was called twice
     for _ in run.epochs():
         for a, b in run.batches():
             optimizer.zero_grad()
