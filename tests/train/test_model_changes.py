@@ -25,7 +25,6 @@ class Net(nn.Module):
         self.first, self.second = nn.Linear(4, 4), nn.Linear(4, 4)
         self.norm, self.act = nn.BatchNorm1d(4), nn.ReLU()
         self.parts = nn.Sequential(nn.Dropout(0.1), nn.Identity())
-        self.squash: Callable[[torch.Tensor], torch.Tensor] = torch.sigmoid
         self.extra: nn.Module | None = None
         self.late: torch.Tensor | None
         self.register_buffer("late", None)
@@ -35,10 +34,7 @@ class Net(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         if self.late is None:
             self.late = x.new_ones(4)
-        if not hasattr(self, "pool"):
-            self.pool = nn.Identity()
-            self.helper = lambda y: y
-        return self.squash(self.act(self.norm(self.second(self.parts(self.first(x)))))) * self.late
+        return torch.sigmoid(self.act(self.norm(self.second(self.parts(self.first(x)))))) * self.late
 
 
 class Script:
@@ -83,9 +79,7 @@ def test_modes_and_late_buffers_are_handed_on() -> None:
     net.parts[0].eval()
     net.queue = torch.arange(12.0).reshape(3, 4)
     taken = handed_on(state)
-    assert [module.training for module in taken.modules()] == [
-        module.training for name, module in net.named_modules() if name != "pool"
-    ]
+    assert [module.training for module in taken.modules()] == [module.training for module in net.modules()]
     assert isinstance(net.late, torch.Tensor) and isinstance(taken.late, torch.Tensor)
     assert torch.equal(taken.late, net.late) and torch.equal(taken.queue, net.queue)
 
@@ -111,24 +105,9 @@ def test_what_the_head_of_an_epoch_sets_holds_unless_the_giver_had_been_through_
     assert all(module.training for module in taker.model.modules())
 
 
-def replace_activation(train: Iterator[Script]) -> None:
-    for script in train:
-        script.net.act = nn.Tanh()  # type: ignore[assignment] # here: 'act' was a torch.nn.modules.activation.ReLU
-
-
 def add_layer(train: Iterator[Script]) -> None:
     for script in train:
         script.net.extra = nn.Linear(4, 4)  # here: parameter 'extra.weight' is new
-
-
-def add_dropout(train: Iterator[Script]) -> None:
-    for script in train:
-        script.net.extra = nn.Dropout()  # here: 'extra' is new
-
-
-def append_layer(train: Iterator[Script]) -> None:
-    for script in train:
-        script.net.parts.add_module("more", nn.Tanh())  # here: 'parts.more' is new
 
 
 def replace_layer(train: Iterator[Script]) -> None:
@@ -149,11 +128,6 @@ def widen(train: Iterator[Script]) -> None:
         script.net.queue = script.net.queue.float()  # 'first.weight' is another one
 
 
-def cut(train: Iterator[Script]) -> None:
-    for script in train:
-        del script.net.parts[1]  # 'parts.1' is gone
-
-
 def remove_bias(train: Iterator[Script]) -> None:
     for script in train:
         script.net.second.bias = None  # type: ignore[assignment] # here: 'second.bias', which elastic() got, is gone
@@ -169,26 +143,13 @@ def prune_late(train: Iterator[Script]) -> None:
         prune.l1_unstructured(script.net.second, "weight", 0.5)  # 'second.weight_orig' is new
 
 
-def squash_otherwise(train: Iterator[Script]) -> None:
-    for script in train:
-        script.net.squash = torch.tanh  # here: 'squash' was a function sigmoid
-
-
-def go_otherwise(train: Iterator[Script]) -> None:
-    for script in train:
-        script.net.forward = lambda x: x  # type: ignore[method-assign] # here: 'forward' is new
-
-
 def take_from_a_group(train: Iterator[Script]) -> None:
     for script in train:
         group = script.optimizer.param_groups[0]
         group["params"].pop()  # a parameter group of an optimizer has other parameters
 
 
-CHANGES = [
-    *(replace_activation, add_layer, add_dropout, append_layer, replace_layer, tie, widen, cut, remove_bias),
-    *(normalise, prune_late, squash_otherwise, go_otherwise, take_from_a_group),
-]
+CHANGES = [add_layer, replace_layer, tie, widen, remove_bias, normalise, prune_late, take_from_a_group]
 
 
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)

@@ -3,15 +3,15 @@
 Modes of modules (`model.bn.eval()`), buffers that are registered later, which parameters are trained, and
 groups of parameters that an optimizer gets later belong to the state: a worker that joins begins with the
 script's first lines, and has none of it. Plain attributes are variables of the script, see
-`script_variables`. Parameters, modules and functions that are new, gone or others cannot be handed on: they
-are an error, with its line. Hooks are not looked at.
+`script_variables`. Parameters that are new, gone or others cannot be handed on: they are an error, with its
+line, for no process could go on from a checkpoint that has them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from types import BuiltinFunctionType, FrameType, FunctionType, MethodType
+from types import FrameType
 from typing import Any
 
 import torch
@@ -24,9 +24,6 @@ from swell.train.collective.packing import mark_trained, was_trained
 from swell.train.state.codec import is_shard
 from swell.train.state.waiting_functions import place_of_change
 
-_FUNCTIONS = (FunctionType, BuiltinFunctionType, MethodType)
-#: Whose modules change with their number of children.
-_CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
 #: Calls that change a model, where no attribute is set.
 _CHANGES = frozenset({"add_module", "register_module", "register_parameter", "setattr", "add_param_group"})
 NOT_OF_MODEL = (
@@ -42,7 +39,7 @@ REMEDY = (
 
 
 class ModelChanges:
-    """One worker's model, compared with what `elastic` got and with what the script entered its loop with."""
+    """One worker's model, compared with what `elastic` got."""
 
     def __init__(self, model: nn.Module, optimizers: Sequence[torch.optim.Optimizer] = ()) -> None:
         self._model, self._optimizers = model, optimizers
@@ -51,8 +48,6 @@ class ModelChanges:
         for number, optimizer in enumerate(optimizers):
             adds = partial(self._add_group, number, optimizer.add_param_group)
             optimizer.add_param_group = adds  # type: ignore[method-assign]
-        self._makes: dict[str, str] | None = None  # of modules, and of functions in them, as the loop began
-        self._num_looks = 0
         self._modes_left = ""  # when the last epoch ended; empty: one is under way
         self._has_left = False
 
@@ -118,10 +113,6 @@ class ModelChanges:
                 module.training = mode == "1"
 
     # ------------------------------------------------------------------ what is refused
-    def enter(self) -> None:
-        """The script enters its loop: what it has done before, each worker does."""
-        self._makes = _makes_of(self._model)
-
     def leave(self) -> None:
         """Training is over, and the script may do with the model what it will."""
         self._has_left = True
@@ -139,10 +130,7 @@ class ModelChanges:
         """Raises LoopError: the model has changed in a way that cannot be handed on."""
         if self._has_left:
             return
-        if self._makes is None:
-            self.enter()
-        self._num_looks += 1
-        for what, name in (*self._strange_tensors(), *self._strange_modules()):
+        for what, name in self._strange_tensors():
             place = place_of_change(frame, name.split(".")[:-3:-1], _CHANGES)
             raise LoopError(f"{what}{place and f' ({place})'}. {REMEDY}")
 
@@ -151,7 +139,7 @@ class ModelChanges:
         known, now = self._parameters, _parameters_of(self._model)
         for name, form in now.items():
             if name not in known:
-                yield f"the model's parameter {name!r} is new since elastic()", self._new_part(name)
+                yield f"the model's parameter {name!r} is new since elastic()", name
             elif known[name] != form:
                 yield f"the model's parameter {name!r} is another one than elastic() got", name
         for name in sorted({*known, *self._buffers} - {*now, *_buffers_of(self._model)}):
@@ -159,33 +147,6 @@ class ModelChanges:
         sizes = map(_sizes_of, self._optimizers)
         if any(size[: len(own)] != own for size, own in zip(sizes, self._sizes, strict=True)):
             yield "a parameter group of an optimizer has other parameters than elastic() got", "params"
-
-    def _new_part(self, name: str) -> str:
-        """Return the name of the outermost new module that has a parameter of this name."""
-        parts = name.split(".")
-        paths = [".".join(parts[:count]) for count in range(1, len(parts) + 1)]
-        return next((path for path in paths if path not in (self._makes or {})), name)
-
-    def _strange_modules(self) -> Iterator[tuple[str, str]]:
-        """What has become of a module or of a function in one, and its name."""
-        known, now = self._makes or {}, _makes_of(self._model)
-        for name, make in now.items():
-            if name not in known and not self._may_be_new(name, make):
-                yield f"the model's {name!r} is new since the loop began", name
-            elif known.setdefault(name, make) != make:
-                yield f"the model's {name!r} was a {known[name]} when the loop began, and is a {make}", name
-        for name in [name for name in known if name not in now]:
-            if not known[name].startswith("function"):
-                yield f"the model's {name!r} is gone since the loop began", name
-
-    def _may_be_new(self, name: str, make: str) -> bool:
-        """Whether the first forward pass may have made it, in each worker."""
-        path, _, key = name.rpartition(".")
-        holder = self._model.get_submodule(path)
-        is_function = make.startswith("function")
-        if isinstance(holder, _CONTAINERS) or (is_function and hasattr(type(holder), key)):
-            return False
-        return is_function or self._num_looks == 2
 
 
 def _parameters_of(model: nn.Module) -> dict[str, tuple[int, torch.Size, torch.dtype]]:
@@ -213,18 +174,6 @@ def saved_buffers(module: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
 
 def _sizes_of(optimizer: torch.optim.Optimizer) -> list[int]:
     return [len(group["params"]) for group in optimizer.param_groups]
-
-
-def _makes_of(model: nn.Module) -> dict[str, str]:
-    """The type of each module, and the functions that modules have as attributes."""
-    makes = {}
-    for path, module in model.named_modules(remove_duplicate=False):
-        makes[path] = f"{type(module).__module__}.{type(module).__qualname__}"
-        for key, value in vars(module).items():
-            if isinstance(value, _FUNCTIONS):
-                line = f" of line {value.__code__.co_firstlineno}" if isinstance(value, FunctionType) else ""
-                makes[f"{path}.{key}" if path else key] = f"function {value.__name__}{line}"
-    return makes
 
 
 def check_model(model: nn.Module) -> None:

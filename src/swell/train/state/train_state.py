@@ -232,7 +232,6 @@ class TrainState:
         """
         is_between = self._restored_at == "between"
         self.variables.begin_epochs(frame, self._restored_at)
-        self.forms.enter()
         if self._restored_at != "amid":  # what the head of an epoch loads is for that epoch
             self.forget_loads()
         if is_between:

@@ -1,4 +1,4 @@
-"""An activation is replaced in mid-run."""
+"""An activation is replaced in mid-run: a worker that joins has the first one."""
 
 from tests.scripts.common import DataLoader, F, TensorDataset, nn, torch, train
 
@@ -11,8 +11,8 @@ run = train.elastic(model, optimizer, loader, epochs=16)
 for epoch in run.epochs():
     if epoch == 2:
         model.scale = nn.Tanh()
-    for a, b in run.batches():  # refused: is a torch.nn.modules.activation.Tanh
+    for a, b in run.batches():
         optimizer.zero_grad()
         loss = F.cross_entropy(model(a), b)
-        run.backward(loss)
+        run.backward(loss)  # differs: script-state
         run.step()
