@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -21,6 +21,7 @@ from swell.wire import messages
 
 BATCH, NUM_STEPS = 12, 80
 Said = TypeVar("Said", messages.Joined, messages.Broken, messages.Left)
+T = TypeVar("T")
 #: Largest difference of two numbers that ought to be the same, in float64: rounding in another order.
 TOLERANCE = 1e-9
 
@@ -30,6 +31,10 @@ def agent_in(folder: Path, **fields: Any) -> FakeAgent:
     agent = FakeAgent(folder, global_batch=BATCH, **fields)
     agent.environ[IN_DOUBLE] = "1"
     return agent
+
+
+class NotProved(AssertionError):
+    """A worker has not come to what the gang had come to, and its job's owner is told."""
 
 
 @dataclass
@@ -64,6 +69,7 @@ class Gang:
     members: list[int] = field(default_factory=list)
     num_started: int = 0
     num_allowed: int = 0
+    not_proved: list[str] = field(default_factory=list)  #: why workers have joined all the same
     generation: int = 0
 
     def __post_init__(self) -> None:
@@ -79,15 +85,29 @@ class Gang:
         draft.rename(self.folder / "allowed")
 
     def resize(self, num_workers: int, rng: random.Random) -> None:
-        """Keep some of the members, in another order, and start what is missing."""
+        """Keep some of the members, in another order, and start what is missing: one proves itself."""
         stayers = rng.sample(self.members, min(num_workers, len(self.members)))
         joiners = list(range(self.num_started, self.num_started + num_workers - len(stayers)))
         self.num_started += len(joiners)
         self.agent.start_ready(joiners, self.script, str(self.folder / "final.pt"))
+        if stayers and joiners:
+            num_before = len(self.agent.all_said(messages.Witnessed))
+            self.agent.tell(self.members[0], messages.Witness())
+            self._train_until(lambda: self.agent.all_said(messages.Witnessed)[num_before:], "no witness")
+        if joiners and self.num_started > len(joiners):
+            self._prove(rng.choice(joiners))
         source = rng.choice(stayers) if stayers else None
         members = [*stayers, *joiners]
         rng.shuffle(members)
         self._join(members, source)
+
+    def _prove(self, worker: int) -> None:
+        """Raises NotProved."""
+        self.agent.tell(worker, messages.Prove())
+        proved = self.agent.wait(worker, messages.Proved)
+        self.not_proved += [proved.why_not] if proved.steps is None else []
+        if found := [finding.sentence for finding in proved.findings if finding.holds]:
+            raise NotProved(f"step {proved.steps}: {found}")
 
     def kill(self, rng: random.Random) -> None:
         """Kill a member in a step; the others repeat that step without it."""
@@ -125,7 +145,16 @@ class Gang:
         self._until_said(messages.Joined, members)
 
     def _until_said(self, kind: type[Said], members: Sequence[int]) -> dict[int, Said]:
-        """Let it train, a step at a time, until all of them have said it of this generation.
+        """Let it train until all of them have said it of this generation."""
+
+        def said() -> dict[int, Said]:
+            told = {by: told for by, told in self.agent.all_said(kind) if told.generation == self.generation}
+            return told if told.keys() >= set(members) else {}
+
+        return self._train_until(said, f"{kind.__name__} of {members}")
+
+    def _train_until(self, answer: Callable[[], T], what: str) -> T:
+        """Let it train, a step at a time, until there is an answer.
 
         After two steps it gets one more each second: the job must not be over before its last event, and on a
         busy machine there are some twenty of these waits.
@@ -133,10 +162,9 @@ class Gang:
         limit_s = time.monotonic() + LIMIT_S
         num_turns = 0
         while True:
-            said = {by: told for by, told in self.agent.all_said(kind) if told.generation == self.generation}
-            if said.keys() >= set(members):
-                return said
-            assert time.monotonic() < limit_s, f"{kind.__name__} of {members}: {self.agent.logs()}"
+            if found := answer():
+                return found
+            assert time.monotonic() < limit_s, f"{what}: {self.agent.logs()}"
             if num_turns < 2 or num_turns % 100 == 0:
                 self.allow_more(1)
             num_turns += 1

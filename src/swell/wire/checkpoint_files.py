@@ -51,6 +51,16 @@ def order_in(path: Path) -> tuple[int, int]:
     return _order(match)
 
 
+def witness_path(checkpoint: Path) -> Path:
+    """The file beside a checkpoint that tells what the step after it came to, if that was noted."""
+    return checkpoint.with_name(f"witness-{order_in(checkpoint)[1]:012d}.json")
+
+
+def witnesses_in(folder: Path) -> list[Path]:
+    """All such files."""
+    return [*folder.glob("witness-*.json")]
+
+
 def _order(match: re.Match[str]) -> tuple[int, int]:
     return int(match[1]), int(match[2] or match[1])
 

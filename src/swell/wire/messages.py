@@ -451,6 +451,8 @@ class Witness(Message, frozen=True, kw_only=True):
 class Prove(Message, frozen=True, kw_only=True):
     """Said to a worker that is Ready and in no group: compute the step that is noted beside a checkpoint."""
 
+    cuts: bool = True  #: one of its passes also in two parts, as at another number of workers
+
 
 class Abort(Message, frozen=True, kw_only=True):
     """The group of this generation is broken, whether it formed or not; of no effect in any other."""

@@ -44,11 +44,12 @@ class StepVote:
 
     vote: bool = False  #: it has an order waiting
     stop: bool = False  #: it saw the end condition met
+    saves: bool = False  #: it will save the state once the step is done
     equality: torch.Tensor | None = None  #: `equality.to_words` of what must be the same; None: no comparison
 
     def write(self, said: torch.Tensor, share: Share) -> None:
         """`said`: of shape (NUM_SAID,)."""
-        votes = (self.vote, self.stop, share.mark, int(share.is_weighted))
+        votes = (self.vote, self.stop, self.saves, share.mark, int(share.is_weighted))
         said[:NUM_VOTES].copy_(torch.tensor(votes, dtype=torch.float64))
         said[NUM_VOTES:].copy_(_NOTHING if self.equality is None else self.equality)
 
@@ -60,6 +61,7 @@ class StepTotals:
     loss: torch.Tensor  #: of the step's samples, () on the model's device; 0 without `has_weight`
     num_votes: int  #: workers that have an order waiting
     is_stop: bool  #: somebody saw the end condition met
+    is_save: bool = False  #: the state is saved once the step is done
     is_same: bool = True  #: what they were to compare is the same on all workers
     has_weight: bool = True  #: False: the weights of all passes are 0, and there is no gradient
 
@@ -144,17 +146,18 @@ class Gradients:
             if not has_weight:  # a mean over nothing
                 self._packing.drop()
                 loss = torch.zeros_like(loss)
-            return StepTotals(loss, int(ballot.vote), ballot.stop, has_weight=has_weight)
+            return StepTotals(loss, int(ballot.vote), ballot.stop, ballot.saves, has_weight=has_weight)
         self._pack(share.passes[-1], loss)
         flat = self._sum(share, ballot, group)
         has_gradient, divisor, said = self._packing.read(flat, share)
-        votes, stops, marks, num_weighted = map(round, said[:NUM_VOTES])
+        votes, stops, saves, marks, num_weighted = map(round, said[:NUM_VOTES])
         check_agreement(marks, num_weighted, share, group.num_workers)
         self._check_gradient(divisor > 0.0, has_gradient)
         return StepTotals(
             loss=flat.loss.clone(),
             num_votes=votes,
             is_stop=stops > 0,
+            is_save=saves > 0,
             is_same=is_same(said[NUM_VOTES:], group.num_workers),
             has_weight=divisor > 0.0,
         )

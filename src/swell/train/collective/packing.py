@@ -23,8 +23,8 @@ NUM_PIECES = -(-64 // PIECE_BITS)
 NUM_WORDS = 2 * NUM_PIECES
 #: With more workers their sums would be rounded.
 MAX_WORKERS = 2**24 // (2**PIECE_BITS - 1) ** 2
-#: What each worker says in addition to what it has computed: votes, stops, marks, habits.
-NUM_VOTES = 4
+#: What each worker says in addition to what it has computed: votes, stops, saves, marks, habits.
+NUM_VOTES = 5
 #: These, and those words.
 NUM_SAID = NUM_VOTES + NUM_WORDS
 _MARK = "_swell_has_trained"

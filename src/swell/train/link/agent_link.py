@@ -59,7 +59,10 @@ class Link:
         self.news = threading.Condition()  #: held while something comes, and to be held by who waits for it
         self._addresses: dict[int, str] = {}
         self._said: set[type[messages.Message]] = set()
-        self.order: Order | None = None  #: the newest order not yet taken; read without a lock each step
+        self.order: Order | messages.Prove | None = (
+            None  #: the newest order not yet taken; read without a lock each step
+        )
+        self.is_witness_wanted = False  #: rank 0 is to save, and all to note the step after that
         #: Called by the listening thread: the second with `news` held, before `order` is the new one.
         self.abort: Callable[[int], None] = lambda generation: None
         self.note_order: Callable[[Order], None] = lambda order: None
@@ -81,6 +84,12 @@ class Link:
         return kind in self._said
 
     def take_order(self) -> Order:
+        """The newest order, for a worker that has been told to be in a group; see `take_request`."""
+        order = self.take_request()
+        assert not isinstance(order, messages.Prove)  # noqa: S101 - only one that is in none is to prove itself
+        return order
+
+    def take_request(self) -> Order | messages.Prove:
         """The newest order, waiting for one if there is none."""
         with self.heartbeat.waiting("agent"), self.news:
             self.news.wait_for(lambda: self.order is not None)
@@ -139,8 +148,12 @@ class Link:
             self.abort(message.generation)
             return
         with self.news:
-            if isinstance(message, messages.StoreAddress):
+            if isinstance(message, messages.Witness):
+                self.is_witness_wanted = True
+            elif isinstance(message, messages.StoreAddress):
                 self._addresses[message.generation] = message.address
+            elif isinstance(message, messages.Prove):
+                self.order = message
             elif isinstance(message, Order):
                 self.note_order(message)
                 self.order = message

@@ -36,7 +36,6 @@ class DividedWorker(AgentWorker):
     _shards: ShardGroup
     #: What the members of a new group have, and where they are, until each has its part.
     _to_settle: tuple[list[ShardCard], list[FailureDomains]] | None = None
-    _is_save_agreed = False  # by all workers
     _has_stayed = False  # though it was told to leave, since it was in a group last
 
     def enter(self, task: Task) -> None:
@@ -76,7 +75,7 @@ class DividedWorker(AgentWorker):
         shards, on_drift = self._shards, self._drift_watch.on_drift
         try:
             compares = self._task.state.updates % COMPARE_EVERY == 0
-            is_save_wished, are_mirrors_equal = shards.vote(super()._is_save_due(), compares)
+            are_mirrors_equal = shards.vote(compares)
             is_healed = not are_mirrors_equal and on_drift == "heal"
             if is_healed:
                 shards.renew_mirrors()
@@ -86,7 +85,6 @@ class DividedWorker(AgentWorker):
             shards.is_voting = False
             return self._to_settle is not None
         shards.is_voting = False
-        self._is_save_agreed = is_save_wished
         if not are_mirrors_equal:
             self._note_drift(self._drift_watch.of_mirrors(is_healed))
         return True
@@ -169,7 +167,7 @@ class DividedWorker(AgentWorker):
         return lacks
 
     def _join(self, regroup: messages.Regroup, rank: int) -> bool:
-        self._to_settle, self._is_save_agreed = None, False
+        self._to_settle = None
         has_joined = super()._join(regroup, rank)
         self._has_stayed &= not has_joined
         return has_joined
@@ -233,10 +231,6 @@ class DividedWorker(AgentWorker):
         except GroupBroken as broken:
             self._break_off(broken)
             self._follow_orders()
-
-    def _is_save_due(self) -> bool:
-        is_agreed, self._is_save_agreed = self._is_save_agreed, False
-        return is_agreed if self._shards.is_divided else super()._is_save_due()
 
     def _save_behind(self) -> None:
         """A state that is divided is gathered in files, and written from there before training goes on."""

@@ -16,6 +16,7 @@ from swell.train.collective.process_groups import backend_of
 from swell.train.data.place import UNBOUNDED
 from swell.train.data.sample_schedule import Pass, SampleSchedule, Share, tighter
 from swell.train.link.agent_link import Link
+from swell.train.runtime.witness import StepNotes
 from swell.train.state.loss import LossNotFinite, say
 from swell.train.state.state_transfer import share_state
 from swell.train.state.train_state import TrainState
@@ -61,6 +62,7 @@ class Host:
 
     edition = 0  #: changes whenever the shares of coming steps do, or `max_local_batch`
     shown: ShownCounts | None = None  #: what the script is told of steps that are tried; None: they count
+    notes: StepNotes | None = None  #: of the step under way, where its passes are noted
     is_amid_epoch = True  #: an epoch of the job, whose loop the script has left, is certainly not over
     left_at = ""  #: FILE:LINE where the script has left its loop over epochs
 
@@ -168,6 +170,14 @@ class Host:
     def report(self, metrics: dict[str, float], step: int | None, reduction: Reduction) -> bool:
         """Note what the script measured; True if it meets the end condition. `step` is None for now."""
         return False
+
+    def settle(self, error: BaseException | None, line: str) -> None:
+        """An error of the script ends this process, or it has left its loop (None), and that may come of what
+        is tried here: then tell that.
+
+        Args:
+            line: the last one of the error's text.
+        """
 
     def finish(self, is_early: bool) -> None:
         """Training is over. `is_early`: see `Run.is_early`."""

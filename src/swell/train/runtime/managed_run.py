@@ -22,6 +22,7 @@ import math
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -42,16 +43,20 @@ from swell.train.link.agent_link import Link, Superseded, exit_now
 from swell.train.link.pending_values import PendingValues
 from swell.train.runtime.host import Host, Task
 from swell.train.runtime.meter import Meter
+from swell.train.runtime.proof import Proof
 from swell.train.runtime.script_end import close_script
+from swell.train.runtime.step_comparison import PART_OF_BATCH, ShareOf, Steps
 from swell.train.runtime.warmup import warm_up
+from swell.train.runtime.witness import StepNotes, WitnessedStep, WorkerNotes, read_witness
 from swell.train.state.checkpoint import CheckpointStore, SaveError, room_for_next
 from swell.train.state.codec import EncodeError
 from swell.train.state.drift import DriftError, DriftWatch
 from swell.train.state.loss import LossNotFinite, not_finite
 from swell.train.state.state_transfer import NO_STATE, MemberCard, hand_state, own_card
 from swell.wire import environ, messages
-from swell.wire.checkpoint_files import steps_in
+from swell.wire.checkpoint_files import checkpoint_name, steps_in, witness_path
 from swell.wire.reports import LOSS, NOISE_SCALE, spelled
+from swell.wire.whole_files import write_whole
 
 Order = messages.Regroup | messages.Suspend
 
@@ -79,6 +84,20 @@ class AgentWorker(Host):
         self._stepped_generation = -1  # in which this worker made a step last
         self._whereabouts: StreamPosition | None = None
         self._coming_batch = 0  # of the next step in the group
+        self._is_save_agreed = False  # by the votes of the last step
+        self._noted_steps: int | None = None  # before the step that was noted last in this group
+        self._saved_steps = -1  # of the checkpoint that this worker has written last
+        self._is_witness_out = False  # asked for by the agent, and not told of yet
+        self._leaves_as: int | None = None  # the generation that is saved, and makes the step that is noted
+        self._proof: Proof | None = None
+        self._plan: Steps  # of the proof
+        self._share_of: ShareOf  # of the proof's step under way
+
+    def share(self, step: int) -> Share:
+        return super().share(step) if self._proof is None else self._share_of(step)
+
+    def loss_told(self, own: torch.Tensor) -> torch.Tensor:
+        return own if self._proof is None else self._proof.mean_loss.clone()
 
     def read_ahead(self, feed: Feed) -> None:
         """Read a stream up to where the others are, while they train."""
@@ -109,6 +128,9 @@ class AgentWorker(Host):
 
     def reach_boundary(self) -> None:
         self._link.lease.check()
+        if self._proof is not None:
+            self._go_on_proving(self._proof)
+            return
         if self._meter.is_begun:
             self._meter.come_back()
         if self._is_agreed:
@@ -125,19 +147,27 @@ class AgentWorker(Host):
             self._meter.end_epoch(self._task.course.epoch)
 
     def reduce(self, share: Share, loss: torch.Tensor, stop: bool) -> StepTotals | None:
+        if self._proof is not None:
+            self._proof.note(share, loss)
+            return None
         self._meter.begin_reduce(share)
         words = self._drift_watch.words(self._group.num_workers)
         following = self._group.next
         is_ready = self._link.order is not None and (following is None or following.is_formed)
-        ballot = StepVote(is_ready, stop, words)
+        ballot = StepVote(is_ready, stop, self._is_save_wished(), words)
         try:
             if self._group.num_workers == 1:  # else the sum does
                 self._group.check()
             tally = self._task.gradients.reduce(share, loss, ballot, self._group)
             drift = None if tally.is_same else self._drift_watch.settle(self._group)
+            if self.notes is not None:
+                self._note_step(self.notes, float(tally.loss))
         except GroupBroken as broken:
+            if self._leaves_as is not None:  # the state is saved
+                self._leave(self._leaves_as)
             self._break_off(broken)
             return None
+        self._is_save_agreed = tally.is_save
         if drift is not None:
             self._note_drift(drift)
         return tally
@@ -206,6 +236,7 @@ class AgentWorker(Host):
         return value >= target.value if target.at_least else value <= target.value
 
     def finish(self, is_early: bool) -> None:
+        self.settle(None, "")
         state = self._task.state
         self._end_save()
         self._save_if_due(is_end=True)
@@ -230,8 +261,13 @@ class AgentWorker(Host):
     def _follow_orders(self) -> None:
         """Carry out orders, waiting for them, until this worker trains."""
         self._is_agreed = False
-        while not self._carry_out(self._link.take_order()):
-            pass
+        is_done = False
+        while not is_done:
+            order = self._link.take_request()
+            if isinstance(order, messages.Prove):
+                is_done = self._begin_proof(order)
+            else:
+                is_done = self._carry_out(order)
 
     def _carry_out(self, order: Order) -> bool:
         """True if this worker is in a group and trains on."""
@@ -266,6 +302,7 @@ class AgentWorker(Host):
             self._generation = regroup.generation
             self._break_off(failure)
             return False
+        self._is_save_agreed, self.notes, self._noted_steps = False, None, None
         if rank == 0:
             state.losses.forget_told(told_steps)
         if state.noise is not None:
@@ -337,9 +374,86 @@ class AgentWorker(Host):
         except GroupBroken as broken:
             self._break_off(broken)
             return False
-        if is_safe:
+        if is_safe and not self._may_go_on():
             self._leave(suspend.generation)
+        if is_safe:  # after one step more, which updates nothing: it is noted
+            self._leaves_as = suspend.generation
+            self._begin_notes()
         return True
+
+    def _may_go_on(self) -> bool:
+        """Whether the script is about to make another step of the same epoch, which can be noted."""
+        state, course = self._task.state, self._task.course
+        is_within = course.epoch == state.entered_epoch and state.steps < course.total_steps
+        return is_within and state.shard is None
+
+    # ------------------------------------------------------------------ what another process computes again
+    def _begin_notes(self) -> None:
+        """The state is saved as it is now: the next step is noted, where one process has all of the state."""
+        if self._task.state.shard is None:
+            self.notes = StepNotes(self._task.state.model)
+
+    def _note_step(self, notes: StepNotes, loss: float) -> None:
+        """Put what all workers have noted of the step beside the checkpoint. Raises GroupBroken.
+
+        Args:
+            loss: of the whole step.
+        """
+        self.notes, state = None, self._task.state
+        own = WorkerNotes(self.max_local_batch, notes.passes)
+        told = self._group.gather_bytes(msgspec.json.encode(own))
+        if self.rank == 0:
+            workers = [msgspec.json.decode(each, type=WorkerNotes) for each in told]
+            step = WitnessedStep(state.steps, self._task.course.batch, loss, workers)
+            path = self._checkpoints.folder / checkpoint_name(state.steps, state.updates, "0" * 64)
+            with suppress(OSError):  # the disk is full, which the save tells
+                write_whole(witness_path(path), msgspec.json.encode(step))
+                self._noted_steps = state.steps
+        if self._leaves_as is not None:
+            self._leave(self._leaves_as)
+
+    def _end_witness(self, steps: int | None) -> None:
+        """The checkpoint after these steps is there, and what the next step came to; None: it cannot be."""
+        self._is_witness_out = False
+        self._link.send(messages.Witnessed(steps=steps))
+
+    def _begin_proof(self, order: messages.Prove) -> bool:
+        """Restore the newest checkpoint whose next step was noted; False: there is none."""
+        state, checkpoints = self._task.state, self._checkpoints
+        if state.shard is not None:
+            self._link.send(messages.Proved(why_not="its training state is divided among the workers"))
+            return False
+        path = checkpoints.load_newest(state, lambda path: read_witness(path) is not None)
+        step = None if path is None else read_witness(path)
+        if step is None:
+            why_not = "there is no checkpoint with a note of the step after it"
+            self._link.send(messages.Proved(why_not=why_not))
+            return False
+        self._proof = Proof(self._task, step, order.cuts)
+        self._plan = self._proof.steps()
+        return True
+
+    def _go_on_proving(self, proof: Proof) -> None:
+        """Find the next pass to make; once all are made, tell what they came to, and follow orders."""
+        try:
+            share_of = next(self._plan)
+        except StopIteration as end:
+            self._proof, self.notes, self._task.state.is_valid = None, None, False
+            self._link.send(messages.Proved(steps=proof.steps_before, findings=tuple(end.value)))
+            self._follow_orders()
+            self._meter.begin_step()
+            return
+        assert share_of is not None  # noqa: S101 - a proof has no steps that go on by themselves
+        self._share_of, self.notes = share_of, proof.notes
+        self.edition -= 1
+
+    def settle(self, error: BaseException | None, line: str) -> None:
+        proof, self._proof = self._proof, None
+        if proof is None or (found := proof.finding_of(error, line)) is None:
+            return
+        self._link.send(messages.Proved(steps=proof.steps_before, findings=(found,)))
+        if error is None or found.name == PART_OF_BATCH:  # of parts that only a proof makes
+            exit_now(environ.EXIT_STOPPED)
 
     def _leave(self, generation: int) -> NoReturn:
         self._tell()
@@ -353,17 +467,29 @@ class AgentWorker(Host):
         if not (is_idle := self._checkpoints.is_idle):
             self._note_save(self._checkpoints.take)
             is_idle = self._checkpoints.is_idle
-        if is_unsaved and is_idle and self._is_save_due():
+        if self._is_witness_out and self._noted_steps is not None and self._noted_steps == self._saved_steps:
+            self._end_witness(self._noted_steps)
+        is_agreed, self._is_save_agreed = self._is_save_agreed, False
+        if is_unsaved and is_idle and is_agreed:
             self._task.state.forms.look(sys._getframe(1))
             self._save_together() if is_end else self._save_behind()
 
-    def _is_save_due(self) -> bool:
-        return self._group.rank == 0 and self._checkpoints.is_due()
+    def _is_save_wished(self) -> bool:
+        """Whether this worker is to save once the step is done: it is time, or another is to prove itself."""
+        if self._link.is_witness_wanted:
+            self._link.is_witness_wanted, self._noted_steps = False, None
+            self._is_witness_out = True
+            if self._task.state.shard is not None:
+                self._end_witness(None)
+        is_idle = self._group.rank == 0 and self._checkpoints.is_idle
+        return is_idle and (self._is_witness_out or self._checkpoints.is_due())
 
     def _save_behind(self) -> None:
-        """Save while training goes on."""
-        self._prepare_save()
-        self._note_save(partial(self._checkpoints.begin, self._task.state))
+        """Rank 0 saves while training goes on. All note what the next step comes to."""
+        self._begin_notes()
+        if self.rank == 0:
+            self._prepare_save()
+            self._note_save(partial(self._checkpoints.begin, self._task.state))
 
     def _end_save(self) -> None:
         """Wait for a save that is under way."""
@@ -396,6 +522,8 @@ class AgentWorker(Host):
         except SaveError as error:
             failed = messages.SaveFailed(steps=error.steps, message=str(error), is_behind=is_behind)
             self._link.send(failed)
+            if self._is_witness_out:
+                self._end_witness(None)
             return None
         if path is None:  # another worker has said so, or it is under way
             return self._task.state.steps
@@ -404,6 +532,7 @@ class AgentWorker(Host):
 
     def _tell_saved(self, path: Path) -> None:
         num_bytes, has_room = room_for_next(path)
+        self._saved_steps = steps_in(path)
         self._link.send(
             messages.CheckpointSaved(
                 steps=steps_in(path), path=str(path), num_bytes=num_bytes, has_room=has_room

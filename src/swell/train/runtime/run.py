@@ -363,7 +363,8 @@ class Run:
             self._is_scale_checked = True
             check_not_scaled(loss)
         share, part, is_last = self._weighed(out, weight)
-        if is_last and not (state.undo.is_lost or self._is_stopped):
+        notes = self._host.notes
+        if is_last and notes is None and not (state.undo.is_lost or self._is_stopped):
             self._host.begin_backward(part)
         if loss.requires_grad:
             try:
@@ -372,6 +373,8 @@ class Run:
                 if "second time" in str(error):
                     raise LoopError(AGAIN) from error
                 raise
+        if notes is not None:
+            notes.see_pass(own_loss)
         self._is_weighted = weight is not None
         if self._several is None:
             self._out = None
@@ -504,6 +507,8 @@ class Run:
                     task.state.forget_batch()
                 self._out, self._has_stepped, self._may_step = (share, part), False, False
                 seed_streams(host.device, host.seed, Purpose.PASS, part.step, part.first)
+                if host.notes is not None:
+                    host.notes.see_batch(batch)
                 yield batch
                 if self._out is not None and self._several is None:
                     raise LoopError(NO_BACKWARD)
@@ -645,6 +650,10 @@ class Run:
                 "the script calls optimizer.step() in its loop over run.batches(); run.step() does that, "
                 "with the average of all workers that run.backward(loss) has made: put it in its place"
             )
+
+    def settle(self, error: BaseException, line: str) -> None:
+        """The script has raised an error: see `Host.settle`."""
+        self._host.settle(error, line)
 
     def see_end(self, frames: Iterable[FrameType]) -> None:
         """The script has raised an error in these calls, the innermost first."""

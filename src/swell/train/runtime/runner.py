@@ -34,7 +34,6 @@ from swell.train.runtime import unmanaged_script
 from swell.train.runtime.run import started
 from swell.train.runtime.script_end import close_script
 from swell.train.runtime.snapshot_imports import use_snapshot
-from swell.train.runtime.trial_run import trials
 from swell.train.runtime.unmanaged_script import DistributedCheck
 from swell.wire import environ, messages
 from swell.wire.private_files import are_private
@@ -94,8 +93,8 @@ def run_entry(entry: str, args: Sequence[str]) -> NoReturn:
 def _tell(link: Link, error: BaseException, text: str) -> int:
     """Why the script ended, with the traceback `text`; returns the exit status."""
     last_line = text.rstrip().splitlines()[-1][-MAX_MESSAGE_CHARS:]
-    if trials:
-        trials[0].settle(error, last_line)
+    if started:
+        started[-1].settle(error, last_line)
     if started and started[-1].is_step_lost:  # what it computed was not the model's any more
         sys.stderr.write("the script raised this in a step that comes again, for a peer left\n")
         return environ.EXIT_STOPPED

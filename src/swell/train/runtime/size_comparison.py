@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -34,6 +34,7 @@ from swell.train.link.code_paths import place_of, place_of_error
 from swell.train.runtime.fixed_draws import FixedDraws
 from swell.train.runtime.host import Task
 from swell.train.runtime.step_comparison import (
+    PART_OF_BATCH,
     Key,
     StepComparison,
     StepResult,
@@ -62,6 +63,7 @@ class Probe:
     is_fixed: bool = False  #: random numbers and batch statistics do not depend on the part
     carried: Mapping[Key, Any] = field(default_factory=dict)  #: what the script's variables begin with
     num_passes: int = 1  #: of the only worker, where the job has no shards
+    share: Share | None = None  #: that it computes, and no other
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +168,9 @@ class SizeComparison(StepComparison):
 
     def _share(self, probe: Probe, step: int) -> Share:
         """What the worker of a probe computes."""
+        if (own := probe.share) is not None:
+            fixed = tuple(replace(part, first=0) for part in own.passes)
+            return replace(own, passes=fixed) if probe.is_fixed else own
         if self._course.is_stream:
             return self._stream_share()
         rank, shards = probe.rank, self._course.num_shards
@@ -214,18 +219,14 @@ class SizeComparison(StepComparison):
         is_part = self._num_begun > 1 and (self._probe.rank is not None or not isinstance(error, LoopError))
         if isinstance(error, EpochLeft) or not is_part:
             return None
-        return finding("part-of-batch", place_of_error(error), error=line.strip())
+        return finding(PART_OF_BATCH, place_of_error(error), error=line.strip())
 
     def note(self, share: Share, loss: torch.Tensor) -> None:
         """The script's step of a probe, whose gradients are there."""
         self._fixing.close()
         part = share.passes[-1]
         draws = drawn_from(self._device, self._task.course.seed, Purpose.PASS, part.step, part.first)
-        if self._probe.rank is None:
-            loss = self._task.gradients.reduce(share, loss, StepVote(), self._group).loss
-            if self._num_begun <= NUM_FIRST:  # that of several passes differs by rounding
-                self.mean_loss = loss
-        self._place = place_of(sys._getframe(1))
+        self._place, loss = place_of(sys._getframe(1)), self._loss_of(share, loss)
         self._result = ProbeResult(
             loss=float(loss),
             gradient=sampled(self._parameters),
@@ -236,6 +237,14 @@ class SizeComparison(StepComparison):
             num_drawn=0 if self._draws is None else self._draws.num_drawn,
             has_norm=self._has_norm,
         )
+
+    def _loss_of(self, share: Share, loss: torch.Tensor) -> torch.Tensor:
+        """The loss of all passes of this worker, whose gradients are put together."""
+        if self._probe.rank is None:
+            loss = self._task.gradients.reduce(share, loss, StepVote(), self._group).loss
+            if self._num_begun <= NUM_FIRST:  # that of several passes differs by rounding
+                self.mean_loss = loss
+        return loss
 
     def _leave(self) -> None:
         self._task.state.undo.before_revert = lambda frame: None
@@ -270,11 +279,17 @@ class SizeComparison(StepComparison):
             several = whole if shards is not None else (yield Probe(num_passes=2))
             found += yield from self._look_at_passes(several, first, second)
         if shards is None:  # with shards the passes are the same at any size
-            found += yield from self._look_at_sizes(whole, first, second, has_buffer)
+            probes = Probe(), Probe(0), Probe(1)
+            found += yield from self._look_at_sizes(probes, whole, first, second, has_buffer)
         return found
 
     def _look_at_sizes(
-        self, whole: ProbeResult, first: ProbeResult, second: ProbeResult, has_buffer: bool
+        self,
+        probes: Sequence[Probe],
+        whole: ProbeResult,
+        first: ProbeResult,
+        second: ProbeResult,
+        has_buffer: bool,
     ) -> Plan:
         """Find what makes the update of two workers, or the loss that they report, another one.
 
@@ -290,8 +305,8 @@ class SizeComparison(StepComparison):
         }
         if any(known.values()):
             found = [finding(name, self._place, holds=False) for name, is_so in known.items() if is_so]
-            whole = yield Probe(is_fixed=True)
-            first, second = (yield Probe(0, is_fixed=True)), (yield Probe(1, is_fixed=True))
+            fixed = [replace(probe, is_fixed=True) for probe in probes]
+            whole, first, second = (yield fixed[0]), (yield fixed[1]), (yield fixed[2])
             if whole.draws and whole.draws_alike(first) and not self._differ(whole, first):
                 return [*found, finding("unused-batches", self._place)]
             if not self._differ(whole, _together(first, second), first, second):

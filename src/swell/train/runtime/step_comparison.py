@@ -22,6 +22,8 @@ from swell.train.runtime.host import Task
 from swell.train.state import codec
 from swell.train.state.script_values import copied
 
+#: The name of what fails with a part of a batch.
+PART_OF_BATCH = "part-of-batch"
 #: Part of the training state, and name in it.
 Key = tuple[str, str]
 #: What a worker computes in the step of this number.
@@ -54,7 +56,7 @@ _TEXTS = {
     "many samples a worker has: make the loss a mean over samples that does not compare them with each "
     "other, change gradients between `run.backward` and `run.step` and not in hooks, or keep to one worker "
     f"({PAGE})",
-    "part-of-batch": "the script fails with a part of a batch, and not with all of it ({error}): each of "
+    PART_OF_BATCH: "the script fails with a part of a batch, and not with all of it ({error}): each of "
     "several workers gets a part, and parts differ in size. Take sizes from the batch, as `len(x)`, keep "
     "nothing from one batch to the next whose size is that of a batch, and ask `p.grad is not None` before a "
     "gradient is changed: a step in several passes has them in the last",

@@ -56,10 +56,6 @@ def goes_on(sizes: Sequence[int], compute_s: Mapping[int, float]) -> bool:
     return done < LEAST_SIZES or not is_larger or compute_s[sizes[done - 1]] < LONG_STEP_S
 
 
-#: In this process, if it is one: an error of the script may come of what is tried.
-trials: list[Profiling] = []
-
-
 class Profiling(Host):
     """One process that measures `Welcome.local_batches` one after the other, then the end of an epoch.
 
@@ -130,7 +126,6 @@ class Profiling(Host):
             num_steps = task.own.steps or (task.own.epochs or 0) * per_epoch
             facts = {"num_steps": num_steps, "has_schedule": bool(task.state.schedulers)}
             self._own = msgspec.structs.replace(task.own, **facts)
-        trials.append(self)
         if self.welcome.compares:
             has_passes = self.max_local_batch is not None
             most = min(max(self._sizes, default=MOST_SAMPLES), self.max_local_batch or MOST_SAMPLES)
@@ -301,14 +296,7 @@ class Profiling(Host):
         self._finish_trial()
 
     def settle(self, error: BaseException | None, line: str = "") -> None:
-        """End the trial run, if an error of the script comes of what is tried.
-
-        If nothing was measured, it is to be made again without checks.
-
-        Args:
-            error: None: the script has left its loop.
-            line: the last one of the error's text.
-        """
+        """If nothing was measured, the trial run is to be made again without checks."""
         if self._tried is None or (found := self._tried.finding_of(error, line)) is None:
             return
         if self._left_s is not None:

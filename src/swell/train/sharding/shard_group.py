@@ -98,15 +98,14 @@ class ShardGroup:
         return ShardCard(owned, pieces.stretches, self.is_voting, self.is_spread)
 
     # ---------------------------------------------------------------- a step
-    def vote(self, wish: bool, compares: bool) -> tuple[bool, bool]:
+    def vote(self, compares: bool) -> bool:
         """See that all have the gradients of the step.
 
         Args:
-            wish: this worker wishes a checkpoint.
             compares: owners compare with mirrors what the optimizer keeps; the same at all.
 
         Returns:
-            Whether a worker wishes a checkpoint, and whether mirrors are equal, or were not compared.
+            Whether mirrors are equal, or were not compared.
 
         Raises GroupBroken: it is not known whether the others have passed.
         """
@@ -114,12 +113,11 @@ class ShardGroup:
         if compares and not self._is_trimmed:
             trim_heap()  # not while the group changes: it uses what is free, and training waits
             self._is_trimmed = True
-        said = torch.tensor([int(wish), 0], device=self._group.device)
+        difference = torch.zeros(1, dtype=torch.int64, device=self._group.device)
         if compares and self._is_mirrored:
-            said[1] = self._own_less_mirrored()
-        self._group.sum_all(said)
-        wishes, difference = said.tolist()
-        return wishes > 0, difference == 0
+            difference += self._own_less_mirrored()
+        self._group.sum_all(difference)
+        return not difference.item()
 
     def _own_less_mirrored(self) -> torch.Tensor:
         """A checksum of this worker's part, less those of the mirrors that it has.

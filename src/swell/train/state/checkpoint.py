@@ -43,6 +43,8 @@ from swell.wire.checkpoint_files import (
     is_whole,
     order_in,
     steps_in,
+    witness_path,
+    witnesses_in,
 )
 from swell.wire.whole_files import make_folder, sync
 
@@ -341,25 +343,29 @@ class CheckpointStore:
         except (OSError, RuntimeError, EncodeError) as error:  # torch.save says RuntimeError of a full disk
             raise SaveError(steps, self.folder, _reason(error)) from error
 
-    def load_newest(self, state: TrainState) -> bool:
-        """Take over the newest sound checkpoint; False if there is none. Damaged ones are moved away.
+    def load_newest(
+        self, state: TrainState, is_meant: Callable[[Path], bool] = lambda path: True
+    ) -> Path | None:
+        """Take over the newest sound checkpoint that is meant, and return it; None if there is none.
+
+        Damaged ones are moved away.
 
         Raises:
             RuntimeError: it is of another script, see `TrainState.restore`.
         """
         with self._writing:
             self._sound.clear()  # a disk may have lost what was written to it
-            newest = self._newest_sound(1)
+            newest = self._newest_sound(1, is_meant)
         for path in newest:
             # Where the state is divided a worker needs a part of it, and may have no memory for the rest.
             state.restore(_read(path, in_place=state.shard is not None))
-        return bool(newest)
+        return newest[0] if newest else None
 
-    def _newest_sound(self, most: int) -> list[Path]:
-        """The newest that are not damaged, so many at most. Move damaged ones away that are newer."""
+    def _newest_sound(self, most: int, is_meant: Callable[[Path], bool] = lambda path: True) -> list[Path]:
+        """The newest that are meant and sound, so many at most. Move damaged ones away that are newer."""
         sound, damaged = list[Path](), list[Path]()
         for digest, path in checkpoints_in(self.folder):
-            if len(sound) < most:
+            if len(sound) < most and is_meant(path):
                 (sound if self._is_sound(path, digest) else damaged).append(path)
         self._remove_damaged(damaged, sound[0] if sound else None)
         return sound
@@ -369,6 +375,10 @@ class CheckpointStore:
         kept = {newest, *self._newest_sound(self.num_kept)}
         for _, path in checkpoints_in(self.folder):
             if path not in kept and order_in(path) <= order_in(newest):
+                path.unlink(missing_ok=True)
+        notes = {witness_path(path) for path in kept}
+        for path in witnesses_in(self.folder):
+            if path not in notes and path.name <= witness_path(newest).name:
                 path.unlink(missing_ok=True)
 
     def _remove_damaged(self, paths: list[Path], sound: Path | None) -> None:

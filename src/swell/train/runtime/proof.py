@@ -1,0 +1,109 @@
+"""A worker proves itself: it computes, from a checkpoint, what the gang that saved it computed next.
+
+It makes passes of that step as probes, which update nothing. Each has the samples that a worker of the gang
+had, and must come to the same loss and gradient: else the state lacks something, or the data are read
+otherwise. One of the passes is made in two parts as well, as at another number of workers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from swell.script_facts import ScriptFinding
+from swell.train.data.sample_schedule import Share
+from swell.train.link.code_paths import place_of_error
+from swell.train.runtime.host import Task
+from swell.train.runtime.resume_check import SCRIPT_STATE
+from swell.train.runtime.size_comparison import FIRST_SHARE, MOST_SAMPLES, Plan, Probe, SizeComparison
+from swell.train.runtime.step_comparison import PAGE, PART_OF_BATCH, Key, buffers_of, finding
+from swell.train.runtime.witness import StepNotes, WitnessedStep
+
+#: Passes that are made again, at most: they and the parts take two steps' time.
+MOST_PASSES = 2
+
+
+class Proof(SizeComparison):
+    """Leads the probes of a worker that has restored a checkpoint, before it goes on with another state."""
+
+    def __init__(self, task: Task, step: WitnessedStep, cuts: bool) -> None:
+        """The state after `step.steps` steps has just been restored.
+
+        Args:
+            cuts: one pass is made in two parts, too.
+        """
+        course = task.course
+        course.batch = step.batch
+        super().__init__(task, course, MOST_SAMPLES, has_passes=False)
+        self.steps_before = step.steps
+        self.notes = StepNotes(task.state.model)  #: of the probe under way
+        self.mean_loss = torch.tensor(step.loss, dtype=torch.float64).to(self._parameters[0])
+        shares = [*step.shares(course)]
+        first = course.place.step % len(shares) if shares else 0
+        self._shares = (shares[first:] + shares[:first])[:: max(1, len(shares) // MOST_PASSES)][:MOST_PASSES]
+        self._cuts = cuts and not course.is_stream and course.num_shards is None
+        self._is_cut = False  # what is made now
+        self._kept = task.state.copy()
+
+    def _probes(self) -> Plan:
+        for share, noted in reversed(self._shares):
+            whole = yield Probe(share=share)
+            if what := noted.difference(self.notes.passes[0], self._tolerance):
+                return [self._other(f"computes {what} in step {self.steps_before + 1}")]
+        least = self._course.least_samples
+        if not (self._shares and self._cuts) or (size := share.passes[0].num_local) < 2 * least:
+            return []
+        self._is_cut = True
+        num_first = min(max(least, round(FIRST_SHARE * size)), size - least)
+        parts = range(size), range(num_first), range(num_first, size)
+        probes = [Probe(share=_part_of(share, places)) for places in parts]
+        first, second = (yield probes[1]), (yield probes[2])
+        found = self._set_from_batch(first, second)
+        found += yield from self._look_at_sizes(probes, whole, first, second, bool(found))
+        return found
+
+    def _other(self, what: str) -> ScriptFinding:
+        text = (
+            f"a new process that goes on from the state after {self.steps_before} steps {what}, though it "
+            "has the same parameters. Something that the script counts, keeps or reads is neither in "
+            "run.state nor in a variable that can be put back: keep it in run.state, take it from run.steps, "
+            "run.epoch or run.progress, and have the dataset give the same sample for an index in any "
+            f"process and at any time ({PAGE})"
+        )
+        return ScriptFinding(name=SCRIPT_STATE, text=text, place=self._place)
+
+    def finding_of(self, error: BaseException | None, line: str) -> ScriptFinding | None:
+        if error is None:
+            return self._other("leaves its loop")
+        if self._is_cut:
+            return finding(PART_OF_BATCH, place_of_error(error), error=line.strip())
+        return self._other(f"fails: {line.strip()}")
+
+    # ------------------------------------------------------------ what a probe begins with
+    def _keep(self) -> None:
+        """The state that is put back is that of the checkpoint; what it lacks is as this process has it."""
+        if not self._originals:
+            self._originals = self._task.state.script_values()["variables"]
+            self._kept_buffers = buffers_of(self._task.state.model)
+
+    def _move(self) -> None:
+        """Leave the parameters as the checkpoint has them."""
+
+    def _put_back(self, carried: Mapping[Key, Any] | None = None) -> None:
+        super()._put_back(carried)
+        self.notes = StepNotes(self._task.state.model)
+
+    def _loss_of(self, share: Share, loss: torch.Tensor) -> torch.Tensor:
+        return loss
+
+
+def _part_of(share: Share, places: range) -> Share:
+    """Part of a share of one pass, as a worker has it of a step that has the samples of this pass alone."""
+    whole = share.passes[0]
+    own, first = whole.indices[places.start : places.stop], whole.first + places.start
+    drawn_from = None if whole.drawn_from is None else whole.drawn_from + places.start
+    sizes = {"num_local": len(own), "num_global": whole.num_local}
+    return replace(share, passes=(replace(whole, first=first, indices=own, drawn_from=drawn_from, **sizes),))

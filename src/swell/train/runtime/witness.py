@@ -1,0 +1,161 @@
+"""What one step of a gang has come to, noted so that another process can compute it once more.
+
+A gang that has saved its state notes its next step, which is no other than it would have been. The notes lie
+beside the checkpoint. Whoever computes the same passes from that checkpoint must get the same samples, losses
+and gradients: `Proof` does that.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import torch
+from torch import nn
+
+from swell.train.collective.pieces import as_real
+from swell.train.data.sample_schedule import SampleSchedule, Share
+from swell.wire.checkpoint_files import witness_path
+
+#: Passes of one worker that are noted at most.
+MOST_NOTED = 4
+#: Sums of a gradient with random signs: two gradients that differ have other sums.
+NUM_SUMS, WIDTH = 4, 4096
+
+
+class PassNote(msgspec.Struct, frozen=True, array_like=True):
+    """What one pass of a worker has come to."""
+
+    samples: int  #: digest of the batch that the script got
+    loss: float
+    norm: float  #: of the gradient of this pass alone
+    sums: tuple[float, ...]  #: of the gradient with random signs
+
+    def difference(self, other: PassNote, tolerance: float) -> str:
+        """Name what differs by more than rounding; empty: nothing does.
+
+        Args:
+            tolerance: as a share of the loss, and of the gradient's norm.
+        """
+        if abs(self.loss - other.loss) > tolerance * max(abs(self.loss), abs(other.loss)):
+            return "another loss" if self.samples == other.samples else "the loss of other samples"
+        bound = tolerance * max(self.norm, other.norm)
+        gaps = [abs(one - two) for one, two in zip(self.sums, other.sums, strict=True)]
+        if max([abs(self.norm - other.norm), *gaps]) > 2.0 * bound:  # of four sums one is larger than the gap
+            return "another gradient" if self.samples == other.samples else "the gradient of other samples"
+        return ""
+
+
+class WorkerNotes(msgspec.Struct, frozen=True, array_like=True):
+    """The passes of one worker in the step."""
+
+    max_local_batch: int | None  #: as its host had it
+    passes: list[PassNote]
+
+
+class WitnessedStep(msgspec.Struct, frozen=True):
+    """One step of a gang."""
+
+    steps: int  #: of the own batch, done before it
+    batch: int  #: its samples
+    loss: float  #: their mean, as `run.backward` has returned it
+    workers: list[WorkerNotes]  #: by rank
+
+    def shares(self, course: SampleSchedule) -> Iterator[tuple[Share, PassNote]]:
+        """Yield each pass that is noted, as the worker had it. The course stands before the step."""
+        step, num_workers = course.place.step, len(self.workers)
+        for rank, worker in enumerate(self.workers):
+            share = course.share(step, rank, num_workers, worker.max_local_batch)
+            for part, note in zip(share.passes, worker.passes, strict=False):
+                yield replace(share, passes=(part,), shards=range(0), num_shards=0), note
+
+
+def read_witness(checkpoint: Path) -> WitnessedStep | None:
+    """Return the step after a checkpoint; None: it was not noted."""
+    try:
+        return msgspec.json.decode(witness_path(checkpoint).read_bytes(), type=WitnessedStep)
+    except (OSError, msgspec.DecodeError):
+        return None
+
+
+class StepNotes:
+    """Notes the passes of a step of this worker while they are made."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self._parameters = [each for each in model.parameters() if each.requires_grad]
+        self._left: dict[nn.Parameter, tuple[int, int]] = {}  # gradients before the pass, by id and version
+        self._samples: int | None = None  # digest of the batch that is out
+        self.passes: list[PassNote] = []
+
+    def see_batch(self, batch: Any) -> None:
+        """The script gets this batch."""
+        if len(self.passes) < MOST_NOTED:
+            self._samples = digest_of(batch)
+            grads = [(each, each.grad) for each in self._parameters if each.grad is not None]
+            self._left = {each: (id(grad), grad._version) for each, grad in grads}
+
+    def see_pass(self, loss: torch.Tensor) -> None:
+        """The first backward pass of the batch is made, and its gradients are not summed yet.
+
+        Those that the pass has left as they were, as of another optimizer's parameters, are none of it.
+        """
+        samples, self._samples = self._samples, None
+        if samples is None:
+            return
+        own = [
+            gradient
+            for each in self._parameters
+            if (gradient := each.grad) is not None
+            and self._left.get(each) != (id(gradient), gradient._version)
+        ]
+        norm, *sums = signed_sums(own)
+        self.passes.append(PassNote(samples, float(loss), norm, tuple(sums)))
+
+
+@torch.no_grad()
+def signed_sums(gradients: list[torch.Tensor]) -> list[float]:
+    """Return the norm of some gradients together, and `NUM_SUMS` sums of them with fixed random signs.
+
+    Each row of `WIDTH` numbers has the same signs and a factor of its own, so gradients are read once.
+    """
+    total = torch.zeros(1 + NUM_SUMS, dtype=torch.float64)
+    signs = torch.randint(2, (WIDTH, NUM_SUMS), generator=torch.Generator().manual_seed(0)) * 2.0 - 1.0
+    rates = torch.arange(1, NUM_SUMS + 1, dtype=torch.float64).sqrt()
+    first = 0
+    for gradient in gradients:
+        dense = gradient.to_dense() if gradient.layout != torch.strided else gradient
+        flat = as_real(dense.detach()).reshape(-1)
+        flat = flat if flat.dtype == torch.float64 else flat.float()
+        num_rows = -(-flat.numel() // WIDTH)
+        factors = torch.cos(torch.arange(first, first + num_rows, dtype=torch.float64)[:, None] * rates)
+        first += num_rows
+        own = signs.to(flat)
+        whole = flat[: flat.numel() // WIDTH * WIDTH].view(-1, WIDTH) @ own
+        rest = flat[len(whole) * WIDTH :]
+        rows = torch.cat([whole, (rest @ own[: len(rest)])[None]])
+        total[1:] += (rows[:num_rows].to("cpu", torch.float64) * factors).sum(0)
+        total[0] += flat.square().sum(dtype=torch.float64).cpu()
+    return [float(total[0].sqrt()), *total[1:].tolist()]
+
+
+def digest_of(value: Any, before: int = 0) -> int:
+    """Return a checksum of a batch: of its tensors, arrays, numbers and texts, at any depth."""
+    if isinstance(value, torch.Tensor):
+        if value.layout != torch.strided or value.is_quantized:
+            return zlib.crc32(repr(value.shape).encode(), before)
+        value = value.detach().resolve_conj().resolve_neg().cpu().contiguous().reshape(-1)
+        return zlib.crc32(value.view(torch.uint8).numpy().data, before)
+    if isinstance(value, np.ndarray) and value.dtype.kind in "biufc":
+        return zlib.crc32(np.ascontiguousarray(value).reshape(-1).view(np.uint8).data, before)
+    if isinstance(value, Mapping):
+        value = [*value.keys(), *value.values()]
+    if isinstance(value, list | tuple):
+        for each in value:
+            before = digest_of(each, before)
+        return before
+    return zlib.crc32((repr(value) if isinstance(value, str | int | float) else "").encode(), before)
