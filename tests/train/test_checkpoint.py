@@ -369,7 +369,7 @@ class History:
     def restart(self) -> None:
         before = self.sound_steps()
         self.begin()
-        assert self.checkpoints.load_newest(self.state) == bool(before)
+        assert (self.checkpoints.load_newest(self.state) is not None) == bool(before)
         assert self.state.steps == max(before, default=0)
         assert self.sound_steps() == before, "none that is sound is lost"
 

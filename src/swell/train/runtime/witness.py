@@ -88,7 +88,8 @@ class StepNotes:
 
     def __init__(self, model: nn.Module) -> None:
         self._parameters = [each for each in model.parameters() if each.requires_grad]
-        self._left: dict[nn.Parameter, tuple[int, int]] = {}  # gradients before the pass, by id and version
+        #: Gradients before the pass, and their versions. They are held: a new one may not lie where they did.
+        self._left: dict[nn.Parameter, tuple[torch.Tensor, int]] = {}
         self._samples: int | None = None  # digest of the batch that is out
         self.passes: list[PassNote] = []
 
@@ -97,7 +98,7 @@ class StepNotes:
         if len(self.passes) < MOST_NOTED:
             self._samples = digest_of(batch)
             grads = [(each, each.grad) for each in self._parameters if each.grad is not None]
-            self._left = {each: (id(grad), grad._version) for each, grad in grads}
+            self._left = {each: (grad, grad._version) for each, grad in grads}
 
     def see_pass(self, loss: torch.Tensor) -> None:
         """The first backward pass of the batch is made, and its gradients are not summed yet.
@@ -107,14 +108,17 @@ class StepNotes:
         samples, self._samples = self._samples, None
         if samples is None:
             return
-        own = [
-            gradient
-            for each in self._parameters
-            if (gradient := each.grad) is not None
-            and self._left.get(each) != (id(gradient), gradient._version)
-        ]
-        norm, *sums = signed_sums(own)
+        gradients = map(self._own_gradient, self._parameters)
+        norm, *sums = signed_sums([each for each in gradients if each is not None])
+        self._left = {}
         self.passes.append(PassNote(samples, float(loss), norm, tuple(sums)))
+
+    def _own_gradient(self, parameter: nn.Parameter) -> torch.Tensor | None:
+        """The gradient that the pass has made or changed; None if it has not."""
+        before, version = self._left.get(parameter, (None, 0))
+        gradient = parameter.grad
+        is_left = gradient is not None and gradient is before and gradient._version == version
+        return None if is_left else gradient
 
 
 @torch.no_grad()
