@@ -391,7 +391,7 @@ class AgentWorker(Host):
     def _begin_notes(self) -> None:
         """The state is saved as it is now: the next step is noted, where one process has all of the state."""
         if self._task.state.shard is None:
-            self.notes = StepNotes(self._task.state.model)
+            self.notes = StepNotes(self._task.state)
 
     def _note_step(self, notes: StepNotes, loss: float) -> None:
         """Put what all workers have noted of the step beside the checkpoint. Raises GroupBroken.

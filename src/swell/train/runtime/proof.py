@@ -39,7 +39,7 @@ class Proof(SizeComparison):
         course.batch = step.batch
         super().__init__(task, course, MOST_SAMPLES, has_passes=False)
         self.steps_before = step.steps
-        self.notes = StepNotes(task.state.model)  #: of the probe under way
+        self.notes = StepNotes(task.state)  #: of the probe under way
         self.mean_loss = torch.tensor(step.loss, dtype=torch.float64).to(self._parameters[0])
         shares = [*step.shares(course)]
         first = course.place.step % len(shares) if shares else 0
@@ -94,7 +94,7 @@ class Proof(SizeComparison):
 
     def _put_back(self, carried: Mapping[Key, Any] | None = None) -> None:
         super()._put_back(carried)
-        self.notes = StepNotes(self._task.state.model)
+        self.notes = StepNotes(self._task.state)
 
     def _loss_of(self, share: Share, loss: torch.Tensor) -> torch.Tensor:
         return loss

@@ -8,7 +8,7 @@ and gradients: `Proof` does that.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from torch import nn
 
 from swell.train.collective.pieces import as_real
 from swell.train.data.sample_schedule import SampleSchedule, Share
+from swell.train.state.train_state import TrainState
 from swell.wire.checkpoint_files import witness_path
 
 #: Passes of one worker that are noted at most.
@@ -35,6 +36,7 @@ class PassNote(msgspec.Struct, frozen=True, array_like=True):
     loss: float
     norm: float  #: of the gradient of this pass alone
     sums: tuple[float, ...]  #: of the gradient with random signs
+    rates: tuple[float, ...]  #: learning rates and what else optimizers are set to
 
     def difference(self, other: PassNote, tolerance: float) -> str:
         """Name what differs by more than rounding; empty: nothing does.
@@ -42,13 +44,20 @@ class PassNote(msgspec.Struct, frozen=True, array_like=True):
         Args:
             tolerance: as a share of the loss, and of the gradient's norm.
         """
-        if abs(self.loss - other.loss) > tolerance * max(abs(self.loss), abs(other.loss)):
+        if len(self.rates) != len(other.rates) or _differ(self.rates, other.rates, tolerance):
+            return "with another learning rate or the like"
+        if _differ([self.loss], [other.loss], tolerance):
             return "another loss" if self.samples == other.samples else "the loss of other samples"
         bound = tolerance * max(self.norm, other.norm)
         gaps = [abs(one - two) for one, two in zip(self.sums, other.sums, strict=True)]
         if max([abs(self.norm - other.norm), *gaps]) > 2.0 * bound:  # of four sums one is larger than the gap
             return "another gradient" if self.samples == other.samples else "the gradient of other samples"
         return ""
+
+
+def _differ(some: Sequence[float], others: Sequence[float], tolerance: float) -> bool:
+    pairs = zip(some, others, strict=True)
+    return any(abs(one - two) > tolerance * max(abs(one), abs(two)) for one, two in pairs)
 
 
 class WorkerNotes(msgspec.Struct, frozen=True, array_like=True):
@@ -86,8 +95,9 @@ def read_witness(checkpoint: Path) -> WitnessedStep | None:
 class StepNotes:
     """Notes the passes of a step of this worker while they are made."""
 
-    def __init__(self, model: nn.Module) -> None:
-        self._parameters = [each for each in model.parameters() if each.requires_grad]
+    def __init__(self, state: TrainState) -> None:
+        self._state = state
+        self._parameters = [each for each in state.model.parameters() if each.requires_grad]
         #: Gradients before the pass, and their versions. They are held: a new one may not lie where they did.
         self._left: dict[nn.Parameter, tuple[torch.Tensor, int]] = {}
         self._samples: int | None = None  # digest of the batch that is out
@@ -111,7 +121,8 @@ class StepNotes:
         gradients = map(self._own_gradient, self._parameters)
         norm, *sums = signed_sums([each for each in gradients if each is not None])
         self._left = {}
-        self.passes.append(PassNote(samples, float(loss), norm, tuple(sums)))
+        rates = tuple(rates_of(self._state.hyperparameters()))
+        self.passes.append(PassNote(samples, float(loss), norm, tuple(sums), rates))
 
     def _own_gradient(self, parameter: nn.Parameter) -> torch.Tensor | None:
         """The gradient that the pass has made or changed; None if it has not."""
@@ -145,6 +156,16 @@ def signed_sums(gradients: list[torch.Tensor]) -> list[float]:
         total[1:] += (rows[:num_rows].to("cpu", torch.float64) * factors).sum(0)
         total[0] += flat.square().sum(dtype=torch.float64).cpu()
     return [float(total[0].sqrt()), *total[1:].tolist()]
+
+
+def rates_of(groups: Iterable[Mapping[str, Any]]) -> Iterator[float]:
+    """Yield the numbers among the hyperparameters of an optimizer."""
+    for group in groups:
+        for name in sorted(group.keys() - {"params"}):
+            value = group[name]
+            for each in value if isinstance(value, tuple | list) else (value,):
+                if isinstance(each, int | float) or (isinstance(each, torch.Tensor) and each.numel() == 1):
+                    yield float(each)
 
 
 def digest_of(value: Any, before: int = 0) -> int:
