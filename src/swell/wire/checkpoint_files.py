@@ -53,12 +53,12 @@ def order_in(path: Path) -> tuple[int, int]:
 
 def witness_path(checkpoint: Path) -> Path:
     """The file beside a checkpoint that tells what the step after it came to, if that was noted."""
-    return checkpoint.with_name(f"witness-{order_in(checkpoint)[1]:012d}.json")
+    return checkpoint.with_name(f"witness-{order_in(checkpoint)[1]:012d}.msgpack")
 
 
 def witnesses_in(folder: Path) -> list[Path]:
     """All such files."""
-    return [*folder.glob("witness-*.json")]
+    return [*folder.glob("witness-*.msgpack")]
 
 
 def _order(match: re.Match[str]) -> tuple[int, int]:

@@ -401,13 +401,13 @@ class AgentWorker(Host):
         """
         self.notes, state = None, self._task.state
         own = WorkerNotes(self.max_local_batch, notes.passes)
-        told = self._group.gather_bytes(msgspec.json.encode(own))
+        told = self._group.gather_bytes(msgspec.msgpack.encode(own))
         if self.rank == 0:
-            workers = [msgspec.json.decode(each, type=WorkerNotes) for each in told]
+            workers = [msgspec.msgpack.decode(each, type=WorkerNotes) for each in told]
             step = WitnessedStep(state.steps, self._task.course.batch, loss, workers)
             path = self._checkpoints.folder / checkpoint_name(state.steps, state.updates, "0" * 64)
             with suppress(OSError):  # the disk is full, which the save tells
-                write_whole(witness_path(path), msgspec.json.encode(step))
+                write_whole(witness_path(path), msgspec.msgpack.encode(step))
                 self._noted_steps = state.steps
         if self._leaves_as is not None:
             self._leave(self._leaves_as)

@@ -7,6 +7,7 @@ and gradients: `Proof` does that.
 
 from __future__ import annotations
 
+import math
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -49,15 +50,21 @@ class PassNote(msgspec.Struct, frozen=True, array_like=True):
         if _differ([self.loss], [other.loss], tolerance):
             return "another loss" if self.samples == other.samples else "the loss of other samples"
         bound = tolerance * max(self.norm, other.norm)
-        gaps = [abs(one - two) for one, two in zip(self.sums, other.sums, strict=True)]
-        if max([abs(self.norm - other.norm), *gaps]) > 2.0 * bound:  # of four sums one is larger than the gap
+        pairs = zip((self.norm, *self.sums), (other.norm, *other.sums), strict=True)
+        if any(not _is_near(one, two, 2.0 * bound) for one, two in pairs):
             return "another gradient" if self.samples == other.samples else "the gradient of other samples"
         return ""
 
 
 def _differ(some: Sequence[float], others: Sequence[float], tolerance: float) -> bool:
     pairs = zip(some, others, strict=True)
-    return any(abs(one - two) > tolerance * max(abs(one), abs(two)) for one, two in pairs)
+    return any(not _is_near(one, two, tolerance * max(abs(one), abs(two))) for one, two in pairs)
+
+
+def _is_near(one: float, two: float, bound: float) -> bool:
+    """Also where both are infinite, or no numbers."""
+    is_close = math.isfinite(bound) and abs(one - two) <= bound
+    return one == two or is_close or (math.isnan(one) and math.isnan(two))
 
 
 class WorkerNotes(msgspec.Struct, frozen=True, array_like=True):
@@ -87,7 +94,7 @@ class WitnessedStep(msgspec.Struct, frozen=True):
 def read_witness(checkpoint: Path) -> WitnessedStep | None:
     """Return the step after a checkpoint; None: it was not noted."""
     try:
-        return msgspec.json.decode(witness_path(checkpoint).read_bytes(), type=WitnessedStep)
+        return msgspec.msgpack.decode(witness_path(checkpoint).read_bytes(), type=WitnessedStep)
     except (OSError, msgspec.DecodeError):
         return None
 
