@@ -51,7 +51,7 @@ def die(*_: object) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def faulty_vote(self: ShardGroup, wish: bool, compares: bool) -> tuple[bool, bool]:
+def faulty_vote(self: ShardGroup, compares: bool) -> bool:
     is_now = self.is_faulty = next(votes) == AT_STEP  # type: ignore[attr-defined]
     if is_now and FAULT == "before the vote":
         die()
@@ -60,7 +60,7 @@ def faulty_vote(self: ShardGroup, wish: bool, compares: bool) -> tuple[bool, boo
     if is_now and FAULT == "a mirror":
         [(begin, _), *_] = self._layout.mirrored[self._group.rank]
         self._shard.pieces.slices((begin, begin + 1))[0].add_(1e-3)
-    answer = vote(self, wish, compares)
+    answer = vote(self, compares)
     if is_now and FAULT == "after the vote":
         die()
     if is_now and FAULT == "unsure":  # all have passed, and this one does not know
