@@ -462,6 +462,10 @@ class Fleet:
                     worker.say(m.CheckpointSaved(steps=self.steps[worker.run], path="x"))
                 worker.say(m.Left(generation=generation))
                 worker.host.exit(worker, 143)
+            case m.Witness():
+                worker.say(m.Witnessed(steps=self.steps[worker.run]))
+            case m.Prove():
+                worker.say(m.Proved(steps=self.steps.get(worker.run)))
             case m.Abort(generation=generation):
                 if worker.order is not None and worker.order.generation == generation:
                     steps = self.steps.get(worker.run, 0)

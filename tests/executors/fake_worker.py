@@ -93,6 +93,10 @@ class Worker:
                     self.addresses[message.generation] = message.address
                 elif isinstance(message, m.Regroup | m.Suspend):
                     self.order = message
+                elif isinstance(message, m.Witness):
+                    self.agent.say(m.Witnessed(steps=self.steps))
+                elif isinstance(message, m.Prove):
+                    self.agent.say(m.Proved(steps=self.steps))
                 self.news.notify_all()
         os._exit(143)
 

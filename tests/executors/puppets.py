@@ -120,6 +120,8 @@ class Puppet:
     steps: int = 0
     status: int | None = None  #: dead, and how it died
     is_stuck: bool = False  #: its script comes to no collective; its line lives
+    is_witness: bool = False  #: it is to save, and to note the step after that
+    is_proving: bool = False
     awaits: m.Awaited = ""
     since_s: float = 0.0  #: it has been in the script, or waiting, so long
     taken_up: int = 0  #: the latest Regroup that it came to
@@ -156,6 +158,8 @@ class PuppetWorld:
         self.events: list[AnyEvent] = []
         self.checkpoint = 0
         self.is_disk_full = False
+        self.told: list[tuple[str, int]] = []  #: messages about groups and proofs, and to which workers
+        self.proof: m.Proved | None = m.Proved(steps=1)  #: what a worker comes to; None: to no end
         self.is_clean = True  #: the gang has heard of no trouble since the last Regroup
         self.newest_round = 0
         self.met: dict[int, set[int]] = {}  #: workers that have come to the store of a group
@@ -251,6 +255,11 @@ class PuppetWorld:
             puppet.do("agent", self.now_s)
             puppet.outbox.append(m.Hello(token="t", worker=number, pid=number + 1000))
             puppet.outbox.append(m.Ready())
+        elif puppet.is_proving and puppet.phase == "ready" and not puppet.order:
+            if self.proof is not None:
+                puppet.is_proving = False
+                puppet.outbox.append(self.proof)
+                puppet.status = 143 if self.proof.is_last else None
         elif puppet.is_agreed or (puppet.phase in ("ready", "broken") and puppet.votes):
             self._obey(puppet)
         elif puppet.phase == "meeting":
@@ -321,7 +330,14 @@ class PuppetWorld:
             if not puppet.is_stuck:  # else it would notice when it came to a collective
                 self._break_if_aborted(puppet)
         elif isinstance(message, m.Regroup | m.Suspend):
+            assert not puppet.is_proving, "its group forms before its proof"
             self._follow(puppet, message)
+        elif isinstance(message, m.Witness):
+            assert puppet.regroup is not None and puppet.regroup.rank == 0
+            puppet.is_witness = True
+        elif isinstance(message, m.Prove):
+            assert puppet.phase == "ready" and puppet.order is None
+            puppet.is_proving = True
 
     def _follow(self, puppet: Puppet, order: m.Regroup | m.Suspend) -> None:
         if puppet.next is not None and puppet.next.generation == order.generation:
@@ -442,6 +458,7 @@ class PuppetWorld:
         for peer in peers:
             peer.steps += 1
             peer.do("", self.now_s)
+        leader = next(p for p in peers if p.regroup and p.regroup.rank == 0)
         if puppet.steps >= self.total_steps:
             for peer in peers:
                 if peer.regroup and peer.regroup.rank == 0:
@@ -454,8 +471,12 @@ class PuppetWorld:
         elif all(peer.votes for peer in peers):
             for peer in peers:
                 peer.is_agreed = True
+        elif leader.is_witness:
+            leader.is_witness = False
+            failed = m.SaveFailed(steps=leader.steps, message="disk full", is_behind=True)
+            saved = m.Witnessed(steps=leader.steps)
+            leader.outbox.append(failed if self.is_disk_full else saved)
         else:
-            leader = next(p for p in peers if p.regroup and p.regroup.rank == 0)
             leader.outbox.append(
                 m.Progress(generation=generation, steps=leader.steps, num_workers=len(peers), step_s=0.1)
             )
@@ -474,6 +495,8 @@ class PuppetWorld:
             case TellWorker(worker=worker, message=message):
                 self._check_order(message)
                 self._check_abort(message)
+                if isinstance(message, m.Witness | m.Prove | m.Regroup):
+                    self.told.append((type(message).__name__, worker))
                 puppet = self.puppets.get(worker)
                 if puppet is not None and puppet.status is None:
                     puppet.inbox.append(message)
@@ -520,10 +543,14 @@ class PuppetWorld:
 
 # ---------------------------------------------------------------- what a head asks
 def launched(
-    num_workers: int, total_steps: int = 1000, settings: GangSettings = SETTINGS, **changes: Any
+    num_workers: int,
+    total_steps: int = 1000,
+    settings: GangSettings = SETTINGS,
+    record: GangRecord | None = None,
+    **changes: Any,
 ) -> PuppetWorld:
     """A gang of which the workers are about to start. `changes`: of its job."""
-    gang = GangController(make_stage(total_steps, settings=settings, **changes), GangRecord())
+    gang = GangController(make_stage(total_steps, settings=settings, **changes), record or GangRecord())
     made, where, spec = PuppetWorld(gang, total_steps), target(*range(num_workers)), make_spec(**changes)
     made.command(LaunchGang(job_id=JOB, generation=1, target=where, spec=spec, total_steps=total_steps))
     return made

@@ -93,17 +93,6 @@ def test_a_script_that_leaves_its_loop_early_succeeds_and_its_owner_is_told(
     assert (ended.outcome, ended.steps, ended.message) == (Outcome.SUCCEEDED, finished.steps, told)
 
 
-def test_survivors_train_on_while_joiners_start_and_keep_their_ranks() -> None:
-    made = running(2)
-    made.command(resize(2, 3, 0, 1))
-    steps = made.puppets[0].steps
-    made.advance(0)
-    assert made.puppets[0].steps == steps + 1
-    made.settle()
-    assert ranks(made) == [0, 1, 2]
-    assert isinstance(last(made), GangResized)
-
-
 def test_after_a_loss_the_rest_forms_again_from_the_most_advanced_without_a_word_of_the_head() -> None:
     made = running(3)
     made.kill(0)
@@ -144,20 +133,6 @@ def test_a_resize_that_was_asked_for_before_a_loss_was_heard_starts_nobody(wante
     made.settle()
     assert isinstance(last(made), GangResized)
     assert len(made.puppets) == 4
-
-
-def test_a_joiner_that_fails_leaves_the_others_alone() -> None:
-    made = running(1)
-    made.command(resize(2, 0, 1))
-    made.kill(1, status=2)
-    made.settle()
-    failed = last(made)
-    assert isinstance(failed, ResizeFailed)
-    assert failed.generation == 2
-    assert "exited with status 2" in failed.message
-    assert "last line" in failed.message
-    assert list(made.puppets) == [0]
-    assert made.puppets[0].phase == "training"
 
 
 def first_orders(made: PuppetWorld) -> None:

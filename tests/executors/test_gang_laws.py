@@ -28,11 +28,22 @@ from swell.model.event import (
     WorkersLost,
 )
 from swell.model.target import Configuration, Target
+from swell.script_facts import ScriptFinding
+from swell.wire import messages as m
 
 TOTAL_STEPS = 60
 OWN_BATCH = 64
 #: 512 is more than the job may have.
 BATCHES = (None, 64, 128, 256, 512)
+#: What a worker comes to that computes a step again; None: to no end.
+OTHER = ScriptFinding(name="other-step", text="it differs")
+PROOFS = (
+    m.Proved(steps=1),
+    m.Proved(steps=1, findings=(OTHER,)),
+    m.Proved(steps=1, findings=(OTHER,), is_last=True),
+    m.Proved(why_not="no note"),
+    None,
+)
 SETTINGS = GangSettings(boundary_s=4.0, stuck_s=8.0)
 
 
@@ -99,9 +110,10 @@ class Story:
         self.world.command(StopGang(job_id=JOB, generation=self.generation))
 
 
-def begin(num_workers: int) -> Story:
+def begin(num_workers: int, saved_steps: int = 0) -> Story:
     stage = make_stage(TOTAL_STEPS, settings=SETTINGS, min_batch=16, max_batch=256)
-    world = PuppetWorld(GangController(stage, GangRecord()), TOTAL_STEPS)
+    world = PuppetWorld(GangController(stage, GangRecord(saved_steps=saved_steps)), TOTAL_STEPS)
+    world.checkpoint = saved_steps
     story = Story(world, target=devices(*range(num_workers)))
     launch = LaunchGang(
         job_id=JOB,
@@ -128,7 +140,9 @@ def moves(story: Story, number: int) -> Callable[[], None]:
         return lambda: story.suspend() if rest % 4 == 0 else None
     if kind == 5:
         return lambda: story.stop() if rest % 8 == 0 else None
-    if kind == 6:
+    if kind == 6 and rest % 2:
+        world.proof = PROOFS[rest // 2 % len(PROOFS)]
+    elif kind == 6:
         world.is_disk_full = not world.is_disk_full
     if kind == 7:
         return lambda: world.tick(0.2)
@@ -177,7 +191,7 @@ def test_long_lives_lead_there_too(num_workers: int, num_moves: int, wildness: f
 
 
 def live_through(num_workers: int, numbers: list[int]) -> None:
-    story = begin(num_workers)
+    story = begin(num_workers, saved_steps=5 * (len(numbers) % 2))
     for number in numbers:
         moves(story, number)()
         story.head()

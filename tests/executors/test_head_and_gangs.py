@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.core.fakes import Fixed, Shuffler, core_of, profile
 from tests.executors.puppets import PuppetWorld, make_spec, make_stage
+from tests.executors.test_gang_laws import PROOFS
 
 from swell.core.core import Core
 from swell.executors.controller.command_queue import unknown
@@ -88,8 +89,8 @@ class House:
         before = self.worlds.get(command.job_id)
         saved = self.checkpoints[command.job_id] if before is None else before.checkpoint
         stage = make_stage(TOTAL_STEPS, job_id=command.job_id, settings=SETTINGS)
-        gang = GangController(stage, GangRecord(steps=saved, saved_steps=saved))
-        world = PuppetWorld(gang, TOTAL_STEPS)
+        record = GangRecord(steps=saved, saved_steps=saved, known_findings=command.known_findings)
+        world = PuppetWorld(GangController(stage, record), TOTAL_STEPS)
         world.checkpoint = saved
         return world
 
@@ -146,6 +147,7 @@ class House:
         elif kind == 4:
             for world in self.worlds.values():
                 world.is_disk_full = not world.is_disk_full
+                world.proof = self.chance.choice([one for one in PROOFS if one is None or not one.findings])
         elif places and kind < 7:
             world, number = self.chance.choice(places)
             world.kill(number)
@@ -162,7 +164,7 @@ class House:
     def calm_down(self) -> None:
         """Nothing goes wrong any more, workers that hang are ended, and everything is delivered."""
         for world in self.worlds.values():
-            world.is_disk_full = False
+            world.is_disk_full, world.proof = False, PROOFS[0]
             for number, puppet in world.puppets.items():
                 if puppet.is_stuck:
                     world.kill(number)

@@ -59,6 +59,7 @@ def test_a_promise_displaces_a_job_that_continues_at_another_size(
     done = swell.finish(victim, victim_dir)
     assert [workers for _, workers in done.sizes][:3] == [4, 0, 2]
     assert len(set(done.pids)) >= 6, "its first processes ended when it was suspended"
+    assert done.verified_steps, "the step from which it went on was computed again"
 
     entries = read_diary(victim_dir)
     assert [entry.step for entry in entries] == list(range(1, done.steps + 1))

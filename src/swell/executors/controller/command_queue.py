@@ -136,6 +136,8 @@ class CommandQueue:
             launch=command.generation,
             next_worker=max(known.next_worker, opening.first_worker),
             max_local_batch=known.max_local_batch or command.max_local_batch,
+            saved_steps=command.done_steps,
+            known_findings=command.known_findings,
             restarts=RestartSet() if command.spec.elasticity is Elasticity.RESTART else None,
         )
         job = self._runs.job_context(command.job_id, command.spec, command.total_steps)

@@ -5,10 +5,11 @@ moves one towards the other. A change of the batch alone is another group of the
 worker is in `swell.wire.messages`. The head's generations count its commands, and a command may take several
 rounds of `formation`, which are the wire's generations.
 
-What is known of the gang is one value (`gang_record`). Two modules of functions change it:
+What is known of the gang is one value (`gang_record`). Three modules of functions change it:
 
 * `transition`: the change that the head wants, from its command to the answer, and the end;
-* `regrouping`: workers are started and grouped towards the target of the change, also after a break, and go.
+* `regrouping`: workers are started and grouped towards the target of the change, also after a break, and go;
+* `proof`: one of those that are to join first computes a step as the gang did.
 
 `late_workers` acts when time passes. A break while a change is under way ends the change: the group is cut
 back to what the head knows, it is told, and what is left forms again at once. A script that knows nothing of
@@ -20,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from swell.executors.exit_status import OVER_MEMORY
-from swell.executors.gang import late_workers, regrouping, training_progress, transition
+from swell.executors.gang import late_workers, proof, regrouping, training_progress, transition
 from swell.executors.gang.gang_record import (
     Formation,
     Member,
@@ -170,6 +171,11 @@ class GangController(GangRuntime):
                 transition.note_damaged(self, message)
             case messages.SaveFailed():
                 transition.note_save_failed(self, message)
+                proof.give_up(self, message.message)
+            case messages.Witnessed():
+                proof.note_witnessed(self, message)
+            case messages.Proved():
+                proof.note_proved(self, message, member)
             case messages.Left():
                 regrouping.note_left(self, message, member)
             case messages.Finished():

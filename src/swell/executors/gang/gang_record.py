@@ -11,6 +11,7 @@ import signal
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
+from typing import Literal
 
 import msgspec
 
@@ -47,6 +48,8 @@ class PendingChange(msgspec.Struct, kw_only=True):
 
     is_suspend: bool = False
     failure: str = ""  #: why it comes to nothing: what was started for it is to go
+    #: Who is waited for before joiners come in: the leader notes a step, and a joiner computes it.
+    proof: Literal["due", "leader", "joiner", "over"] = "due"
 
 
 class Setback(msgspec.Struct, kw_only=True):
@@ -184,6 +187,7 @@ class KnownGang(msgspec.Struct, kw_only=True):
     mean_time_to_loss_s: float | None = None  #: as the head said last
     told_steps: int | None = None  #: losses up to this step have been heard
     saved_steps: int = 0  #: of the newest checkpoint
+    known_findings: tuple[str, ...] = ()  #: names of those about its script that the head has been told
     warnings: dict[str, str] = {}  #: topic -> what its owner was told last
     num_takeovers: int = 0  #: controllers that have told of it, but the first
     restarts: RestartSet | None = None  #: if its script knows nothing of Swell
@@ -272,7 +276,7 @@ class GangRecord(KnownGang, kw_only=True):
 
     def joiners(self) -> list[Member]:
         """Live workers that no group has had yet."""
-        return [m for m in self.members.values() if m.state in (State.STARTING, State.READY)]
+        return [m for m in self.members.values() if m.state in JOINING]
 
     def next_group(self) -> list[Member]:
         """Survivors first, in their rank order, then joiners that are ready, in the order that is wanted.
@@ -303,6 +307,7 @@ class GangRecord(KnownGang, kw_only=True):
 class State(Enum):
     STARTING = auto()  #: forked, or about to be; the script is on its way to `swell.train.elastic`
     READY = auto()  #: waits for its first group
+    PROVING = auto()  #: likewise, and computes a step of the job again until then
     FORMING = auto()  #: told to join a group; a newer order takes the place of the one it has
     TRAINING = auto()  #: in the group, with the state
     BROKEN = auto()  #: its group failed; waits
@@ -310,6 +315,8 @@ class State(Enum):
     LEFT = auto()  #: out of every group; exits
 
 
+#: States of a member that no group has had yet.
+JOINING = (State.STARTING, State.READY, State.PROVING)
 #: States in which a member takes part in the steps of the group that it is in.
 IN_STEP = (State.TRAINING, State.LEAVING)
 
@@ -320,7 +327,7 @@ class Member:
 
     number: int
     slot: Slot
-    since_s: float  #: spawned then
+    since_s: float  #: spawned then, or told to prove itself
     state: State = State.STARTING
     pid: int | None = None
     heard_s: float | None = None  #: None: not connected yet

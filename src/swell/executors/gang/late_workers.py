@@ -8,7 +8,7 @@ as it can be it is done without the members that do not come to a step boundary.
 
 from __future__ import annotations
 
-from swell.executors.gang import regrouping, transition
+from swell.executors.gang import proof, regrouping, transition
 from swell.executors.gang.gang_record import IN_STEP, Member, State, overdue
 from swell.executors.gang.runtime import GangRuntime
 from swell.model.event import STEPS, Outcome
@@ -53,7 +53,9 @@ def _kill_stuck(live: GangRuntime) -> None:
     """Kill stuck workers, or break off a group whose members all wait for each other."""
     gang, limit_s = live.gang, _limit_s(live, live.settings.stuck_s)
     members = _in_step(live)
-    if stuck := _waited_for(live, limit_s):
+    proving = [m for m in live.members.values() if m.state is State.PROVING and not m.is_killed]
+    late = [member for member in proving if live.now_s - member.since_s >= limit_s]
+    if stuck := _waited_for(live, limit_s) + late:
         why = f"{_whereabouts(live, stuck)}; others had waited for it for {span(limit_s)}, and it was killed"
         _strike(live, stuck, why)
     elif (
@@ -110,9 +112,10 @@ def _hurry(live: GangRuntime) -> None:
     if not is_changing or live.now_s - gang.formation.ordered_s < limit_s:
         return
     late = _busy(live, limit_s)
-    if not gang.is_save_out:
-        late = [member for member in late if _has_yet_to_hear(live, member)]
+    is_waited_for = gang.is_save_out or (gang.change is not None and gang.change.proof == "leader")
+    late = [member for member in late if is_waited_for or _has_yet_to_hear(live, member)]
     if not late:
+        proof.give_up(live, f"its leader noted no step within {span(limit_s)}")
         return
     who = _whereabouts(live, late)
     outcome = "it is saved when the step has ended"

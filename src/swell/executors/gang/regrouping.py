@@ -9,9 +9,10 @@ import signal
 from collections.abc import Iterable, Sequence
 
 from swell.executors.exit_status import OUT_OF_MEMORY, OVER_MEMORY
-from swell.executors.gang import transition
+from swell.executors.gang import proof, transition
 from swell.executors.gang.gang_record import (
     IN_STEP,
+    JOINING,
     Formation,
     Member,
     State,
@@ -135,7 +136,8 @@ def go_on(live: GangRuntime) -> None:
             if slot not in occupied:
                 live.start(slot)
     moving = (State.FORMING, State.LEAVING, State.LEFT)  # an order is still being carried out
-    if gang.setback.is_open or not any(member.state in moving for member in live.members.values()):
+    is_moving = any(member.state in moving for member in live.members.values())
+    if (gang.setback.is_open or not is_moving) and proof.is_over(live):
         _form_next_group(live)
 
 
@@ -335,7 +337,7 @@ def note_exit(live: GangRuntime, member: Member, status: int, log_tail: str) -> 
     member.is_at_fault |= is_fault_of_script(status) and status != 0
     if live.gang.ending is not None:
         transition.note_exit(live.gang.ending, member, status, log_tail)
-    elif member.state in (State.STARTING, State.READY):
+    elif member.state in JOINING:
         _lose_joiner(live, member, status, log_tail)
     elif member.state is not State.LEFT:
         _lose_member(live, member, status, log_tail)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from swell.executors.gang import training_progress
 from swell.executors.gang.gang_record import (
+    JOINING,
     GangEnd,
     Member,
     PendingChange,
@@ -210,7 +211,7 @@ def _waiting(live: GangRuntime) -> list[Member]:
 
     Joiners, and members for whom the very last step broke after others had finished it.
     """
-    states = (State.STARTING, State.READY, State.BROKEN)
+    states = (*JOINING, State.BROKEN)
     return [member for member in live.members.values() if member.state in states]
 
 

@@ -451,8 +451,9 @@ class AgentWorker(Host):
         proof, self._proof = self._proof, None
         if proof is None or (found := proof.finding_of(error, line)) is None:
             return
-        self._link.send(messages.Proved(steps=proof.steps_before, findings=(found,)))
-        if error is None or found.name == PART_OF_BATCH:  # of parts that only a proof makes
+        is_last = error is None or found.name == PART_OF_BATCH  # of parts that only a proof makes
+        self._link.send(messages.Proved(steps=proof.steps_before, findings=(found,), is_last=is_last))
+        if is_last:
             exit_now(environ.EXIT_STOPPED)
 
     def _leave(self, generation: int) -> NoReturn:

@@ -1,0 +1,75 @@
+"""Workers that are to join prove themselves first: what a gang asks of whom, and when it waits no longer.
+
+The leader of a gang that trains notes what a step comes to beside a checkpoint (`Witness`), and one of the
+joiners computes that step from there (`Prove`). A gang that starts from a checkpoint has such a note of
+earlier. A change without joiners waits for nothing, and so does the repair of a broken group.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from swell.executors.gang import transition
+from swell.executors.gang.gang_record import Member, State
+from swell.executors.gang.runtime import GangRuntime
+from swell.model.event import Outcome, ScriptVerified
+from swell.wire import messages
+
+
+def is_over(live: GangRuntime) -> bool:
+    """Whether the next group waits for no proof; asks for the next thing that is to be proved, once."""
+    gang, change, spec = live.gang, live.gang.change, live.job.spec
+    joiners = [m for m in gang.joiners() if m.slot in gang.wanted_slots and not m.is_killed]
+    is_of_none = not joiners or gang.setback.is_open or not (gang.has_started or gang.saved_steps)
+    if is_of_none or change is None or change.is_suspend or change.proof == "over":
+        return True
+    if change.proof == "due" and gang.has_started:
+        gang.formation.ordered_s, gang.formation.is_lateness_told = live.now_s, False
+        live.send(gang.formation.group[:1], messages.Witness())
+    if change.proof == "due":
+        change.proof = "leader" if gang.has_started else "joiner"
+    ready = [member for member in joiners if member.state is State.READY]
+    if change.proof == "joiner" and ready and not any(m.state is State.PROVING for m in joiners):
+        ready[0].state, ready[0].since_s = State.PROVING, live.now_s
+        live.send([ready[0].number], messages.Prove(cuts=spec.max_workers != spec.min_workers))
+    return False
+
+
+def note_witnessed(live: GangRuntime, message: messages.Witnessed) -> None:
+    if message.steps is None:
+        give_up(live, "no checkpoint with a step noted beside it could be made")
+    elif live.gang.change is not None and live.gang.change.proof == "leader":
+        live.gang.change.proof = "joiner"
+
+
+def give_up(live: GangRuntime, why: str) -> None:
+    """The leader notes no step that could be computed again: joiners come in as they are."""
+    if live.gang.change is not None and live.gang.change.proof == "leader":
+        live.gang.change.proof = "over"
+        _report(live, messages.Proved(why_not=why))
+
+
+def note_proved(live: GangRuntime, message: messages.Proved, member: Member) -> None:
+    """A difference that the head did not know of when it asked for the change puts an end to it."""
+    gang, spec = live.gang, live.job.spec
+    if member.state is not State.PROVING:
+        return
+    member.state = State.READY
+    if message.is_last:
+        member.state, member.left_s = State.LEFT, live.now_s
+    _report(live, message)
+    if gang.change is not None:
+        gang.change.proof = "over"
+    known = (*spec.accept_differences, *gang.known_findings)
+    news = [found for found in message.findings if found.holds and found.name not in known]
+    gang.known_findings += tuple(found.name for found in news)
+    why = "; ".join(f"{found.name}: {found.sentence}" for found in news)
+    if why and gang.has_started:
+        transition.fail(live, why, Outcome.LOST)
+    elif why and gang.ending is None and len(gang.wanted_slots) > spec.min_workers:
+        transition.end(live, Outcome.STOPPED, why)  # the head, which knows it by then, asks for fewer
+
+
+def _report(live: GangRuntime, said: messages.Proved) -> None:
+    told = ScriptVerified(at_s=live.now_s, job_id=live.job.job_id, steps=said.steps)
+    live.report(msgspec.structs.replace(told, findings=said.findings, why_not=said.why_not))
