@@ -126,7 +126,6 @@ class Weights(Sampler[int]):
     """Samplers that go wrong, each in a way of its own."""
 
     def __init__(self, **options: Any) -> None:
-        self.num_replicas = options.pop("num_replicas", 1)
         self.sizes = options.pop("sizes", [9])
         self.hidden = options.pop("hidden", None)
         self.epoch = 0
@@ -149,7 +148,6 @@ class Hidden:
     ("sampler", "named"),
     [
         (Weights(hidden=Hidden()), "another order each time it is asked for epoch 0"),
-        (Weights(num_replicas=4), "give Weights num_replicas=1 and rank=0"),
         (Weights(sizes=[9, 8]), "gives 8 samples in epoch 1 and 9 in others"),
         (Weights(sizes=[2**21]), "gives more than 1048576 samples"),
     ],

@@ -29,8 +29,6 @@ from torch.utils.data import (
 
 from swell.train.data.random_streams import Purpose, borrowed_streams, mix
 
-#: Attributes by which samplers tell among how many workers they divide an epoch.
-_DIVISORS = ("num_replicas", "world_size")
 _CONTAINERS = (list, tuple)
 #: Samplers that draw from torch alone, and as many in each epoch as they say.
 _KNOWN = (RandomSampler, SequentialSampler, SubsetRandomSampler, WeightedRandomSampler)
@@ -104,7 +102,6 @@ class EpochSampler:
         self._known: tuple[int, EpochOrder] | None = None
         # Samples or batches of every epoch.
         self._length = len(sampler) if self._is_checked and isinstance(sampler, Sized) else None
-        _check_undivided(sampler)
 
     @property
     def _named(self) -> str:
@@ -203,26 +200,6 @@ class EpochSampler:
                 "long training takes is counted in epochs of one length: have it give as many in each, at "
                 "least one"
             )
-
-
-def _check_undivided(sampler: Any) -> None:
-    """Raises LoaderError if the sampler itself divides an epoch among workers."""
-    for thing in _nested(sampler):
-        found = [name for name in _DIVISORS if isinstance(num := getattr(thing, name, None), int) and num > 1]
-        if found and not isinstance(thing, DistributedSampler):
-            name, num_workers = type(thing).__qualname__, getattr(thing, found[0])
-            raise LoaderError(
-                f"the loader's sampler, a {name}, divides an epoch among {num_workers} "
-                f"workers, and elastic() does that itself: give {name} {found[0]}=1 and rank=0"
-            )
-
-
-def _nested(sampler: Any) -> Iterator[Any]:
-    """A sampler, and those that it draws from."""
-    yield sampler
-    for value in vars(sampler).values() if hasattr(sampler, "__dict__") else ():
-        if isinstance(value, Sampler) and value is not sampler:
-            yield from _nested(value)
 
 
 class _SamplerCopy:
