@@ -34,7 +34,7 @@ def agent_in(folder: Path, **fields: Any) -> FakeAgent:
 
 
 class NotProved(AssertionError):
-    """A worker has not come to what the gang had come to, and its job's owner is told."""
+    """A worker has come to something else than the others, and its job's owner is told."""
 
 
 @dataclass
@@ -125,6 +125,10 @@ class Gang:
 
     def finish(self) -> Outcome:
         self.allow_more(UNLIMITED)
+        have_ended = [self.agent.ends_or_breaks(member, self.generation) for member in self.members]
+        left = [said for _, said in self.agent.all_said(messages.Finished)]
+        if left and not all(have_ended):
+            raise NotProved(f"step {left[0].steps}: a worker has left its loop alone, at {left[0].place}")
         for member in self.members:
             self.agent.wait(member, messages.Finished)
             assert self.agent.exit_status(member) == 0, self.agent.logs()

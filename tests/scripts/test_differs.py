@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.scripts.gang import NUM_STEPS, agent_in, marked_line
+from tests.scripts.gang import NotProved, agent_in, marked_line, outcome_at
 from tests.scripts.test_scripts import SAME
 
 from swell.script_facts import ScriptFinding
@@ -53,15 +53,8 @@ def test_what_depends_on_the_sizes_is_found_with_its_line(script: Path, tmp_path
 def test_a_worker_that_leaves_before_the_others_tells_its_line(name: str, tmp_path: Path) -> None:
     script = FOLDER / f"{name}.py"
     number, _ = marked_line(script, "differs")
-    agent = agent_in(tmp_path / "gang", total_steps=NUM_STEPS)
-    try:
-        agent.start_ready([0, 1], script, str(tmp_path / "final.pt"))
-        generation = agent.regroup([0, 1], source=None)
-        assert sorted(agent.ends_or_breaks(worker, generation) for worker in (0, 1)) == [False, True]
-        [(_, left)] = agent.all_said(messages.Finished)
-    finally:
-        agent.close()
-    assert left.steps < NUM_STEPS and left.place == f"{script}:{number}"
+    with pytest.raises(NotProved, match=rf"left its loop alone, at {script}:{number}$"):
+        outcome_at(script, tmp_path / "gang", 2)
 
 
 @pytest.mark.slow
