@@ -99,7 +99,9 @@ def _apply(event: Event, state: HeadState) -> None:
 def _(event: JobSubmitted, state: HeadState) -> None:
     record = _enter(event, state)
     record.progress.done_steps = _truth(record, event.origin.steps)
-    state.explain(record, "submitted", f"was submitted as {event.spec.job_class}{_continued(record)}")
+    from_step = _step(record, "from", int(record.progress.done_steps))
+    goes_on = f", to continue {record.continues}{from_step}" if record.continues else ""
+    state.explain(record, "submitted", f"was submitted as {event.spec.job_class}{goes_on}")
     if event.spec.elasticity is Elasticity.RESTART:
         record.learn_length(None)
     _note_set_aside(state, record)
@@ -735,12 +737,6 @@ def _requeue(state: HeadState, record: JobRecord, cause: str, message: str = "")
     record.status.end_warnings_of_gang()
     how = f": {failure_sentence(message)}" if message.strip() else ""
     state.explain(record, "requeued", f"{cause} and waits to go on from its last checkpoint{how}")
-
-
-def _continued(record: JobRecord) -> str:
-    if not record.continues:
-        return ""
-    return f", to continue {record.continues}{_step(record, 'from', int(record.progress.done_steps))}"
 
 
 def _release(record: JobRecord, at_s: float) -> None:

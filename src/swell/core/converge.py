@@ -262,6 +262,7 @@ def _yields_first(record: JobRecord) -> tuple[bool, int, str]:
 
 def trial_run(state: HeadState, record: JobRecord) -> ProfileJob:
     """Return the command for a new job's trial run, on the kind of device that the cluster has."""
+    barred = [node.devices for node in state.cluster.nodes if node.name in record.ruled_out]
     nodes, sizes = state.usable.nodes or state.cluster.nodes, state.sizes_of(record)
     powers = sizes[(sizes & (sizes - 1)) == 0]  # a curve needs no more points than these
     return ProfileJob(
@@ -270,13 +271,8 @@ def trial_run(state: HeadState, record: JobRecord) -> ProfileJob:
         sizes=tuple((powers if powers.size else sizes).tolist()),
         device_kind=nodes[0].kind if nodes else "",
         attempt=record.backoff.num_trials,
-        avoid=tuple(sorted(state.warned_devices.union(_barred_devices(state, record)))),
+        avoid=tuple(sorted(state.warned_devices.union(*barred))),
     )
-
-
-def _barred_devices(state: HeadState, record: JobRecord) -> set[str]:
-    nodes = state.cluster.nodes if record.ruled_out else ()
-    return {device for node in nodes if node.name in record.ruled_out for device in node.devices}
 
 
 def launch_of(record: JobRecord) -> LaunchGang:

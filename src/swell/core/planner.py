@@ -202,15 +202,10 @@ def _configurations(
     is_option = (workers > 0) & (options.workers_of(option) == workers)
     chosen = {row: options.configuration(int(option[row])) for row in is_option.nonzero()[0].tolist()}
     if share is not None:
-        chosen = {row: _with_share(one, float(share[row])) for row, one in chosen.items()}
+        for row in [row for row in chosen if not math.isnan(share[row])]:
+            chosen[row] = msgspec.structs.replace(chosen[row], share=float(share[row]))
     now = {row: configured.get(snapshot.job_ids[row], PLAIN_CONFIGURATION) for row in chosen}
     return {row: one for row, one in chosen.items() if one != now[row]}
-
-
-def _with_share(configuration: Configuration, share: float) -> Configuration:
-    if math.isnan(share):
-        return configuration
-    return msgspec.structs.replace(configuration, share=share)
 
 
 def _changes(
