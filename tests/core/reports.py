@@ -51,6 +51,7 @@ ATTEMPTS = st.integers(0, 2)
 STEPS = st.integers(0, 200)
 DEVICES = st.lists(st.sampled_from([f"n{n}.{i}" for n in (0, 1) for i in range(4)]), unique=True).map(tuple)
 SMALL = spec(None, elasticity=Elasticity.RESTART, estimate_s=5.0, grows_when_distributed=True)
+FOUND = st.sampled_from([(), (ScriptFinding(name="other-step", text="it differs"),)])
 SPECS = st.sampled_from(
     [
         spec(50),
@@ -92,12 +93,7 @@ ANYTHING = st.one_of(
     _of(ResumeRequested, job_id=JOBS),
     _of(PredecessorsSucceeded, job_id=JOBS),
     _of(ScriptDistributed, job_id=JOBS),
-    _of(
-        ScriptVerified,
-        job_id=JOBS,
-        steps=st.none() | STEPS,
-        findings=st.sampled_from([(), (ScriptFinding(name="other-step", text="it differs"),)]),
-    ),
+    _of(ScriptVerified, job_id=JOBS, steps=st.none() | STEPS, findings=FOUND),
     _of(JobWarned, job_id=JOBS, message=st.sampled_from(["hm", ""]), about=st.sampled_from(["", "output"])),
     _of(HostRuledOut, job_id=JOBS, devices=DEVICES, message=st.just("no data")),
     _of_gang(GangStarted, steps=STEPS, pids=st.just((1, 2))),

@@ -156,5 +156,3 @@ def test_a_promise_that_a_difference_makes_impossible_is_void_and_the_earliest_o
     if is_void:
         assert view.job_class is JobClass.SOFT
         assert view.counter_offer_s is not None and view.counter_offer_s > deadline_s
-        ask(core, view.counter_offer_s + 5.0, at_s=3.0)
-        assert (job(core).is_void, job(core).is_promised) == (False, True)

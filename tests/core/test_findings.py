@@ -15,7 +15,6 @@ from swell.api import words
 from swell.model.command import LaunchGang
 from swell.model.event import DifferencesAccepted, JobProfiled, Outcome, ScriptVerified
 from swell.model.job import EndCondition, JobSpec
-from swell.model.view import JobView
 from swell.script_facts import ScriptFinding, ScriptNumbers
 
 TOKENS = ScriptFinding(name="weighted-mean", text="the loss is a mean over tokens", place="train.py:7")
@@ -121,10 +120,19 @@ def verified(bench: Bench, steps: int | None, *findings: ScriptFinding, why_not:
     return "".join(f"{story.text}\n" for _, story in bench.core.stories())
 
 
+def shown(bench: Bench) -> str:
+    return dict(words.facts(bench.job()))["verified"]
+
+
 def test_a_difference_that_is_found_while_it_trains_holds_the_job_from_then_on() -> None:
     bench = Bench()
     generation = bench.run(workers=4)
-    verified(bench, 40)
+    verified(bench, None, why_not="it had no checkpoint")
+    assert shown(bench) == "not yet: it had no checkpoint"
+    assert "a new worker has computed step 41 again: the same" in verified(bench, 40)
+    assert shown(bench) == "up to step 40"
+    verified(bench, None, why_not="the disk is full")
+    assert shown(bench) == "up to step 40; not since then: the disk is full"
     told = verified(bench, 90, LATE, DROPOUT)
     assert "is limited to 1 worker: a new worker found other-step (train.py:9): its loss is" in told
     assert told.count("results may differ since step 40\n") == 1, "dropout makes no difference"
@@ -149,19 +157,3 @@ def test_a_job_that_is_held_shrinks_to_its_smallest_size_and_grows_when_that_is_
     accept(world, "other-step")
     head.run_until(lambda: head.job("job").workers == 4)
     assert (head.job("job").held_by, head.job("job").verified_steps) == ((), None)
-
-
-def test_why_no_step_could_be_computed_again_stands_until_one_is() -> None:
-    bench = Bench()
-    bench.run(workers=2)
-    verified(bench, None, why_not="it had no checkpoint")
-    assert facts(bench.job())["verified"] == "not yet: it had no checkpoint"
-    assert "a new worker has computed step 41 again: the same" in verified(bench, 40)
-    assert facts(bench.job())["verified"] == "up to step 40"
-    verified(bench, 30)
-    verified(bench, None, why_not="the disk is full")
-    assert facts(bench.job())["verified"] == "up to step 40; not since then: the disk is full"
-
-
-def facts(view: JobView) -> dict[str, str]:
-    return dict(words.facts(view))

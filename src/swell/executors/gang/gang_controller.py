@@ -171,9 +171,9 @@ class GangController(GangRuntime):
                 transition.note_damaged(self, message)
             case messages.SaveFailed():
                 transition.note_save_failed(self, message)
-                proof.give_up(self, message.message)
+                proof.note_witnessed(self, None, message.message)
             case messages.Witnessed():
-                proof.note_witnessed(self, message)
+                proof.note_witnessed(self, message.steps)
             case messages.Proved():
                 proof.note_proved(self, message, member)
             case messages.Left():

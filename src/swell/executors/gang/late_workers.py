@@ -115,7 +115,7 @@ def _hurry(live: GangRuntime) -> None:
     is_waited_for = gang.is_save_out or (gang.change is not None and gang.change.proof == "leader")
     late = [member for member in late if is_waited_for or _has_yet_to_hear(live, member)]
     if not late:
-        proof.give_up(live, f"its leader noted no step within {span(limit_s)}")
+        proof.note_witnessed(live, None, f"its leader noted no step within {span(limit_s)}")
         return
     who = _whereabouts(live, late)
     outcome = "it is saved when the step has ended"

@@ -15,6 +15,8 @@ from swell.executors.gang.runtime import GangRuntime
 from swell.model.event import Outcome, ScriptVerified
 from swell.wire import messages
 
+NO_NOTE = "no checkpoint with a step noted beside it could be made"
+
 
 def is_over(live: GangRuntime) -> bool:
     """Whether the next group waits for no proof; asks for the next thing that is to be proved, once."""
@@ -35,18 +37,14 @@ def is_over(live: GangRuntime) -> bool:
     return False
 
 
-def note_witnessed(live: GangRuntime, message: messages.Witnessed) -> None:
-    if message.steps is None:
-        give_up(live, "no checkpoint with a step noted beside it could be made")
-    elif live.gang.change is not None and live.gang.change.proof == "leader":
-        live.gang.change.proof = "joiner"
-
-
-def give_up(live: GangRuntime, why: str) -> None:
-    """The leader notes no step that could be computed again: joiners come in as they are."""
-    if live.gang.change is not None and live.gang.change.proof == "leader":
-        live.gang.change.proof = "over"
-        _report(live, messages.Proved(why_not=why))
+def note_witnessed(live: GangRuntime, steps: int | None, why_not: str = NO_NOTE) -> None:
+    """The leader has noted what a step comes to, or will not: then joiners come in without a proof."""
+    change = live.gang.change
+    if change is None or change.proof != "leader":
+        return
+    change.proof = "over" if steps is None else "joiner"
+    if steps is None:
+        _report(live, messages.Proved(why_not=why_not))
 
 
 def note_proved(live: GangRuntime, message: messages.Proved, member: Member) -> None:
