@@ -23,6 +23,8 @@ from swell.wire import messages
 
 #: An error that ends with these says what the script has to change, so it is no crash.
 TOLD = ("LoopError", "EpochLeft", "ScriptError")
+#: Steps after which a job is audited when its changes are over: at growing distances.
+AUDITED = (20, 40, 70)
 BAD = ("silent", "crash", "false alarm")
 
 
@@ -43,7 +45,7 @@ def judge(script: DrawnScript, folder: Path) -> Verdict:
         return Verdict(script, "false alarm" if script.is_sound else "told", told)
     try:
         alone = outcome_at(path, folder / "alone", 1)
-        learnt = outcome_of_a_life(path, folder / "life", script.seed, FEW_CHANGES)
+        learnt = outcome_of_a_life(path, folder / "life", script.seed, FEW_CHANGES, AUDITED)
     except NotProved as error:
         return Verdict(script, "false alarm" if script.is_sound else "told", str(error))
     except AssertionError as error:  # how the harness says that a worker failed, with its log

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -91,15 +91,40 @@ class Gang:
         self.num_started += len(joiners)
         self.agent.start_ready(joiners, self.script, str(self.folder / "final.pt"))
         if stayers and joiners:
-            num_before = len(self.agent.all_said(messages.Witnessed))
-            self.agent.tell(self.members[0], messages.Witness())
-            self._train_until(lambda: self.agent.all_said(messages.Witnessed)[num_before:], "no witness")
+            self._witness()
         if joiners and self.num_started > len(joiners):
             self._prove(rng.choice(joiners))
         source = rng.choice(stayers) if stayers else None
         members = [*stayers, *joiners]
         rng.shuffle(members)
         self._join(members, source)
+
+    def audit(self, steps: int) -> None:
+        """After so many steps have a worker prove itself that does not join. Raises NotProved."""
+        self.allow_more(max(0, steps - self.num_allowed))
+        self._train_until(lambda: self._has_ended or self._steps >= steps, f"step {steps}")
+        worker, self.num_started = self.num_started, self.num_started + 1
+        self.agent.start_ready([worker], self.script, str(self.folder / "final.pt"))
+        self._witness()
+        if not self._has_ended:
+            self._prove(worker)
+        self.agent.kill(worker)
+
+    @property
+    def _has_ended(self) -> bool:
+        return any(by in self.members for by, _ in self.agent.all_said(messages.Finished))
+
+    @property
+    def _steps(self) -> int:
+        return max((told.steps for _, told in self.agent.all_said(messages.Progress)), default=0)
+
+    def _witness(self) -> None:
+        """Have the gang save, and note the step after that."""
+        num_before = len(self.agent.all_said(messages.Witnessed))
+        self.agent.tell(self.members[0], messages.Witness())
+        self._train_until(
+            lambda: self._has_ended or self.agent.all_said(messages.Witnessed)[num_before:], "no witness"
+        )
 
     def _prove(self, worker: int) -> None:
         """Raises NotProved."""
@@ -123,7 +148,10 @@ class Gang:
         self._until_said(messages.Left, self.members)
         self.members = []
 
-    def finish(self) -> Outcome:
+    def finish(self, audited: Iterable[int] = ()) -> Outcome:
+        """Train to the end, with audits after so many steps. Raises NotProved."""
+        for steps in audited:
+            self.audit(steps)
         self.allow_more(UNLIMITED)
         have_ended = [self.agent.ends_or_breaks(member, self.generation) for member in self.members]
         left = [said for _, said in self.agent.all_said(messages.Finished)]
@@ -184,12 +212,12 @@ def marked_line(script: Path, mark: str) -> tuple[int, str]:
     return number, text
 
 
-def outcome_at(script: Path, folder: Path, num_workers: int) -> Outcome:
+def outcome_at(script: Path, folder: Path, num_workers: int, audited: Iterable[int] = ()) -> Outcome:
     """Train with this many workers from the first step to the last."""
     gang = Gang(script, folder)
     try:
         gang.resize(num_workers, random.Random(0))
-        return gang.finish()
+        return gang.finish(audited)
     finally:
         gang.agent.close()
 
@@ -199,7 +227,9 @@ MANY_CHANGES = ("resize",) * 10 + ("kill",) * 2 + ("down",) * 2
 FEW_CHANGES = ("resize",) * 3 + ("kill", "down")
 
 
-def outcome_of_a_life(script: Path, folder: Path, seed: int, life: Sequence[str]) -> Outcome:
+def outcome_of_a_life(
+    script: Path, folder: Path, seed: int, life: Sequence[str], audited: Iterable[int] = ()
+) -> Outcome:
     """Train through these resizes, kills, and times down and up, in an order drawn by `seed`."""
     rng = random.Random(seed)
     events = list(life)
@@ -218,6 +248,6 @@ def outcome_of_a_life(script: Path, folder: Path, seed: int, life: Sequence[str]
                 if event == "down":
                     gang.suspend()
                 gang.resize(rng.randint(1, 4), rng)
-        return gang.finish()
+        return gang.finish(audited)
     finally:
         gang.agent.close()

@@ -84,16 +84,21 @@ class Proof(SizeComparison):
 
     # ------------------------------------------------------------ what a probe begins with
     def _keep(self) -> None:
-        """The state that is put back is that of the checkpoint; what it lacks is as this process has it."""
+        """The state that is put back is that of the checkpoint."""
+
+    def _share(self, probe: Probe, step: int) -> Share:
+        """The first batch is about to come: keep what the script has that is in no checkpoint."""
         if not self._originals:
             self._originals = self._task.state.script_values()["variables"]
             self._kept_buffers = buffers_of(self._task.state.model)
+        return super()._share(probe, step)
 
     def _move(self) -> None:
         """Leave the parameters as the checkpoint has them."""
 
     def _put_back(self, carried: Mapping[Key, Any] | None = None) -> None:
-        super()._put_back(carried)
+        if self._num_begun:  # what was restored is as it was
+            super()._put_back(carried)
         self.notes = StepNotes(self._task.state)
 
     def _loss_of(self, share: Share, loss: torch.Tensor) -> torch.Tensor:
