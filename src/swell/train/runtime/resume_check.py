@@ -16,11 +16,8 @@ from functools import partial
 from types import FrameType
 from typing import Any
 
-import torch
-
 from swell.script_facts import NOT_RESUMED, ScriptFinding
 from swell.train.collective.memory_errors import is_out_of_memory
-from swell.train.data.sample_schedule import Share
 from swell.train.data.stream_reader import NUM_BACK
 from swell.train.link.code_paths import place_of
 from swell.train.runtime.host import ShownCounts, Task
@@ -29,12 +26,11 @@ from swell.train.runtime.step_comparison import (
     PAGE,
     ShareOf,
     StepComparison,
-    StepResult,
     Steps,
     listed,
-    sampled,
     tolerance_of,
 )
+from swell.train.runtime.witness import PassNote, StepNotes
 
 #: The name of what is found.
 SCRIPT_STATE = "script-state"
@@ -70,9 +66,8 @@ class ResumeCheck(StepComparison):
         self._end_epoch = end_epoch
         is_cpu = not any(parameter.is_cuda for parameter in self._parameters)
         self._tolerance = tolerance_of(self._parameters, is_lower=False) * (CPU_SHARE if is_cpu else 1.0)
-        self._result: StepResult  # of the step that was made last
+        self.notes: StepNotes  #: of the step under way
         self._is_again = False
-        self._left: dict[torch.Tensor, tuple[int, int]] = {}  # gradients before the pass, and their versions
         frames = task.state.variables.frames()
         self._place = place_of(frames[0]) if frames else ""
 
@@ -96,23 +91,27 @@ class ResumeCheck(StepComparison):
         again = yield from self._make(len(first))
         yield None
         for number, results in enumerate(zip(first, again, strict=True), 1):
-            if what := results[0].difference(results[1], self._tolerance):
-                return [self._finding(f"is another one: {what} of its step {number} differs")]
+            for one, other in zip(*results, strict=False):
+                if what := one.difference(other, self._tolerance):
+                    return [self._finding(f"is another one: it computes {what} in its step {number}")]
         counted = self._counts_of_next()
         if others := [name for name, count in counts.items() if counted.get(name) != count]:
             what = f"counts the batches that it takes with next() otherwise: {listed(others)}"
             return [self._finding(what)]
         return []
 
-    def _make(self, most: int, end_s: float = math.inf) -> Generator[ShareOf | None, None, list[StepResult]]:
+    def _make(
+        self, most: int, end_s: float = math.inf
+    ) -> Generator[ShareOf | None, None, list[list[PassNote]]]:
         """Have the script make so many steps, or fewer if it is `end_s` before that."""
         share_of = partial(self._share_of)  # another one than before: batches are to be drawn again
-        made: list[StepResult] = []
+        made: list[list[PassNote]] = []
         while len(made) < most and (not made or time.monotonic() <= end_s):
             if len(made) == EPOCH_STEPS and self._end_epoch is not None:
                 self._end_epoch()
+            self.notes = StepNotes(self._task.state)
             yield share_of
-            made.append(self._result)
+            made.append(self.notes.passes)
         return made
 
     def begin_step(self) -> None:
@@ -120,17 +119,6 @@ class ResumeCheck(StepComparison):
         if self._is_again:
             for parameter in self._parameters:
                 parameter.grad = None
-
-    def begin_backward(self) -> None:
-        """Gradients that this pass leaves as they are may be of another optimizer: they are not compared."""
-        grads = [(each, each.grad) for each in self._parameters if each.grad is not None]
-        self._left = {each: (id(grad), grad._version) for each, grad in grads}
-
-    def note(self, share: Share, loss: torch.Tensor) -> None:
-        """The gradients of a step are summed, and its update is to come."""
-        groups = self._task.state.hyperparameters()
-        settings = repr([{name: group[name] for name in group if name != "params"} for group in groups])
-        self._result = StepResult(float(loss), sampled(self._parameters, self._left), settings)
 
     def finding_of(self, error: BaseException | None, line: str) -> ScriptFinding | None:
         """Return the finding of an error of the script; None: what is tried has not caused it.

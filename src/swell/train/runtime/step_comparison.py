@@ -80,7 +80,6 @@ class StepResult:
 
     loss: float
     gradient: torch.Tensor  #: `sampled`, as `run.backward` has summed it, over all passes
-    settings: str = ""  #: hyperparameters, such as learning rates
     left: codec.Tree = field(default_factory=dict)  #: what the script kept when it asked for the next batch
 
     def difference(self, other: StepResult, tolerance: float, parts: Sequence[StepResult] = ()) -> str:
@@ -90,8 +89,6 @@ class StepResult:
             parts: steps of parts of the batch; their losses and gradients widen the tolerance, too.
         """
         results = (self, other, *parts)
-        if self.settings != other.settings:
-            return "a learning rate or the like"
         if abs(self.loss - other.loss) > tolerance * max(abs(result.loss) for result in results):
             return "the loss"
         bound = tolerance * max(float(result.gradient.norm()) for result in results)
@@ -147,19 +144,13 @@ def tolerance_of(parameters: Sequence[torch.Tensor], is_lower: bool) -> float:
     return _SHORT_PRODUCTS if any(parameter.is_cuda for parameter in parameters) else _SINGLE
 
 
-def sampled(
-    parameters: Sequence[nn.Parameter], left: Mapping[torch.Tensor, tuple[int, int]] | None = None
-) -> torch.Tensor:
-    """Gradients in one vector on the CPU, in double precision; of large ones a part. Zeros where none is.
-
-    Args:
-        left: gradients by id and version; zeros stand for those that are still these.
-    """
+def sampled(parameters: Sequence[nn.Parameter]) -> torch.Tensor:
+    """Gradients in one vector on the CPU, in double precision; of large ones a part. Zeros where none is."""
     parts = []
     for parameter in parameters:
         step = max(1, parameter.numel() // MOST_COMPARED)
         gradient = parameter.grad
-        if gradient is None or (left or {}).get(parameter) == (id(gradient), gradient._version):
+        if gradient is None:
             gradient = torch.zeros_like(parameter)
         elif gradient.layout != torch.strided:
             gradient = gradient.to_dense()

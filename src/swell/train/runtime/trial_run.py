@@ -17,7 +17,7 @@ from swell.script_facts import ScriptFinding, ScriptNumbers
 from swell.train.collective.gradients import StepTotals
 from swell.train.collective.group import check_no_group
 from swell.train.data.place import UNBOUNDED
-from swell.train.data.sample_schedule import Pass, SampleSchedule, Share
+from swell.train.data.sample_schedule import SampleSchedule, Share
 from swell.train.link.agent_link import Link, exit_now
 from swell.train.runtime.host import Host, ShownCounts, Task
 from swell.train.runtime.meter import Meter
@@ -219,6 +219,7 @@ class Profiling(Host):
             self._share_of = next(self._plan)
         except StopIteration:
             self._finish_trial()
+        self.notes = self._tried.notes if isinstance(self._tried, ResumeCheck) else None
         if self._share_of is not None and self._share_of is not before:
             self.edition -= 1
 
@@ -250,11 +251,6 @@ class Profiling(Host):
         most = size // course.least_samples
         return max(1, min(most, round(size * course.num_shards / course.global_batch)))
 
-    def begin_backward(self, part: Pass) -> None:
-        super().begin_backward(part)
-        if isinstance(self._tried, ResumeCheck):
-            self._tried.begin_backward()
-
     def reduce(self, share: Share, loss: torch.Tensor, stop: bool) -> StepTotals | None:
         if isinstance(self._tried, SizeComparison):
             self._tried.note(share, loss)
@@ -264,10 +260,7 @@ class Profiling(Host):
             return None
         self._await_device()
         self._meter.begin_reduce(share)
-        totals = super().reduce(share, loss, stop=False)
-        if self._tried is not None and totals is not None:
-            self._tried.note(share, totals.loss)
-        return totals
+        return super().reduce(share, loss, stop=False)
 
     def loss_told(self, own: torch.Tensor) -> torch.Tensor:
         return self._tried.mean_loss.clone() if isinstance(self._tried, SizeComparison) else own

@@ -107,29 +107,31 @@ class StepNotes:
         self._parameters = [each for each in state.model.parameters() if each.requires_grad]
         #: Gradients before the pass, and their versions. They are held: a new one may not lie where they did.
         self._left: dict[nn.Parameter, tuple[torch.Tensor, int]] = {}
-        self._samples: int | None = None  # digest of the batch that is out
+        self._samples = 0  # digest of the batch that is out
         self.passes: list[PassNote] = []
 
     def see_batch(self, batch: Any) -> None:
         """The script gets this batch."""
         if len(self.passes) < MOST_NOTED:
             self._samples = digest_of(batch)
-            grads = [(each, each.grad) for each in self._parameters if each.grad is not None]
-            self._left = {each: (grad, grad._version) for each, grad in grads}
+            self._see_left()
 
     def see_pass(self, loss: torch.Tensor) -> None:
-        """The first backward pass of the batch is made, and its gradients are not summed yet.
+        """A backward pass of the batch is made, and its gradients are not summed yet.
 
         Those that the pass has left as they were, as of another optimizer's parameters, are none of it.
         """
-        samples, self._samples = self._samples, None
-        if samples is None:
+        if len(self.passes) >= MOST_NOTED:
             return
         gradients = map(self._own_gradient, self._parameters)
         norm, *sums = signed_sums([each for each in gradients if each is not None])
-        self._left = {}
         rates = tuple(rates_of(self._state.hyperparameters()))
-        self.passes.append(PassNote(samples, float(loss), norm, tuple(sums), rates))
+        self.passes.append(PassNote(self._samples, float(loss), norm, tuple(sums), rates))
+        self._see_left()
+
+    def _see_left(self) -> None:
+        grads = [(each, each.grad) for each in self._parameters if each.grad is not None]
+        self._left = {each: (grad, grad._version) for each, grad in grads}
 
     def _own_gradient(self, parameter: nn.Parameter) -> torch.Tensor | None:
         """The gradient that the pass has made or changed; None if it has not."""
