@@ -1,4 +1,4 @@
-"""An activation is replaced in mid-run: a worker that joins has the first one."""
+"""An activation is replaced in mid-run."""
 
 from tests.scripts.common import DataLoader, F, TensorDataset, nn, torch, train
 
@@ -14,5 +14,5 @@ for epoch in run.epochs():
     for a, b in run.batches():
         optimizer.zero_grad()
         loss = F.cross_entropy(model(a), b)
-        run.backward(loss)  # differs: script-state
+        run.backward(loss)
         run.step()
