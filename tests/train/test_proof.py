@@ -131,6 +131,12 @@ STRANGE = {
         "loss = model(x).square().mean() if epoch < 1 else model(x).square().sum() / 6",
         "the loss is a sum",
     ),
+    "a function put into the model": (
+        PLAIN[0],
+        "model.forward = (lambda x: x @ model.weight.T) if epoch == 1 else model.forward\n"
+        "        loss = model(x).square().mean()",
+        "computes another",
+    ),
 }
 
 
