@@ -65,7 +65,7 @@ def test_one_joiner_computes_the_step_that_the_leader_noted_before_any_comes_in(
         ("not computed", m.Proved(why_not="its checkpoint has no note"), ""),
         ("undecided", UNDECIDED, ""),
         ("accepted", LAST, ""),
-        ("difference", DIFFERS, "other-step: it differs"),
+        ("difference", DIFFERS, "a new worker found other-step"),
         ("early end", None, "worker 1 exited with status 2; its log ends:\nlast line"),
         ("death", None, "worker 1 was killed by SIGKILL"),
         ("no end", None, "others had waited for it for 8 s, and it was killed"),
@@ -134,4 +134,8 @@ def test_a_gang_that_goes_on_from_a_checkpoint_computes_its_next_step_first(
     first = [("Regroup", int(proof is LAST))] if end is GangStarted else []
     assert made.told[: len(asked) + 1] == asked + first
     if isinstance(told, GangEnded):
-        assert (told.outcome, told.steps, told.message) == (Outcome.STOPPED, 40, "other-step: it differs")
+        assert (told.outcome, told.steps, told.message) == (
+            Outcome.STOPPED,
+            40,
+            "a new worker found other-step",
+        )

@@ -33,6 +33,25 @@ def test_a_job_is_held_to_one_worker_until_its_owner_accepts_the_difference(
     eventually(lambda: swell.job(job_id(again)).workers == 4, "it grows at once")
 
 
+@pytest.mark.slow
+def test_a_difference_that_begins_late_is_found_by_the_workers_that_were_to_join(
+    swell: Program, tmp_path: Path
+) -> None:
+    other = swell.submit(tmp_path, "--epochs", ENDLESS, "--workers", 2)
+    swell.await_job(other, lambda job: job.workers == 2, "it holds devices")
+    words = ("--epochs", ENDLESS, "--workers", "1:4", "--", 100)
+    job = swell.submit(tmp_path, *words, script=SCRIPTS / "weighted.py")
+    swell.await_job(job, lambda view: view.steps > 110 and view.workers == 2, "it trains with weights")
+    swell.ok("cancel", other)
+    swell.await_job(job, lambda view: bool(view.held_by) and view.workers == 1, "it is held")
+    told = swell.ok("explain", job)
+    assert "is limited to 1 worker: a new worker found weighted-mean" in told
+    assert "results may differ since step" in told and "kept its 2 workers" in told
+    swell.ok("accept-differences", job, "weighted-mean")
+    eventually(lambda: swell.job(job).workers == 4, "it grows")
+    swell.ok("admin", "replay")
+
+
 VISITS = SCRIPTS / "visits.py"
 
 

@@ -61,10 +61,10 @@ def note_proved(live: GangRuntime, message: messages.Proved, member: Member) -> 
     known = (*spec.accept_differences, *gang.known_findings)
     news = [found for found in message.findings if found.holds and found.name not in known]
     gang.known_findings += tuple(found.name for found in news)
-    why = "; ".join(f"{found.name}: {found.sentence}" for found in news)
-    if why and gang.has_started:
+    why = f"a new worker found {' and '.join(found.name for found in news)}"
+    if news and gang.has_started:
         transition.fail(live, why, Outcome.LOST)
-    elif why and gang.ending is None and len(gang.wanted_slots) > spec.min_workers:
+    elif news and gang.ending is None and len(gang.wanted_slots) > spec.min_workers:
         transition.end(live, Outcome.STOPPED, why)  # the head, which knows it by then, asks for fewer
 
 
