@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import torch
 from tests.train.fake_agent import IN_DOUBLE, LIMIT_S, STEPS_ALLOWED, UNLIMITED, FakeAgent
 
+from swell.script_facts import ScriptFinding
 from swell.train.state.checkpoint import load_checkpoint
 from swell.wire import messages
 
@@ -35,6 +36,10 @@ def agent_in(folder: Path, **fields: Any) -> FakeAgent:
 
 class NotProved(AssertionError):
     """A worker has come to something else than the others, and its job's owner is told."""
+
+    def __init__(self, told: str, findings: Sequence[ScriptFinding] = ()) -> None:
+        super().__init__("; ".join([told, *(found.sentence for found in findings)]))
+        self.findings = findings
 
 
 @dataclass
@@ -131,8 +136,8 @@ class Gang:
         self.agent.tell(worker, messages.Prove())
         proved = self.agent.wait(worker, messages.Proved)
         self.not_proved += [proved.why_not] if proved.steps is None else []
-        if found := [finding.sentence for finding in proved.findings if finding.holds]:
-            raise NotProved(f"step {proved.steps}: {found}")
+        if found := [finding for finding in proved.findings if finding.holds]:
+            raise NotProved(f"after {proved.steps} steps", found)
 
     def kill(self, rng: random.Random) -> None:
         """Kill a member in a step; the others repeat that step without it."""

@@ -1,26 +1,26 @@
-"""The trial run finds what makes a script depend on its sizes, with its line, and nothing in others."""
+"""What makes a script depend on its sizes is found, with its line, and nothing in others."""
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
 import pytest
-from tests.scripts.gang import NotProved, agent_in, marked_line, outcome_at
+from tests.scripts.gang import Gang, NotProved, agent_in, marked_line, outcome_at
 from tests.scripts.test_scripts import SAME
 
 from swell.script_facts import ScriptFinding
 from swell.wire import messages
 
-#: What begins after the trial run's steps, or is only reported, it does not find yet.
-LATE = ("clamped_late", "class_weights_late", "ignored_labels_late", "own_share_reported")
-late = pytest.mark.xfail(strict=True, reason="a trial run compares the first steps, and no reports")
+#: What begins after the trial run's steps: a worker finds it that is to prove itself later.
+LATE = ("clamped_late", "class_weights_late", "ignored_labels_late")
 FOLDER = Path(__file__).parent / "differs"
 #: In these each worker's own samples decide when the loop ends.
 EXITS = ("ends_by_running_reward", "patience_by_own_sum")
 DIFFERS = [
-    pytest.param(script, id=script.stem, marks=late if script.stem in LATE else [])
+    pytest.param(script, id=script.stem)
     for script in sorted(FOLDER.glob("*.py"))
-    if script.stem not in EXITS
+    if script.stem not in (*EXITS, *LATE, "own_share_reported")
 ]
 
 
@@ -44,6 +44,32 @@ def test_what_depends_on_the_sizes_is_found_with_its_line(script: Path, tmp_path
     number, name = marked_line(script, "differs")
     found = findings_that_hold(script, tmp_path / "gang")
     assert [(finding.name, finding.place) for finding in found] == [(name, f"{script}:{number}")]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LATE)
+def test_what_begins_late_is_found_with_its_line_when_a_worker_proves_itself(
+    name: str, tmp_path: Path
+) -> None:
+    script = FOLDER / f"{name}.py"
+    number, finding = marked_line(script, "differs")
+    with pytest.raises(NotProved, match=rf"{script}:{number}") as told:
+        outcome_at(script, tmp_path / "gang", 2, audited=[5, 60])
+    assert [found.name for found in told.value.findings] == [finding]
+
+
+@pytest.mark.slow
+def test_a_value_of_a_workers_own_share_is_told_with_its_line(tmp_path: Path) -> None:
+    script = FOLDER / "own_share_reported.py"
+    number, finding = marked_line(script, "differs")
+    gang = Gang(script, tmp_path / "gang")
+    try:
+        gang.resize(2, random.Random(0))
+        gang.finish(audited=[20])
+        found = [told.finding for _, told in gang.agent.all_said(messages.ScriptFound)]
+    finally:
+        gang.agent.close()
+    assert (finding, f"{script}:{number}") in [(each.name, each.place) for each in found]
 
 
 @pytest.mark.slow

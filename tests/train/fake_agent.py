@@ -49,7 +49,7 @@ UNLIMITED = 2**62
 TOTAL_STEPS = 100
 
 if TYPE_CHECKING:
-    import torch
+    pass
 
 M = TypeVar("M", bound=messages.Message)
 
@@ -102,19 +102,19 @@ def _hold(path: Path) -> None:
     from swell.train.runtime import managed_run
     from swell.train.runtime.run import Run
 
-    def held(go_backward: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+    def held(check_out: Callable[[Run], Any]) -> Callable[[Run], Any]:
         allowed = 0
 
-        def backward(run: Run, loss: torch.Tensor, **options: Any) -> torch.Tensor:
+        def check(run: Run) -> Any:
             nonlocal allowed
             while run.steps >= allowed and run.steps >= (allowed := int(path.read_text())):
                 time.sleep(0.005)
-            return go_backward(run, loss, **options)
+            return check_out(run)
 
-        return backward
+        return check
 
     patch.object(managed_run, "PROGRESS_INTERVAL_S", 0.0).start()
-    patch.object(Run, "backward", held(Run.backward)).start()
+    patch.object(Run, "_check_out", held(Run._check_out)).start()  # with which `run.backward` begins
 
 
 class FakeAgent:

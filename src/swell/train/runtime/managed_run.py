@@ -40,6 +40,7 @@ from swell.train.data.loader import Feed
 from swell.train.data.place import Place, StreamPosition
 from swell.train.data.sample_schedule import Share, tighter
 from swell.train.link.agent_link import Link, Superseded, exit_now
+from swell.train.link.code_paths import place_of
 from swell.train.link.pending_values import PendingValues
 from swell.train.runtime.host import Host, Task
 from swell.train.runtime.meter import Meter
@@ -47,7 +48,13 @@ from swell.train.runtime.proof import Proof
 from swell.train.runtime.script_end import close_script
 from swell.train.runtime.step_comparison import PART_OF_BATCH, ShareOf, Steps
 from swell.train.runtime.warmup import warm_up
-from swell.train.runtime.witness import StepNotes, WitnessedStep, WorkerNotes, read_witness
+from swell.train.runtime.witness import (
+    StepNotes,
+    WitnessedStep,
+    WorkerNotes,
+    different_reports,
+    read_witness,
+)
 from swell.train.state.checkpoint import CheckpointStore, SaveError, room_for_next
 from swell.train.state.codec import EncodeError
 from swell.train.state.drift import DriftError, DriftWatch
@@ -86,6 +93,7 @@ class AgentWorker(Host):
         self._coming_batch = 0  # of the next step in the group
         self._is_save_agreed = False  # by the votes of the last step
         self._noted_steps: int | None = None  # before the step that was noted last in this group
+        self._reports: dict[str, tuple[int, float, str]] = {}  # the last ones, see `WorkerNotes`
         self._saved_steps = -1  # of the checkpoint that this worker has written last
         self._is_witness_out = False  # asked for by the agent, and not told of yet
         self._leaves_as: int | None = None  # the generation that is saved, and makes the step that is noted
@@ -223,10 +231,14 @@ class AgentWorker(Host):
             self._save()
 
     def report(self, metrics: dict[str, float], step: int | None, reduction: Reduction) -> bool:
-        if self.rank == 0 or reduction != "rank0":
-            step = self._task.state.steps if step is None else step
-            if self._values.note(metrics, step, reduction):
-                self._tell(with_losses=False)
+        step = self._task.state.steps if step is None else step
+        if reduction == "rank0":
+            for name, value in metrics.items():
+                place = self._reports[name][2] if name in self._reports else place_of(sys._getframe(1))
+                self._reports[name] = step, value, place
+        is_told = self.rank == 0 or reduction != "rank0"
+        if is_told and self._values.note(metrics, step, reduction):
+            self._tell(with_losses=False)
         target = self.welcome.target
         if self.rank != 0 or target is None or target.name not in metrics:
             return False
@@ -400,10 +412,12 @@ class AgentWorker(Host):
             loss: of the whole step.
         """
         self.notes, state = None, self._task.state
-        own = WorkerNotes(self.max_local_batch, notes.passes)
+        own = WorkerNotes(self.max_local_batch, notes.passes, self._reports)
         told = self._group.gather_bytes(msgspec.msgpack.encode(own))
         if self.rank == 0:
             workers = [msgspec.msgpack.decode(each, type=WorkerNotes) for each in told]
+            for found in different_reports(workers):
+                self._link.send(messages.ScriptFound(finding=found))
             step = WitnessedStep(state.steps, self._task.course.batch, loss, workers)
             path = self._checkpoints.folder / checkpoint_name(state.steps, state.updates, "0" * 64)
             with suppress(OSError):  # the disk is full, which the save tells

@@ -19,6 +19,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from swell.script_facts import ScriptFinding
 from swell.train.collective.pieces import as_real
 from swell.train.data.sample_schedule import SampleSchedule, Share
 from swell.train.state.train_state import TrainState
@@ -28,6 +29,8 @@ from swell.wire.checkpoint_files import witness_path
 MOST_NOTED = 4
 #: Sums of a gradient with random signs: two gradients that differ have other sums.
 NUM_SUMS, WIDTH = 4, 4096
+#: By so much of it a value that workers report may differ: sums of theirs are rounded in other orders.
+REPORTS_SHARE = 1e-3
 
 
 class PassNote(msgspec.Struct, frozen=True, array_like=True):
@@ -72,6 +75,22 @@ class WorkerNotes(msgspec.Struct, frozen=True, array_like=True):
 
     max_local_batch: int | None  #: as its host had it
     passes: list[PassNote]
+    #: Values that the script has reported last without a reduction: by name, the step, value and line.
+    reports: dict[str, tuple[int, float, str]] = {}
+
+
+def different_reports(workers: Sequence[WorkerNotes]) -> Iterator[ScriptFinding]:
+    """Find the names for which another worker has reported another value of the same step than rank 0."""
+    for name, (step, value, place) in workers[0].reports.items():
+        told = [other.reports[name] for other in workers if name in other.reports]
+        others = [each for at, each, _ in told if at == step and _differ([value], [each], REPORTS_SHARE)]
+        if others:
+            text = (
+                f"`{name}` of step {step} is {value:.6g} in one worker and {others[0]:.6g} in another, and "
+                "the first is told: it is counted in a worker's own part of the data. Report it with "
+                'reduce="sum" or reduce="mean", as fits, or count it over all of the data'
+            )
+            yield ScriptFinding(name="own-share", text=text, place=place, holds=False)
 
 
 class WitnessedStep(msgspec.Struct, frozen=True):
