@@ -20,7 +20,7 @@ from swell.train.collective.pieces import as_real
 from swell.train.data.sample_schedule import Share
 from swell.train.runtime.host import Task
 from swell.train.state import codec
-from swell.train.state.script_values import copied
+from swell.train.state.script_values import copied, kind_of
 
 #: The name of what fails with a part of a batch.
 PART_OF_BATCH = "part-of-batch"
@@ -116,7 +116,9 @@ class StepComparison:
         tree = codec.decode(skeleton, [tensor.clone() for tensor in tensors])
         for name in {*state.objects} - {*tree["objects"], *tree["values"]}:
             del state.objects[name]
-        tree["variables"] = {**copied(self._originals), **tree["variables"]}
+        own = None if state.scaler is None else kind_of(state.scaler)  # it is no variable any more
+        originals = {name: value for name, value in self._originals.items() if value.get("kind") != own}
+        tree["variables"] = {**copied(originals), **tree["variables"]}
         state.variables.delete_others(tree["variables"].keys())
         for (part, name), value in (carried or {}).items():
             tree[part] = {**tree[part], name: copied(value)}

@@ -18,6 +18,7 @@ import msgspec
 import numpy as np
 import torch
 from torch import nn
+from torch.utils.hooks import RemovableHandle
 
 from swell.script_facts import ScriptFinding
 from swell.train.collective.pieces import as_real
@@ -124,40 +125,44 @@ class StepNotes:
     def __init__(self, state: TrainState) -> None:
         self._state = state
         self._parameters = [each for each in state.model.parameters() if each.requires_grad]
-        #: Gradients before the pass, and their versions. They are held: a new one may not lie where they did.
-        self._left: dict[nn.Parameter, tuple[torch.Tensor, int]] = {}
-        self._samples = 0  # digest of the batch that is out
+        self._samples: int | None = None  # digest of the batch that is out
+        self._before: dict[nn.Parameter, torch.Tensor | None] = {}  # gradients when the batch came
+        self._changed: set[nn.Parameter] = set()  # whose gradient the pass has made or added to
+        self._hooks: list[RemovableHandle] = []
         self.passes: list[PassNote] = []
 
     def see_batch(self, batch: Any) -> None:
         """The script gets this batch."""
+        self._remove_hooks()
         if len(self.passes) < MOST_NOTED:
             self._samples = digest_of(batch)
-            self._see_left()
+            self._before = {each: each.grad for each in self._parameters}
+            self._changed.clear()
+            self._hooks = [
+                each.register_post_accumulate_grad_hook(self._changed.add) for each in self._parameters
+            ]
 
     def see_pass(self, loss: torch.Tensor) -> None:
-        """A backward pass of the batch is made, and its gradients are not summed yet.
+        """The first backward pass of the batch is made, and its gradients are not summed yet.
 
         Those that the pass has left as they were, as of another optimizer's parameters, are none of it.
         """
-        if len(self.passes) >= MOST_NOTED:
-            return
-        gradients = map(self._own_gradient, self._parameters)
-        norm, *sums = signed_sums([each for each in gradients if each is not None])
-        rates = tuple(rates_of(self._state.hyperparameters()))
-        self.passes.append(PassNote(self._samples, float(loss), norm, tuple(sums), rates))
-        self._see_left()
+        self._remove_hooks()
+        samples, self._samples = self._samples, None
+        if samples is not None:
+            own = [each.grad for each in self._parameters if self._has_own_gradient(each)]
+            norm, *sums = signed_sums([gradient for gradient in own if gradient is not None])
+            rates = tuple(rates_of(self._state.hyperparameters()))
+            self.passes.append(PassNote(samples, float(loss), norm, tuple(sums), rates))
 
-    def _see_left(self) -> None:
-        grads = [(each, each.grad) for each in self._parameters if each.grad is not None]
-        self._left = {each: (grad, grad._version) for each, grad in grads}
+    def _has_own_gradient(self, parameter: nn.Parameter) -> bool:
+        """Whether the pass has made or changed it, or the script has put another one there."""
+        return parameter in self._changed or parameter.grad is not self._before.get(parameter)
 
-    def _own_gradient(self, parameter: nn.Parameter) -> torch.Tensor | None:
-        """The gradient that the pass has made or changed; None if it has not."""
-        before, version = self._left.get(parameter, (None, 0))
-        gradient = parameter.grad
-        is_left = gradient is not None and gradient is before and gradient._version == version
-        return None if is_left else gradient
+    def _remove_hooks(self) -> None:
+        for hook in self._hooks:
+            hook.remove()
+        self._hooks = []
 
 
 @torch.no_grad()
