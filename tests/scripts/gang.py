@@ -94,11 +94,9 @@ class Gang:
         stayers = rng.sample(self.members, min(num_workers, len(self.members)))
         joiners = list(range(self.num_started, self.num_started + num_workers - len(stayers)))
         self.num_started += len(joiners)
-        self.agent.start_ready(joiners, self.script, str(self.folder / "final.pt"))
-        if stayers and joiners:
-            self._witness()
         if joiners and self.num_started > len(joiners):
-            self._prove(rng.choice(joiners))
+            self._prove(is_noted=not stayers)
+        self.agent.start_ready(joiners, self.script, str(self.folder / "final.pt"))
         source = rng.choice(stayers) if stayers else None
         members = [*stayers, *joiners]
         rng.shuffle(members)
@@ -108,12 +106,7 @@ class Gang:
         """After so many steps have a worker prove itself that does not join. Raises NotProved."""
         self.allow_more(max(0, steps - self.num_allowed))
         self._train_until(lambda: self._has_ended or self._steps >= steps, f"step {steps}")
-        worker, self.num_started = self.num_started, self.num_started + 1
-        self.agent.start_ready([worker], self.script, str(self.folder / "final.pt"))
-        self._witness()
-        if not self._has_ended:
-            self._prove(worker)
-        self.agent.kill(worker)
+        self._prove()
 
     @property
     def _has_ended(self) -> bool:
@@ -131,11 +124,24 @@ class Gang:
             lambda: self._has_ended or self.agent.all_said(messages.Witnessed)[num_before:], "no witness"
         )
 
-    def _prove(self, worker: int) -> None:
-        """Raises NotProved."""
+    def _prove(self, is_noted: bool = False) -> None:
+        """Have a worker prove itself, which then leaves. Raises NotProved.
+
+        Args:
+            is_noted: a step, by a gang that has left.
+        """
+        worker, self.num_started = self.num_started, self.num_started + 1
+        self.agent.start_ready([worker], self.script, str(self.folder / "final.pt"))
+        if not is_noted:
+            self._witness()
+        if self._has_ended:
+            self.agent.kill(worker)
+            return
         self.agent.tell(worker, messages.Prove())
         proved = self.agent.wait(worker, messages.Proved)
-        self.not_proved += [proved.why_not] if proved.steps is None else []
+        if proved.steps is None:
+            self.not_proved.append(proved.why_not)
+            self.agent.kill(worker)
         if found := [finding for finding in proved.findings if finding.holds]:
             raise NotProved(f"after {proved.steps} steps", found)
 

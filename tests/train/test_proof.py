@@ -10,7 +10,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.train.conftest import SCRIPTS
-from tests.train.fake_agent import FakeAgent
+from tests.train.fake_agent import LIMIT_S, FakeAgent
 
 from swell.train.runtime.witness import NUM_SUMS, PassNote, digest_of, rates_of, signed_sums
 from swell.wire import messages
@@ -156,7 +156,7 @@ def prove(agent: FakeAgent, worker: int, cuts: bool = True) -> messages.Proved:
 
 
 @pytest.mark.parametrize("num_workers", [1, 2])
-def test_a_sound_script_is_the_same_in_a_new_worker_which_then_joins(
+def test_a_sound_script_is_the_same_in_a_new_worker(
     num_workers: int, start_agent: Callable[..., FakeAgent]
 ) -> None:
     agent = start_agent(total_steps=60, ends_when_told=True, checkpoint_interval_s=3600.0)
@@ -166,15 +166,18 @@ def test_a_sound_script_is_the_same_in_a_new_worker_which_then_joins(
     assert prove(agent, 7).why_not == "there is no checkpoint with a note of the step after it"
     told = witness(agent)
     agent.start_ready([8], SCRIPTS / "counts.py")
-    assert prove(agent, 8) == messages.Proved(steps=told.steps)
-    agent.join([*members, 8], source=0)
+    assert prove(agent, 8) == messages.Proved(steps=told.steps, is_last=True)
+    agent.processes[8].join(LIMIT_S)
+    assert agent.processes[8].exitcode == 143
+    agent.start_ready([9], SCRIPTS / "counts.py")
+    agent.join([*members, 9], source=0)
     agent.suspend()
-    for worker in (*members, 8):
+    for worker in (*members, 9):
         agent.wait(worker, messages.Left)
-    agent.start_ready([9, 10], SCRIPTS / "counts.py")
+    agent.start_ready([10, 11, 12], SCRIPTS / "counts.py")
     last = steps_in(checkpoints_in(agent.checkpoint_dir)[0][1])
-    assert prove(agent, 9) == messages.Proved(steps=last), "a graceful end notes one step more than it saves"
-    assert agent.join([9, 10], source=None) == last
+    assert prove(agent, 10) == messages.Proved(steps=last, is_last=True), "a graceful end notes a step more"
+    assert agent.join([11, 12], source=None) == last
 
 
 @pytest.mark.parametrize("name", STRANGE)

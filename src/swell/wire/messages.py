@@ -216,7 +216,7 @@ class Proved(Message, frozen=True, kw_only=True):
     steps: int | None = None  #: of the checkpoint; None: nothing was computed, see `why_not`
     findings: tuple[ScriptFinding, ...] = ()  #: how the step came out otherwise; empty: it did not
     why_not: str = ""  #: why it was not computed
-    is_last: bool = False  #: the script cannot go on from there: this worker exits with 143, for another one
+    is_last: bool = False  #: the script has made steps for it: this worker exits with 143, for another one
 
 
 class Left(Message, frozen=True, kw_only=True):

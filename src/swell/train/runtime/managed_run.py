@@ -31,6 +31,7 @@ from typing import NoReturn
 import msgspec
 import torch
 
+from swell.script_facts import ScriptFinding
 from swell.tally import Reduction, Tally, tally_of
 from swell.train.collective.gradients import StepTotals, StepVote
 from swell.train.collective.group import GroupBroken, check_no_group
@@ -46,7 +47,7 @@ from swell.train.runtime.host import Host, Task
 from swell.train.runtime.meter import Meter
 from swell.train.runtime.proof import Proof
 from swell.train.runtime.script_end import close_script
-from swell.train.runtime.step_comparison import PART_OF_BATCH, ShareOf, Steps
+from swell.train.runtime.step_comparison import ShareOf, Steps
 from swell.train.runtime.warmup import warm_up
 from swell.train.runtime.witness import (
     StepNotes,
@@ -448,27 +449,25 @@ class AgentWorker(Host):
         return True
 
     def _go_on_proving(self, proof: Proof) -> None:
-        """Find the next pass to make; once all are made, tell what they came to, and follow orders."""
+        """Find the next pass to make; once all are made, tell what they came to."""
         try:
             share_of = next(self._plan)
         except StopIteration as end:
-            self._proof, self.notes, self._task.state.is_valid = None, None, False
-            self._link.send(messages.Proved(steps=proof.steps_before, findings=tuple(end.value)))
-            self._follow_orders()
-            self._meter.begin_step()
-            return
+            self._end_proof(proof, end.value)
         assert share_of is not None  # noqa: S101 - a proof has no steps that go on by themselves
         self._share_of, self.notes = share_of, proof.notes
         self.edition -= 1
 
     def settle(self, error: BaseException | None, line: str) -> None:
-        proof, self._proof = self._proof, None
-        if proof is None or (found := proof.finding_of(error, line)) is None:
-            return
-        is_last = error is None or found.name == PART_OF_BATCH  # of parts that only a proof makes
-        self._link.send(messages.Proved(steps=proof.steps_before, findings=(found,), is_last=is_last))
-        if is_last:
-            exit_now(environ.EXIT_STOPPED)
+        if self._proof is not None:
+            self._end_proof(self._proof, [self._proof.finding_of(error, line)])
+
+    def _end_proof(self, proof: Proof, findings: Sequence[ScriptFinding]) -> NoReturn:
+        """Tell, and leave: what the script has that is in no state is not as in a new process any more."""
+        told = messages.Proved(steps=proof.steps_before, findings=tuple(findings), is_last=True)
+        self._link.send(told)
+        close_script()
+        exit_now(environ.EXIT_STOPPED)
 
     def _leave(self, generation: int) -> NoReturn:
         self._tell()

@@ -75,7 +75,7 @@ class Proof(SizeComparison):
         )
         return ScriptFinding(name=SCRIPT_STATE, text=text, place=self._place)
 
-    def finding_of(self, error: BaseException | None, line: str) -> ScriptFinding | None:
+    def finding_of(self, error: BaseException | None, line: str) -> ScriptFinding:
         if error is None:
             return self._other("leaves its loop")
         if self._is_cut:
