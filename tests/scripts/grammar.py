@@ -73,6 +73,7 @@ class Place:
     rebinds: bool = False
     begins: bool = False  #: it is declared after `elastic`, where the loop is
     is_lost: bool = False  #: it cannot be read from outside, so a new worker begins without it
+    is_unseen: bool = False  #: it is not looked for, and a new worker begins without it, too
 
 
 PLACES = {
@@ -111,7 +112,10 @@ PLACES = {
         'run.state["{n}"] = 0.0', 'run.state["{n}"]', 'run.state["{n}"] = {value}', begins=True
     ),
     "function": Place(
-        "def {n}():\n    return {n}.value\n\n\n{n}.value = 0.0", "{n}()", "{n}.value = {value}"
+        "def {n}():\n    return {n}.value\n\n\n{n}.value = 0.0",
+        "{n}()",
+        "{n}.value = {value}",
+        is_unseen=True,
     ),
     "closure": Place(
         "def make_{n}():\n    value = 0.0\n\n    def put(new=None):\n        nonlocal value\n"
@@ -119,6 +123,7 @@ PLACES = {
         "{n} = make_{n}()",
         "{n}()",
         "{n}({value})",
+        is_unseen=True,
     ),
     "generator": Place(
         "def held_{n}():\n    value = 0.0\n    while True:\n        new = yield value\n"
@@ -377,6 +382,8 @@ class Drawing:
         expression, unsound = SOURCES[source]
         if place.is_lost:
             unsound = "a value that lives in a generator"
+        if place.is_unseen:
+            unsound = unsound or "a value that lives in a closure or in a function's attribute"
         write = place.write.format(n=name, length=length, value=expression.format(read=read))
         part = self.effect(name, f"math.tanh({read})", source)
         part.unsound = unsound

@@ -108,38 +108,6 @@ def fit():
 
 run = fit()
 """,
-    "a closure that keeps the best weights, in a local and behind a decorator": """
-def keeper():
-    most, bad, weights = 0.0, 0, None
-    @torch.no_grad()
-    def keep(value):
-        nonlocal most, bad, weights
-        if value > most:
-            most, bad, weights = value, 0, copy.deepcopy(model.state_dict())
-        else:
-            bad += 1
-        return bad, weights
-    return keep
-
-def fit():
-    run = train.elastic(model, optimizer, loader, epochs=5)
-    keep, last = keeper(), 0.0
-
-    def settled(bad):
-        return bad + epoch + 0.1 * last
-
-    for epoch in run.epochs():
-        for a, b in run.batches():
-            fit_batch(run, a, b)
-        with torch.no_grad():
-            last = float(F.mse_loss(model(x), y))
-        bad, weights = keep(last)
-        set_rate(settled(bad))
-    model.load_state_dict(weights)
-    return run
-
-run = fit()
-""",
     "named tuples": """
 from typing import NamedTuple
 
@@ -164,40 +132,48 @@ def fit():
 
 run = fit()
 """,
-    "objects that are made in the loop, one of them held in two places": """
-from dataclasses import dataclass
-
+    "objects of the script's classes, and a container that is held in two places": """
 class Meter:
     def __init__(self):
         self.total, self.count = 0.0, 0
     def add(self, value):
         self.total, self.count = self.total + value, self.count + 1
 
-@dataclass(frozen=True)
-class Record:
-    loss: float
-    weights: dict
-
 class Told:
+    num_epochs = 0
     def __init__(self):
-        self.meters, self.records, self.best = {}, [], None
+        self.meters, self.records, self.best = [Meter(), Meter()], [], None
 
 def fit():
     run = train.elastic(model, optimizer, loader, epochs=5)
     told = Told()
+    records = told.records
     for epoch in run.epochs():
         for a, b in run.batches():
-            set_rate(len(told.records) + sum(meter.total for meter in told.meters.values()))
-            told.meters.setdefault(f"epoch {epoch}", Meter()).add(float(fit_batch(run, a, b)))
+            set_rate(len(records) + sum(meter.total for meter in told.meters) + Told.num_epochs)
+            told.meters[epoch % 2].add(float(fit_batch(run, a, b)))
         with torch.no_grad():
             loss = float(F.mse_loss(model(x), y))
-        told.records.append(Record(loss, copy.deepcopy(model.state_dict())))
-        if told.best is None or loss > told.best.loss:
-            told.best = told.records[-1]
-    model.load_state_dict(told.best.weights)
+        told.records.append({"loss": loss, "weights": copy.deepcopy(model.state_dict())})
+        Told.num_epochs += 1
+        if told.best is None or loss > told.best["loss"]:
+            told.best = records[-1]
+    model.load_state_dict(told.best["weights"])
     return run
 
 run = fit()
+""",
+    "what the head of an epoch reads and sets, in a buffer, too": """
+model.register_buffer("factor", torch.ones(()))
+mean = last = torch.zeros(())
+seen = {"value": 0.0}
+run = train.elastic(model, optimizer, loader, epochs=5)
+for epoch in run.epochs():
+    model.factor.mul_(0.9)
+    seen["value"] = float(mean)
+    for a, b in run.batches():
+        set_rate(seen["value"])
+        mean = fit_batch(run, a, b, float(model.factor) + float(last))
 """,
     "containers of named tuples, of members of an enumeration, and of paths": """
 from collections import Counter, deque
@@ -228,85 +204,18 @@ for epoch in run.epochs():
     for a, b in run.batches():
         fit_batch(run, a, b, float(noise.mean()))
 """,
-    "what functions and small objects keep": """
+    "namespaces": """
 import argparse
-import functools
 from types import SimpleNamespace
-
-class Counter:
-    __slots__ = ("count",)
-    def __init__(self):
-        self.count = 0
-    def following(self):
-        self.count += 1
-        return self.count
-
-def add(kept, by=1):
-    kept["count"] += by
-    return kept["count"]
-
-def of_default(kept={"count": 0}):
-    return add(kept)
-
-def of_attribute():
-    of_attribute.count += 1
-    return of_attribute.count
 
 def fit():
     run = train.elastic(model, optimizer, loader, epochs=5)
-    bound, given, slots = Counter().following, functools.partial(add, {"count": 0}), Counter()
-    of_attribute.count = 0
     space, args = SimpleNamespace(count=0), argparse.Namespace(count=0)
     for epoch in run.epochs():
         for a, b in run.batches():
             space.count, args.count = space.count + 1, args.count + 1
-            counts = bound(), given(), slots.following(), of_default(), of_attribute(), space.count
-            set_rate(sum((place + 1) * count for place, count in enumerate((*counts, args.count))))
+            set_rate(space.count + 2 * args.count)
             fit_batch(run, a, b)
-    return run
-
-run = fit()
-""",
-    "a loss function that a global holds later": """
-run = train.elastic(model, optimizer, loader, epochs=5)
-loss_of = nn.MSELoss()
-for epoch in run.epochs():
-    if epoch == 1:
-        loss_of = nn.SmoothL1Loss(beta=0.1)
-    for a, b in run.batches():
-        optimizer.zero_grad()
-        loss = loss_of(model(a), b)
-        run.backward(loss)
-        run.step()
-""",
-    "a function, a member and an attribute of a module that change at an epoch": """
-from enum import Enum
-
-class Phase(Enum):
-    WARM_UP = 1
-    MAIN = 2
-
-class Scaled(nn.Module):
-    def __init__(self, factor):
-        super().__init__()
-        self.factor = factor
-        self.inner = nn.L1Loss()
-    def forward(self, a, b):
-        return self.factor * self.inner(a, b)
-
-def fit():
-    run = train.elastic(model, optimizer, loader, epochs=5)
-    phase, distance, penalty = Phase.WARM_UP, F.mse_loss, Scaled(0.0)
-    for epoch in run.epochs():
-        if epoch == 1:
-            phase, distance, penalty.factor = Phase.MAIN, F.smooth_l1_loss, 0.3
-        for a, b in run.batches():
-            optimizer.zero_grad()
-            outputs = model(a)
-            loss = distance(outputs, b) * (0.5 if phase is Phase.WARM_UP else 1.0) + penalty(outputs, b)
-            run.backward(loss)
-            run.step()
-    assert Phase(1) is Phase.WARM_UP
     return run
 
 run = fit()
@@ -349,6 +258,25 @@ run = train.elastic(model, optimizer, loader, epochs=5)
 for epoch in run.epochs():
     for a, b in run.batches():
         set_rate(next(following))
+        fit_batch(run, a, b)
+""",
+    ),
+    "a closure": (
+        "run.batches()",
+        """
+def counter():
+    count = 0
+    def following():
+        nonlocal count
+        count += 1
+        return count
+    return following
+
+following = counter()
+run = train.elastic(model, optimizer, loader, epochs=5)
+for epoch in run.epochs():
+    for a, b in run.batches():
+        set_rate(following())
         fit_batch(run, a, b)
 """,
     ),

@@ -18,7 +18,7 @@ from swell import train
 from swell.train.runtime.run import Run
 from swell.train.state.codec import EncodeError, decode, encode
 from swell.train.state.script_state import ScriptState
-from swell.train.state.script_values import mark, pack, unpack
+from swell.train.state.script_values import fill, mark, wrap
 
 
 def saved(state: ScriptState) -> ScriptState:
@@ -173,7 +173,5 @@ def test_progress_goes_from_0_to_1() -> None:
     ],
 )
 def test_values_of_variables_come_back(value: Any) -> None:
-    packed = pack(value)
-    assert packed is not None
-    again = unpack(None, decode(*encode(packed)))
+    again = fill(None, decode(*encode(wrap(value)))["value"])
     assert mark(again) == mark(value) or again == value.item()

@@ -1,4 +1,4 @@
-"""Objects that a script changes between are saved by their types, and made again in another process."""
+"""What a script keeps in variables: which values are saved, whole, and put back in the same objects."""
 
 from __future__ import annotations
 
@@ -20,29 +20,23 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from swell.script_facts import ScriptFinding
 from swell.train.state import codec
-from swell.train.state.script_values import can_be_made, copied, pack, unpack
+from swell.train.state.script_values import bring_back, copied, fill, fill_object, keep, wrap
 from swell.train.state.script_variables import ScriptVariables
 
 
 def through_checkpoint(value: Any) -> Any:
-    packed = pack(value)
-    assert packed is not None
     file = io.BytesIO()
-    torch.save(codec.decode(*codec.encode(packed), for_file=True), file)
+    torch.save(codec.decode(*codec.encode(wrap(value)), for_file=True), file)
     file.seek(0)
     return codec.decode(*codec.encode(torch.load(file, weights_only=True)))
 
 
-def test_what_cannot_be_made_is_an_error() -> None:
-    layer = nn.Linear(2, 1)
-    assert not can_be_made(layer) and not can_be_made(lambda: 1) and pack(lambda: 1) is None
-    with pytest.raises(TypeError, match=r"torch.nn.modules.linear.Linear cannot be made again"):
-        unpack(None, through_checkpoint(layer))
+def test_an_object_of_another_type_is_not_filled() -> None:
     parameter = nn.Parameter(torch.zeros(1))
     before = torch.optim.lr_scheduler.LinearLR(torch.optim.SGD([parameter], 0.1))
     now = torch.optim.lr_scheduler.StepLR(torch.optim.SGD([parameter], 0.1), 3)
     with pytest.raises(TypeError, match=r"was a torch.optim.lr_scheduler.StepLR, and here it is a LinearLR"):
-        unpack(before, through_checkpoint(now))
+        fill_object(before, through_checkpoint(now))
 
 
 class Best(NamedTuple):
@@ -67,7 +61,7 @@ def test_arrays_deques_and_records_within_containers_come_back_in_their_place() 
     saved["best"], saved["seen"] = Best(0.125, np.ones(2)), {(1, "a"), 2}
     assert kept["sum"].tolist() == [0.0] * 3 and list(kept["train", 1]) == [0.5] and not kept["seen"]
     array, losses, seen = own["sum"], own["train", 1], own["seen"]
-    assert unpack(own, through_checkpoint(saved)) is own
+    assert fill(own, through_checkpoint(saved)["value"]) is own
     assert own["sum"] is array and array.tolist() == [1.0, 2.0, 3.0]
     assert own["train", 1] is losses and losses == deque([0.25, 0.125], maxlen=2)
     assert isinstance(own["best"], Best) and own["best"].loss == 0.125
@@ -98,13 +92,14 @@ def test_a_change_that_cannot_be_saved_is_told_with_its_line() -> None:
     next(rounds)
     next(rounds)
     assert told == []
-    with pytest.warns(UserWarning, match="is another one than when the loop began"):
+    with pytest.warns(UserWarning, match="changes while the job trains"):
         next(rounds)
-    [finding] = told
+    finding = told[0]
     line = int(finding.place.rpartition(":")[2])
     assert "# here" in Path(__file__).read_text().splitlines()[line - 1]
     assert finding.name == "script-variable" and not finding.holds
-    assert finding.text.startswith("`train().score` is another one than when the loop began")
+    assert finding.text.startswith("`train().score` (torch.nn.modules.container.Sequential) changes while")
+    assert any(other.text.startswith("`train().criterion` (torch.nn.modules.loss.L1Loss)") for other in told)
 
 
 NEAR_UPTIME_S = 0.8 * time.monotonic()
@@ -156,25 +151,45 @@ def test_what_changes_is_saved_whole(
     np.testing.assert_equal(saved, expected)
 
 
+def squared(value: float) -> float:
+    return value**2
+
+
 @pytest.mark.parametrize(
     ("begin", "change", "why"),
     [
-        (lambda: [0.5] * 300_000, lambda old, _: [*old, 0.25], "more than 16,777,216 bytes"),
-        (lambda: [Point() for _ in range(1001)], lambda old, _: [*old, Point()], "more than 1,000 objects"),
-        (
-            lambda: None,
-            lambda _, step: Point(nn.Linear(2, 1)) if step else None,
-            r"than when the loop began \(.*Point",
-        ),
+        (lambda: [0.5] * 2_100_000, lambda old, _: [*old, 0.25], "more than 1,073,741,824 bytes"),
+        (lambda: [Point() for _ in range(9)], lambda old, _: [*old, Point()], "list"),
+        (lambda: None, lambda _, step: Point() if step else None, "Point"),
+        (list, lambda old, _: [*old, nn.Linear(2, 1)], "list"),
+        (nn.MSELoss, lambda _, step: nn.L1Loss() if step else nn.MSELoss(), "L1Loss"),
+        (lambda: abs, lambda _, step: squared if step else abs, "squared"),
     ],
 )
 def test_what_cannot_be_saved_is_told_by_its_name(
     begin: Callable[[], Any], change: Callable[[Any, int], Any], why: str
 ) -> None:
     told: list[ScriptFinding] = []
-    with pytest.warns(UserWarning, match=f"`saved_by_a_loop.*{why}"):
+    with pytest.warns(UserWarning, match=rf"`saved_by_a_loop\(\).value` \(.*{why}.*\) changes while the job"):
         saved_by_a_loop(begin(), change, told)
-    assert len(told) == 1
+    [finding] = [one for one in told if ".value`" in one.text]
+    assert finding.text.endswith("in run.state['value']") and not finding.holds
+
+
+def test_a_step_that_comes_again_finds_the_objects_that_it_began_with() -> None:
+    """Also where a name or an item holds another one by now, as a batch, which stays as it is."""
+    batch, mean = torch.ones(2), torch.zeros(2)
+    history = deque([mean], maxlen=2)
+    log = [0.5]
+    stats = {"mean": mean, "log": [log], "history": history}
+    kept = keep(stats)
+    stats["mean"] = history[0] = batch
+    stats["log"] = [[9.0]]
+    mean += 1.0
+    log.append(0.25)
+    assert bring_back(kept) is stats
+    assert stats["mean"] is mean and history[0] is mean and mean.tolist() == [0.0, 0.0]
+    assert stats["log"] == [[0.5]] and log == [0.5] and batch.tolist() == [1.0, 1.0]
 
 
 def test_a_value_of_a_class_that_is_imported_later_is_made_then(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -190,47 +205,28 @@ def test_a_value_of_a_class_that_is_imported_later_is_made_then(monkeypatch: pyt
     assert codec.completed(read) == [phases.Phase.WARM]
 
 
-def test_a_variable_of_a_closure_may_be_deleted_and_set_again() -> None:
+def test_a_local_may_be_deleted_and_set_again() -> None:
     variables = ScriptVariables()
     variables.is_wanted = True
 
-    def train() -> Iterator[Callable[[int | None], None]]:
-        def keeper() -> Callable[[int | None], None]:
-            count = 0
-
-            def keep(value: int | None) -> None:
-                nonlocal count
-                if value is None:
-                    del count
-                else:
-                    count = value
-
-            return keep
-
-        keep = keeper()
-        for _ in range(3):
+    def train() -> Iterator[None]:
+        count = 0
+        for step in range(3):
             variables.reach_boundary(sys._getframe())
             variables.leave_boundary()
             variables.begin_step(sys._getframe())
-            yield keep
+            yield
+            if step == 1:
+                del count
+            else:
+                count = step + 1
 
     steps = train()
-    keep, name = next(steps), "train().keep.count"
-    keep(1)
     next(steps)
-    assert variables.tree()[name] == {"value": 1}
-    keep(None)
     next(steps)
-    assert name not in variables.tree()
-    variables.rewind()
-    keep(2)
-    assert variables.tree()[name] == {"value": 2}
-
-
-def test_a_function_of_torch_itself_is_found_again() -> None:
-    """Its qualified name is within a class that no module has."""
-    packed = pack(torch.tanh)
-    assert packed is not None and unpack(None, packed) is torch.tanh
+    assert variables.tree()["train().count"]["value"] == 1
+    next(steps)
+    assert "train().count" not in variables.tree()
 
 
 def test_a_worker_that_joins_amid_the_first_epoch_has_what_its_head_set_at_first() -> None:

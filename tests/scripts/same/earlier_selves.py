@@ -4,6 +4,7 @@ import copy
 
 from tests.scripts.common import F, torch, train
 from tests.scripts.regression import loader, model
+from torch.func import functional_call
 
 
 class Decaying(torch.optim.SGD):
@@ -24,10 +25,10 @@ for epoch in run.epochs():
         outputs = model(inputs)
         loss = F.mse_loss(outputs, targets)
         for earlier in (*selves, *others.values()):
-            loss = loss + 0.2 * F.mse_loss(outputs, earlier(inputs).detach())
+            loss = loss + 0.2 * F.mse_loss(outputs, functional_call(model, earlier, inputs).detach())
         run.backward(loss)
         run.step()
     if epoch < 3:
-        selves.append(copy.deepcopy(model).eval())
-        others[epoch] = copy.deepcopy(model)
+        selves.append(copy.deepcopy(model.state_dict()))
+        others[epoch] = copy.deepcopy(model.state_dict())
     run.report(selves=len(selves), others=len(others))

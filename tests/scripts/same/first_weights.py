@@ -1,4 +1,4 @@
-"""Stays near its first weights, of which it makes copies after `elastic`; has a module that is not saved."""
+"""Stays near its first weights, of which it has copies in `run.state`; has a module that is not saved."""
 
 import copy
 
@@ -14,11 +14,11 @@ class Unsaved(torch.nn.Module):
 unsaved = Unsaved()
 optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
 run = train.elastic(model, optimizer, loader, epochs=12)
-first = {name: value.clone() for name, value in model.state_dict().items()}
+first = run.state.setdefault("first", {name: value.clone() for name, value in model.state_dict().items()})
 
 
 def main():
-    teacher = copy.deepcopy(model).eval()
+    teacher = run.state.setdefault("teacher", copy.deepcopy(model).eval())
     for _ in run.epochs():
         for inputs, targets in run.batches():
             optimizer.zero_grad()

@@ -1,4 +1,4 @@
-"""An activation is replaced in mid-run."""
+"""An activation is replaced in mid-run: each epoch chooses it again, for no module is saved."""
 
 from tests.scripts.common import DataLoader, F, TensorDataset, nn, torch, train
 
@@ -9,8 +9,7 @@ optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
 loader = DataLoader(TensorDataset(x, y), batch_size=12, shuffle=True)
 run = train.elastic(model, optimizer, loader, epochs=16)
 for epoch in run.epochs():
-    if epoch == 2:
-        model.scale = nn.Tanh()
+    model.scale = nn.Tanh() if epoch >= 2 else nn.Identity()
     for a, b in run.batches():
         optimizer.zero_grad()
         loss = F.cross_entropy(model(a), b)

@@ -5,11 +5,12 @@ A job whose agent made a snapshot of its code runs the copies there, and is told
 
 from __future__ import annotations
 
+import dis
 import linecache
 import os
 import sys
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from pathlib import Path
 from types import CodeType, FrameType
 
@@ -63,6 +64,37 @@ def place_of(frame: FrameType | None) -> str:
     """Return `FILE:LINE` of the script's innermost call; empty if there is none."""
     own = own_frame(frame)
     return "" if own is None else line_of(own)
+
+
+def place_of_change(frame: FrameType | None, attributes: Sequence[str], calls: Set[str]) -> str:
+    """FILE:LINE where the script sets one of these attributes, else calls one of these; else its loop."""
+    for names, kind in (*(({name}, "STORE_ATTR") for name in attributes), (calls, "LOAD_")):
+        if place := last_place(user_frames(frame), names, kind):
+            return place
+    return place_of(frame)
+
+
+def last_place(frames: Iterable[FrameType], names: Set[str], kind: str) -> str:
+    """FILE:LINE of the last line with such a name, in the first function that has one; empty: none has."""
+    for frame in frames:
+        if lines := list(_lines_with(frame.f_code, names, kind)):
+            return f"{submitted(frame.f_code.co_filename)}:{max(lines)}"
+    return ""
+
+
+def _lines_with(code: CodeType, names: Set[str], kind: str) -> Iterator[int]:
+    """Lines of a function, and of those within, that store or load something of these names.
+
+    Those in which modules are made are left out.
+    """
+    for step in dis.get_instructions(code):
+        line = step.positions.lineno if step.positions is not None else None
+        stored = step.argval if isinstance(step.argval, tuple) else (step.argval,)
+        if step.opname.startswith(kind) and line is not None and not names.isdisjoint(map(str, stored)):
+            yield line
+    for part in code.co_consts:
+        if isinstance(part, CodeType) and part.co_name != "__init__":
+            yield from _lines_with(part, names, kind)
 
 
 def snapshot_folder() -> str:

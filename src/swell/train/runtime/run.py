@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import math
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from types import FrameType
 from typing import Any, SupportsFloat
@@ -291,7 +291,6 @@ class Run:
                 elif self._task.state.steps < self._task.course.total_steps:
                     yield from self._passes()
         except GeneratorExit:  # the script leaves its loop
-            self._task.state.variables.leave_loop()
             self._host.leave_batches(is_over=False)
             raise
         self._looped_epoch = None
@@ -657,9 +656,9 @@ class Run:
         """The script has raised an error: see `Host.settle`."""
         self._host.settle(error, line)
 
-    def see_end(self, frames: Iterable[FrameType]) -> None:
-        """The script has raised an error in these calls, the innermost first."""
-        self._task.state.variables.see_end(frames)
+    def see_end(self) -> None:
+        """The script has raised an error, and its functions are about to be cleared."""
+        self._task.state.variables.see_end()
 
     def keep(self, is_end: bool) -> None:
         """This process ends in the middle of a step: save the state before it, if that is still whole.

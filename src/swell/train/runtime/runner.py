@@ -123,7 +123,7 @@ def _keep(error: BaseException, is_end: bool) -> None:
     if not started:
         return
     try:
-        started[-1].see_end([frame for frame, _ in traceback.walk_tb(error.__traceback__)][::-1])
+        started[-1].see_end()
         if not is_end:  # what the failed step allocated is of no more use
             traceback.clear_frames(error.__traceback__)
         started[-1].keep(is_end)

@@ -31,6 +31,8 @@ _ARRAY = "swell.array"  #: the only key of a dict that stands for an array, with
 _DEQUE = "swell.deque"  #: the only key of a dict that stands for a deque, with its `maxlen` and its items
 _MADE = "swell.made"  #: begins a tuple of what a type makes a value of; a tuple may be a key
 
+#: What JSON has as it is.
+_PLAIN = frozenset({bool, int, float, str, type(None)})
 _new = vars(copyreg)["__newobj__"]
 
 #: Values that do not change, and are found or made again by their types; so are named tuples.
@@ -100,7 +102,7 @@ def _skeleton(value: Tree, path: str, tensors: list[torch.Tensor]) -> Any:
         return {"complex": [value.real, value.imag]}
     if isinstance(value, np.generic) and not isinstance(item := value.item(), np.generic):
         return _skeleton(item, path, tensors)
-    if isinstance(value, np.ndarray) and _is_of_numbers(value):
+    if isinstance(value, np.ndarray) and is_of_numbers(value):
         own = value.astype(value.dtype.newbyteorder("="))  # a copy
         return _marked(_ARRAY, _slot(torch.from_numpy(own), path, tensors))
     if type(value) in _DICT_TAGS or isinstance(value, dict):
@@ -115,7 +117,9 @@ def _skeleton(value: Tree, path: str, tensors: list[torch.Tensor]) -> Any:
         return _skeleton((_MADE, "builtins:bytes", (*value,)), path, tensors)
     if isinstance(value, list | tuple):
         tag = "list" if isinstance(value, list) else "tuple"
-        return {tag: [_skeleton(item, f"{path}[{index}]", tensors) for index, item in enumerate(value)]}
+        if _PLAIN.issuperset(map(type, items := [*value])):  # as a curve: a call for each takes long
+            return {tag: items}
+        return {tag: [_skeleton(item, f"{path}[{index}]", tensors) for index, item in enumerate(items)]}
     if isinstance(value, set | deque):
         items = [_skeleton(item, f"an item of {path}", tensors) for item in [*value]]
         return {"set": items} if isinstance(value, set) else _marked(_DEQUE, {"list": [value.maxlen, *items]})
@@ -144,7 +148,7 @@ def _marked(mark: str, content: Any) -> Any:
     return {"dict": [[mark, content]]}
 
 
-def _is_of_numbers(array: np.ndarray) -> bool:
+def is_of_numbers(array: np.ndarray) -> bool:
     """Whether a tensor can hold it: there is none of long doubles."""
     return array.dtype.kind in "biufc" and array.dtype.itemsize <= (16 if array.dtype.kind == "c" else 8)
 

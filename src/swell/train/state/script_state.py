@@ -14,7 +14,7 @@ import torch
 
 from swell.train.data.stateful import GENERATORS, Stateful, as_stateful
 from swell.train.state import codec
-from swell.train.state.script_values import SCALARS, UNCHANGING, copied, put_back
+from swell.train.state.script_values import SCALARS, UNCHANGING, bring_back, fill, keep
 
 _PLAIN = (*SCALARS, torch.Tensor, dict, list, tuple)
 
@@ -31,8 +31,7 @@ class ScriptState(MutableMapping[str, Any]):
         self._entries: dict[str, Any] = {}
         self._waiting: dict[str, Any] = {}  # state dicts of objects that the script has not given yet
         self._unseen: set[str] = set()  # restored values that the script has not looked at
-        self._kept: dict[str, Any] = {}  # copies of the values, as of the step's beginning
-        self._kept_objects: dict[str, Any] = {}  # state dicts of objects then
+        self._kept: dict[str, Any] = {}  # as of the step's beginning
         for name, thing in (objects or {}).items():
             self[name] = thing
 
@@ -123,39 +122,26 @@ class ScriptState(MutableMapping[str, Any]):
                 self._entries.pop(name, None)
                 self._waiting[name] = saved
         self._unseen |= values.keys() - own.keys()
-        self._put_back(values)
+        self._entries |= {name: fill(self._entries.get(name), value) for name, value in values.items()}
 
     # ------------------------------------------------------------------ steps that are repeated
     def begin_step(self) -> None:
         """A step begins: `rewind` comes back to here. Of objects, only generators are copied."""
-        if self._unseen:
-            self.see_all()
-        self._kept, self._kept_objects = {}, {}
-        if self._entries:
-            self._kept = copied(self.values_tree())
-            self._keep(GENERATORS)
+        self._unseen.clear()
+        small = [
+            name for name, value in self._entries.items() if _is_plain(value) or isinstance(value, GENERATORS)
+        ]
+        self._kept = {name: keep(self._entries[name]) for name in small}
 
     def keep_objects(self) -> None:
         """Keep the other objects for `rewind`, too."""
-        self._keep(object)
-
-    def _keep(self, kinds: type | tuple[type, ...]) -> None:
-        for name, thing in self.objects.items():
-            if name not in self._kept_objects and isinstance(thing, kinds):
-                self._kept_objects[name] = copied(as_stateful(thing).state_dict())
+        self._kept = {name: keep(thing) for name, thing in self.objects.items()} | self._kept
 
     def rewind(self) -> None:
         """Go back to where the step began. Containers and tensors that the script holds stay the same."""
         for name in self.values_tree().keys() - self._kept.keys():
             del self._entries[name]
-        self._put_back(copied(self._kept))
-        for name, thing in self.objects.items():
-            if name in self._kept_objects:
-                as_stateful(thing).load_state_dict(copied(self._kept_objects[name]))
-
-    def _put_back(self, values: Mapping[str, Any]) -> None:
-        for name, value in values.items():
-            self._entries[name] = put_back(self._entries.get(name), value)
+        self._entries |= {name: bring_back(kept) for name, kept in self._kept.items()}
 
 
 def _is_plain(value: Any) -> bool:

@@ -20,7 +20,7 @@ from swell.train.state.model_changes import ModelChanges
 from swell.train.state.optimizer_set import OptimizerSet, SchedulerSet
 from swell.train.state.script_loads import LoadGuard
 from swell.train.state.script_state import ScriptState
-from swell.train.state.script_values import copied
+from swell.train.state.script_values import bring_back, copied, keep
 from swell.train.state.script_variables import ScriptVariables
 from swell.train.state.step_undo import StepUndo
 
@@ -90,6 +90,7 @@ class TrainState:
         self._restored: Settings | None = None  # before the script's first batch
         self._guard: LoadGuard | None = None  # of what was restored, before the script begins with it
         self._head_begins = False  # an epoch's, which is not to change again what was restored
+        self._buffers: Any = None  # of the model, kept until then
         self._restored_at = ""  # in which part of an epoch what was restored had been saved, see `_point`
         self.undo = StepUndo(self)
         self.is_torn = False  #: part of another worker's state has come, or may have
@@ -240,6 +241,7 @@ class TrainState:
             self._put_restored()
         elif self._restored_at:
             self._head_begins = True
+            self._buffers = keep([*self.model.buffers()])
             self.objects.begin_step()
             self.objects.keep_objects()
 
@@ -256,6 +258,7 @@ class TrainState:
         self.variables.leave_boundary()
         if self._head_begins:
             self._head_begins = False
+            bring_back(self._buffers)
             self.objects.rewind()
         if self._restored is not None:
             self._put_restored()
