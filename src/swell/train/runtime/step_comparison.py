@@ -116,7 +116,7 @@ class StepComparison:
         tree = codec.decode(skeleton, [tensor.clone() for tensor in tensors])
         for name in {*state.objects} - {*tree["objects"], *tree["values"]}:
             del state.objects[name]
-        own = None if state.scaler is None else kind_of(state.scaler)  # it is no variable any more
+        own = "" if state.scaler is None else kind_of(state.scaler)  # it is no variable any more
         originals = {name: value for name, value in self._originals.items() if value.get("kind") != own}
         tree["variables"] = {**copied(originals), **tree["variables"]}
         state.variables.delete_others(tree["variables"].keys())
