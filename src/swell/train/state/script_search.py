@@ -176,7 +176,7 @@ def _parts_of(thing: Any) -> Iterator[Any]:
         yield from thing.modules()
         yield from thing.parameters()
         for module in thing.modules():
-            yield from (module._buffers[key] for key in module._buffers.keys() - unsaved_buffers(module))
+            yield from (module._buffers[key] for key in {*module._buffers.keys()} - unsaved_buffers(module))
 
 
 def unsaved_buffers(module: nn.Module) -> set[str]:
