@@ -68,9 +68,10 @@ def saves_each_step(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Runs by themselves go on from the newest checkpoint in `tmp_path`, and write one after each step."""
     checkpoints = CheckpointStore(tmp_path, 2, 0.0)
 
-    def enter(host: Host, task: Task) -> None:
+    def enter(host: Host, task: Task) -> Host:
         host._task = task
         checkpoints.load_newest(task.state)
+        return host
 
     def save(host: Host, *_: object, is_over: bool = False, **named: object) -> None:
         if host._task.state.steps and not is_over:

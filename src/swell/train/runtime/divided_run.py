@@ -17,7 +17,7 @@ from swell.train.collective.gradients import StepTotals
 from swell.train.collective.group import GroupBroken
 from swell.train.data.sample_schedule import Share
 from swell.train.link.agent_link import exit_now
-from swell.train.runtime.host import Task
+from swell.train.runtime.host import Host, Task
 from swell.train.runtime.managed_run import AgentWorker, Order
 from swell.train.sharding.layout import FailureDomains, ShardCard
 from swell.train.sharding.shard_group import ShardGroup
@@ -38,11 +38,11 @@ class DividedWorker(AgentWorker):
     _to_settle: tuple[list[ShardCard], list[FailureDomains]] | None = None
     _has_stayed = False  # though it was told to leave, since it was in a group last
 
-    def enter(self, task: Task) -> None:
+    def enter(self, task: Task) -> Host:
         assert task.state.shard is not None  # noqa: S101 - else there is another kind of host
         self._shard = task.state.shard
         self._shards = ShardGroup(self._group, self._shard, task.is_mirrored, self._meet_again)
-        super().enter(task)
+        return super().enter(task)
 
     # ---------------------------------------------------------------- a step
     def reduce(self, share: Share, loss: torch.Tensor, stop: bool) -> StepTotals | None:

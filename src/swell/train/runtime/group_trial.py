@@ -13,7 +13,7 @@ import torch
 from swell.train.collective.group import Group, GroupBroken, check_no_group
 from swell.train.collective.next_group import FormFailed
 from swell.train.link.agent_link import Link, Superseded, exit_now, open_link
-from swell.train.runtime.host import Task
+from swell.train.runtime.host import Host, Task
 from swell.train.runtime.step_comparison import ShareOf
 from swell.train.runtime.trial_run import NUM_WARM_UPS, Profiling
 from swell.train.sharding.layout import FailureDomains
@@ -37,10 +37,11 @@ class GroupProfiling(Profiling):
     is_amid_epoch = False  #: it makes as many steps as it is asked for, whatever an epoch has
     _shards: ShardGroup | None = None
 
-    def enter(self, task: Task) -> None:
+    def enter(self, task: Task) -> Host:
         check_no_group()
         self._tell_ready(task)
         in_group(self._link, self._group, lambda: self._divide(task))
+        return self
 
     def _divide(self, task: Task) -> None:
         """Take this worker's part of a state that is divided. Raises GroupBroken."""

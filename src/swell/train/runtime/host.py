@@ -112,10 +112,11 @@ class Host:
             return None if self.welcome.total_steps else own
         return int(epochs) if epochs == int(epochs) else None
 
-    def enter(self, task: Task) -> None:
-        """Return when this worker is in a group and has the state to go on with."""
+    def enter(self, task: Task) -> Host:
+        """Return when this worker is in a group and has the state to go on with: what it runs under then."""
         self._task = task
         task.state.losses.tell_odd = say
+        return self
 
     def reach_boundary(self) -> None:
         """No step is under way, and the script wants a batch: the group may change here, and the state.
@@ -187,7 +188,7 @@ class Host:
 class Torchrun(Host):
     """`torchrun --nproc-per-node 4 train.py`. A broken collective ends the script; torchrun restarts it."""
 
-    def enter(self, task: Task) -> None:
+    def enter(self, task: Task) -> Host:
         self._task = task
         self._has_formed_group = not dist.is_initialized()
         if self._has_formed_group:
@@ -198,6 +199,7 @@ class Torchrun(Host):
         if self.rank == 0:
             task.state.losses.tell_odd = say
         share_state(self._group, task.state)
+        return self
 
     def finish(self, is_early: bool) -> None:
         super().finish(is_early)

@@ -31,7 +31,6 @@ from typing import NoReturn
 import msgspec
 import torch
 
-from swell.script_facts import ScriptFinding
 from swell.tally import Reduction, Tally, tally_of
 from swell.train.collective.gradients import StepTotals, StepVote
 from swell.train.collective.group import GroupBroken, check_no_group
@@ -45,9 +44,8 @@ from swell.train.link.code_paths import place_of
 from swell.train.link.pending_values import PendingValues
 from swell.train.runtime.host import Host, Task
 from swell.train.runtime.meter import Meter
-from swell.train.runtime.proof import Proof
+from swell.train.runtime.proof import Proof, Prover
 from swell.train.runtime.script_end import close_script
-from swell.train.runtime.step_comparison import ShareOf, Steps
 from swell.train.runtime.warmup import warm_up
 from swell.train.runtime.witness import (
     StepNotes,
@@ -98,15 +96,6 @@ class AgentWorker(Host):
         self._saved_steps = -1  # of the checkpoint that this worker has written last
         self._is_witness_out = False  # asked for by the agent, and not told of yet
         self._leaves_as: int | None = None  # the generation that is saved, and makes the step that is noted
-        self._proof: Proof | None = None
-        self._plan: Steps  # of the proof
-        self._share_of: ShareOf  # of the proof's step under way
-
-    def share(self, step: int) -> Share:
-        return super().share(step) if self._proof is None else self._share_of(step)
-
-    def loss_told(self, own: torch.Tensor) -> torch.Tensor:
-        return own if self._proof is None else self._proof.mean_loss.clone()
 
     def read_ahead(self, feed: Feed) -> None:
         """Read a stream up to where the others are, while they train."""
@@ -118,7 +107,7 @@ class AgentWorker(Host):
                 if time.monotonic() - begun_s < NEAR_S:
                     break
 
-    def enter(self, task: Task) -> None:
+    def enter(self, task: Task) -> Host:
         check_no_group()
         self._task = task
         welcome = self.welcome
@@ -133,13 +122,16 @@ class AgentWorker(Host):
         warm_up(task, welcome.num_workers)
         task.state.encode()  # raises now, not at the first save, if something cannot be saved
         self._link.send(messages.Ready())
-        self._follow_orders()
+        while True:
+            order = self._link.take_request()
+            if not isinstance(order, messages.Prove):
+                if self._carry_out(order):
+                    return self
+            elif (prover := self._prover(order)) is not None:
+                return prover
 
     def reach_boundary(self) -> None:
         self._link.lease.check()
-        if self._proof is not None:
-            self._go_on_proving(self._proof)
-            return
         if self._meter.is_begun:
             self._meter.come_back()
         if self._is_agreed:
@@ -156,9 +148,6 @@ class AgentWorker(Host):
             self._meter.end_epoch(self._task.course.epoch)
 
     def reduce(self, share: Share, loss: torch.Tensor, stop: bool) -> StepTotals | None:
-        if self._proof is not None:
-            self._proof.note(share, loss)
-            return None
         self._meter.begin_reduce(share)
         words = self._drift_watch.words(self._group.num_workers)
         following = self._group.next
@@ -249,7 +238,6 @@ class AgentWorker(Host):
         return value >= target.value if target.at_least else value <= target.value
 
     def finish(self, is_early: bool) -> None:
-        self.settle(None, "")
         state = self._task.state
         self._end_save()
         self._save_if_due(is_end=True)
@@ -274,13 +262,8 @@ class AgentWorker(Host):
     def _follow_orders(self) -> None:
         """Carry out orders, waiting for them, until this worker trains."""
         self._is_agreed = False
-        is_done = False
-        while not is_done:
-            order = self._link.take_request()
-            if isinstance(order, messages.Prove):
-                is_done = self._begin_proof(order)
-            else:
-                is_done = self._carry_out(order)
+        while not self._carry_out(self._link.take_order()):
+            pass
 
     def _carry_out(self, order: Order) -> bool:
         """True if this worker is in a group and trains on."""
@@ -432,42 +415,20 @@ class AgentWorker(Host):
         self._is_witness_out = False
         self._link.send(messages.Witnessed(steps=steps))
 
-    def _begin_proof(self, order: messages.Prove) -> bool:
-        """Restore the newest checkpoint whose next step was noted; False: there is none."""
-        state, checkpoints = self._task.state, self._checkpoints
-        if state.shard is not None:
-            self._link.send(messages.Proved(why_not="its training state is divided among the workers"))
-            return False
-        path = checkpoints.load_newest(state, lambda path: read_witness(path) is not None)
-        step = None if path is None else read_witness(path)
-        if step is None:
+    def _prover(self, order: messages.Prove) -> Prover | None:
+        """What this worker is from here on, to prove itself; None: it cannot, and the agent is told why.
+
+        It takes the newest checkpoint whose next step was noted.
+        """
+        state, why_not = self._task.state, "its training state is divided among the workers"
+        if state.shard is None:
+            path = self._checkpoints.load_newest(state, lambda path: read_witness(path) is not None)
+            step = None if path is None else read_witness(path)
+            if step is not None:
+                return Prover(self._link, self.max_local_batch, Proof(self._task, step, order.cuts))
             why_not = "there is no checkpoint with a note of the step after it"
-            self._link.send(messages.Proved(why_not=why_not))
-            return False
-        self._proof = Proof(self._task, step, order.cuts)
-        self._plan = self._proof.steps()
-        return True
-
-    def _go_on_proving(self, proof: Proof) -> None:
-        """Find the next pass to make; once all are made, tell what they came to."""
-        try:
-            share_of = next(self._plan)
-        except StopIteration as end:
-            self._end_proof(proof, end.value)
-        assert share_of is not None  # noqa: S101 - a proof has no steps that go on by themselves
-        self._share_of, self.notes = share_of, proof.notes
-        self.edition -= 1
-
-    def settle(self, error: BaseException | None, line: str) -> None:
-        if self._proof is not None:
-            self._end_proof(self._proof, [self._proof.finding_of(error, line)])
-
-    def _end_proof(self, proof: Proof, findings: Sequence[ScriptFinding]) -> NoReturn:
-        """Tell, and leave: what the script has that is in no state is not as in a new process any more."""
-        told = messages.Proved(steps=proof.steps_before, findings=tuple(findings), is_last=True)
-        self._link.send(told)
-        close_script()
-        exit_now(environ.EXIT_STOPPED)
+        self._link.send(messages.Proved(why_not=why_not))
+        return None
 
     def _leave(self, generation: int) -> NoReturn:
         self._tell()

@@ -7,20 +7,24 @@ otherwise. One of the passes is made in two parts as well, as at another number 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 
 from swell.script_facts import ScriptFinding
-from swell.train.data.sample_schedule import Share
+from swell.train.collective.gradients import StepTotals
+from swell.train.data.sample_schedule import Pass, Share
+from swell.train.link.agent_link import Link, exit_now
 from swell.train.link.code_paths import place_of_error
-from swell.train.runtime.host import Task
+from swell.train.runtime.host import Host, Task
 from swell.train.runtime.resume_check import SCRIPT_STATE
+from swell.train.runtime.script_end import close_script
 from swell.train.runtime.size_comparison import FIRST_SHARE, MOST_SAMPLES, Plan, Probe, SizeComparison
-from swell.train.runtime.step_comparison import PAGE, PART_OF_BATCH, Key, buffers_of, finding
+from swell.train.runtime.step_comparison import PAGE, PART_OF_BATCH, Key, ShareOf, buffers_of, finding
 from swell.train.runtime.witness import StepNotes, WitnessedStep
+from swell.wire import environ, messages
 
 #: Passes that are made again, at most: they and the parts take two steps' time.
 MOST_PASSES = 2
@@ -103,6 +107,51 @@ class Proof(SizeComparison):
 
     def _loss_of(self, share: Share, loss: torch.Tensor) -> torch.Tensor:
         return loss
+
+
+class Prover(Host):
+    """What a worker is that proves itself. It leaves then: its script is not as in a new process any more."""
+
+    def __init__(self, link: Link, max_local_batch: int | None, proof: Proof) -> None:
+        super().__init__(link.welcome, max_local_batch)
+        self._link, self._proof, self._plan = link, proof, proof.steps()
+        self._share_of: ShareOf  # of the probe under way
+
+    def reach_boundary(self) -> None:
+        self._link.lease.check()
+        self._link.heartbeat.note_steps(self._proof.steps_before)
+        try:
+            share_of = next(self._plan)
+        except StopIteration as end:
+            self._leave(end.value)
+        assert share_of is not None  # noqa: S101 - a proof has no steps that go on by themselves
+        self._share_of, self.notes = share_of, self._proof.notes
+        self.edition -= 1
+
+    def share(self, step: int) -> Share:
+        return self._share_of(step)
+
+    def begin_backward(self, part: Pass) -> None:
+        """Nothing is summed."""
+
+    def reduce(self, share: Share, loss: torch.Tensor, stop: bool) -> StepTotals | None:
+        self._proof.note(share, loss)
+        return None
+
+    def loss_told(self, own: torch.Tensor) -> torch.Tensor:
+        return self._proof.mean_loss.clone()
+
+    def settle(self, error: BaseException | None, line: str) -> None:
+        self._leave([self._proof.finding_of(error, line)])
+
+    def finish(self, is_early: bool) -> None:
+        self.settle(None, "")
+
+    def _leave(self, findings: Sequence[ScriptFinding]) -> NoReturn:
+        told = messages.Proved(steps=self._proof.steps_before, findings=tuple(findings), is_last=True)
+        self._link.send(told)
+        close_script()
+        exit_now(environ.EXIT_STOPPED)
 
 
 def _part_of(share: Share, places: range) -> Share:

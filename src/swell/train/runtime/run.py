@@ -124,7 +124,7 @@ class Run:
         # One that wraps another need not have been made as torch makes them.
         hookable = [each for each in task.state.optimizers if hasattr(each, "_optimizer_step_pre_hooks")]
         self._hooks = [each.register_step_pre_hook(self._check_stepper) for each in hookable]
-        host.enter(task)
+        self._host = host = host.enter(task)
         seed_streams(host.device, host.seed, Purpose.BETWEEN, 0)  # as for data that the script makes now
 
     @property

@@ -118,7 +118,7 @@ class Profiling(Host):
         task.state.encode()  # raises before anything is measured, if something cannot be saved
         self._link.send(messages.Ready(num_holders=task.num_holders))
 
-    def enter(self, task: Task) -> None:
+    def enter(self, task: Task) -> Host:
         check_no_group()
         self._tell_ready(task)
         if task.own is not None:
@@ -134,6 +134,7 @@ class Profiling(Host):
         if not self._sizes and self._tried is None and not self.welcome.resumes:
             self._finish_trial()
         self.divide()
+        return self
 
     def divide(self, num_workers: int = 1) -> None:
         """Keep a divided state as one of so many workers does, so that all it refuses is refused here."""
