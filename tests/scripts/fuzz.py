@@ -54,6 +54,8 @@ def judge(script: DrawnScript, folder: Path) -> Verdict:
             return Verdict(script, "false alarm" if script.is_sound else "told", last_words(text))
         return Verdict(script, "crash", last_words(text))
     different = learnt.differences(alone)
+    if different and learnt.hints:
+        return Verdict(script, "false alarm" if script.is_sound else "told", learnt.hints[0])
     return Verdict(script, "silent" if different else "same", str(different) if different else "")
 
 

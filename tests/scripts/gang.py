@@ -48,6 +48,7 @@ class Outcome:
 
     parameters: dict[str, torch.Tensor]
     metrics: dict[str, tuple[int, float]]  #: the last step and value of each name, the loss among them
+    hints: list[str] = field(default_factory=list)  #: that its owner was told of a difference
 
     def differences(self, other: Outcome) -> dict[str, float]:
         """Largest absolute difference, by name, of what differs by more than rounding."""
@@ -180,7 +181,10 @@ class Gang:
                 for name, tally in said.curves.items():
                     last = float("nan") if tally.last is None else float(tally.last)
                     points[name] = max(points.get(name, (0, 0.0)), (tally.last_step, last))
-        return Outcome(parameters, points)
+        hints = [told.sentence for _, told in self.agent.all_said(messages.DriftFound)]
+        found = [told.finding for _, told in self.agent.all_said(messages.ScriptFound)]
+        hints += [each.sentence for each in found if each.name == "own-share"]
+        return Outcome(parameters, points, hints)
 
     def _join(self, members: Sequence[int], source: int | None) -> None:
         self.members = list(members)

@@ -46,6 +46,7 @@ from swell.train.runtime.host import Host, Task
 from swell.train.runtime.meter import Meter
 from swell.train.runtime.proof import Proof, Prover
 from swell.train.runtime.script_end import close_script
+from swell.train.runtime.step_comparison import tolerance_of
 from swell.train.runtime.warmup import warm_up
 from swell.train.runtime.witness import (
     StepNotes,
@@ -400,7 +401,8 @@ class AgentWorker(Host):
         told = self._group.gather_bytes(msgspec.msgpack.encode(own))
         if self.rank == 0:
             workers = [msgspec.msgpack.decode(each, type=WorkerNotes) for each in told]
-            for found in different_reports(workers):
+            tolerance = tolerance_of([*state.model.parameters()], is_lower=False)
+            for found in different_reports(workers, tolerance):
                 self._link.send(messages.ScriptFound(finding=found))
             step = WitnessedStep(state.steps, self._task.course.batch, loss, workers)
             path = self._checkpoints.folder / checkpoint_name(state.steps, state.updates, "0" * 64)

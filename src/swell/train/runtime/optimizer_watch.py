@@ -39,7 +39,8 @@ class OptimizerWatch:
             return
         gc.collect()  # it may have thrown the other one away
         trained = {id(parameter) for parameter in self._state.model.parameters()}
-        known = {id(each) for each in (*self._state.optimizers, *self._state.objects.held())}
+        wrapped = [held for each in self._state.optimizers for held in vars(each).values()]
+        known = {id(each) for each in (*self._state.optimizers, *wrapped, *self._state.objects.held())}
         for each in gc.get_objects():
             if not issubclass(type(each), torch.optim.Optimizer) or id(each) in known:
                 continue

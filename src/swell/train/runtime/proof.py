@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, NoReturn
 
 import torch
@@ -23,7 +24,7 @@ from swell.train.runtime.resume_check import SCRIPT_STATE
 from swell.train.runtime.script_end import close_script
 from swell.train.runtime.size_comparison import FIRST_SHARE, MOST_SAMPLES, Plan, Probe, SizeComparison
 from swell.train.runtime.step_comparison import PAGE, PART_OF_BATCH, Key, ShareOf, buffers_of, finding
-from swell.train.runtime.witness import StepNotes, WitnessedStep
+from swell.train.runtime.witness import PassNote, StepNotes, WitnessedStep
 from swell.wire import environ, messages
 
 #: Passes that are made again, at most: they and the parts take two steps' time.
@@ -45,25 +46,31 @@ class Proof(SizeComparison):
         self.steps_before = step.steps
         self.notes = StepNotes(task.state)  #: of the probe under way
         self.mean_loss = torch.tensor(step.loss, dtype=torch.float64).to(self._parameters[0])
-        shares = [*step.shares(course)]
-        first = course.place.step % len(shares) if shares else 0
-        self._shares = (shares[first:] + shares[:first])[:: max(1, len(shares) // MOST_PASSES)][:MOST_PASSES]
+        noted = [
+            (partial(step.share, course, rank, number), note)
+            for rank, worker in enumerate(step.workers)
+            for number, note in enumerate(worker.passes)
+        ]
+        first = course.place.step % len(noted) if noted else 0
+        self._noted = (noted[first:] + noted[:first])[:: max(1, len(noted) // MOST_PASSES)][:MOST_PASSES]
         self._cuts = cuts and not course.is_stream and course.num_shards is None
         self._is_cut = False  # what is made now
+        self._expected: PassNote | None = None  # of what is made now
         self._kept = task.state.copy()
 
     def _probes(self) -> Plan:
-        for share, noted in reversed(self._shares):
-            whole = yield Probe(share=share)
+        for share_of, noted in reversed(self._noted):
+            self._expected = noted
+            whole = yield Probe(share=share_of)
             if what := noted.difference(self.notes.passes[0], self._tolerance):
                 return [self._other(f"computes {what} in step {self.steps_before + 1}")]
         least = self._course.least_samples
-        if not (self._shares and self._cuts) or (size := share.passes[0].num_local) < 2 * least:
+        if not (self._noted and self._cuts) or (size := whole.share.num_local) < 2 * least:
             return []
-        self._is_cut = True
+        self._is_cut, self._expected = True, None
         num_first = min(max(least, round(FIRST_SHARE * size)), size - least)
         parts = range(size), range(num_first), range(num_first, size)
-        probes = [Probe(share=_part_of(share, places)) for places in parts]
+        probes = [Probe(share=partial(_part_of, whole.share, places)) for places in parts]
         first, second = (yield probes[1]), (yield probes[2])
         found = self._set_from_batch(first, second)
         found += yield from self._look_at_sizes(probes, whole, first, second, bool(found))
@@ -79,9 +86,10 @@ class Proof(SizeComparison):
         )
         return ScriptFinding(name=SCRIPT_STATE, text=text, place=self._place)
 
-    def finding_of(self, error: BaseException | None, line: str) -> ScriptFinding:
-        if error is None:
-            return self._other("leaves its loop")
+    def finding_of(self, error: BaseException | None, line: str) -> ScriptFinding | None:
+        if error is None:  # the gang may have left its loop after that step, too
+            what = self._expected and self._expected.difference(self.notes.passes[0], self._tolerance)
+            return self._other(f"computes {what} in step {self.steps_before + 1}") if what else None
         if self._is_cut:
             return finding(PART_OF_BATCH, place_of_error(error), error=line.strip())
         return self._other(f"fails: {line.strip()}")
@@ -116,17 +124,24 @@ class Prover(Host):
         super().__init__(link.welcome, max_local_batch)
         self._link, self._proof, self._plan = link, proof, proof.steps()
         self._share_of: ShareOf  # of the probe under way
+        self._is_out = False  # it has not come to its pass yet
 
     def reach_boundary(self) -> None:
         self._link.lease.check()
         self._link.heartbeat.note_steps(self._proof.steps_before)
+        self._check_out("an epoch ends before that step")
         try:
             share_of = next(self._plan)
         except StopIteration as end:
             self._leave(end.value)
         assert share_of is not None  # noqa: S101 - a proof has no steps that go on by themselves
         self._share_of, self.notes = share_of, self._proof.notes
-        self.edition -= 1
+        self.edition, self._is_out = self.edition - 1, True
+
+    def _check_out(self, why_not: str) -> None:
+        """What a probe was to compute has not been computed: then nothing is known."""
+        if self._is_out:
+            self._leave([], why_not)
 
     def share(self, step: int) -> Share:
         return self._share_of(step)
@@ -136,6 +151,7 @@ class Prover(Host):
 
     def reduce(self, share: Share, loss: torch.Tensor, stop: bool) -> StepTotals | None:
         self._proof.note(share, loss)
+        self._is_out = False
         return None
 
     def loss_told(self, own: torch.Tensor) -> torch.Tensor:
@@ -145,11 +161,13 @@ class Prover(Host):
         self._leave([self._proof.finding_of(error, line)])
 
     def finish(self, is_early: bool) -> None:
+        self._check_out("the script has left its loop before that step")
         self.settle(None, "")
 
-    def _leave(self, findings: Sequence[ScriptFinding]) -> NoReturn:
-        told = messages.Proved(steps=self._proof.steps_before, findings=tuple(findings), is_last=True)
-        self._link.send(told)
+    def _leave(self, findings: Sequence[ScriptFinding | None], why_not: str = "") -> NoReturn:
+        found = tuple(each for each in findings if each is not None)
+        steps = None if why_not else self._proof.steps_before
+        self._link.send(messages.Proved(steps=steps, findings=found, why_not=why_not, is_last=True))
         close_script()
         exit_now(environ.EXIT_STOPPED)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -63,7 +63,7 @@ class Probe:
     is_fixed: bool = False  #: random numbers and batch statistics do not depend on the part
     carried: Mapping[Key, Any] = field(default_factory=dict)  #: what the script's variables begin with
     num_passes: int = 1  #: of the only worker, where the job has no shards
-    share: Share | None = None  #: that it computes, and no other
+    share: Callable[[], Share] | None = None  #: what it computes, once the script is about to get its batch
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +168,8 @@ class SizeComparison(StepComparison):
 
     def _share(self, probe: Probe, step: int) -> Share:
         """What the worker of a probe computes."""
-        if (own := probe.share) is not None:
+        if probe.share is not None:
+            own = probe.share()
             fixed = tuple(replace(part, first=0) for part in own.passes)
             return replace(own, passes=fixed) if probe.is_fixed else own
         if self._course.is_stream:

@@ -30,8 +30,6 @@ from swell.wire.checkpoint_files import witness_path
 MOST_NOTED = 4
 #: Sums of a gradient with random signs: two gradients that differ have other sums.
 NUM_SUMS, WIDTH = 4, 4096
-#: By so much of it a value that workers report may differ: sums of theirs are rounded in other orders.
-REPORTS_SHARE = 1e-3
 
 
 class PassNote(msgspec.Struct, frozen=True, array_like=True):
@@ -80,11 +78,15 @@ class WorkerNotes(msgspec.Struct, frozen=True, array_like=True):
     reports: dict[str, tuple[int, float, str]] = {}
 
 
-def different_reports(workers: Sequence[WorkerNotes]) -> Iterator[ScriptFinding]:
-    """Find the names for which another worker has reported another value of the same step than rank 0."""
+def different_reports(workers: Sequence[WorkerNotes], tolerance: float) -> Iterator[ScriptFinding]:
+    """Find the names for which another worker has reported another value of the same step than rank 0.
+
+    Args:
+        tolerance: what rounding may come to, as a share of a value.
+    """
     for name, (step, value, place) in workers[0].reports.items():
         told = [other.reports[name] for other in workers if name in other.reports]
-        others = [each for at, each, _ in told if at == step and _differ([value], [each], REPORTS_SHARE)]
+        others = [each for at, each, _ in told if at == step and _differ([value], [each], tolerance)]
         if others:
             text = (
                 f"`{name}` of step {step} is {value:.6g} in one worker and {others[0]:.6g} in another, and "
@@ -102,13 +104,11 @@ class WitnessedStep(msgspec.Struct, frozen=True):
     loss: float  #: their mean, as `run.backward` has returned it
     workers: list[WorkerNotes]  #: by rank
 
-    def shares(self, course: SampleSchedule) -> Iterator[tuple[Share, PassNote]]:
-        """Yield each pass that is noted, as the worker had it. The course stands before the step."""
-        step, num_workers = course.place.step, len(self.workers)
-        for rank, worker in enumerate(self.workers):
-            share = course.share(step, rank, num_workers, worker.max_local_batch)
-            for part, note in zip(share.passes, worker.passes, strict=False):
-                yield replace(share, passes=(part,), shards=range(0), num_shards=0), note
+    def share(self, course: SampleSchedule, rank: int, number: int) -> Share:
+        """One pass of a worker, as it had it. The course stands before the step."""
+        most, step = self.workers[rank].max_local_batch, course.place.step
+        share = course.share(step, rank, len(self.workers), most)
+        return replace(share, passes=(share.passes[number],), shards=range(0), num_shards=0)
 
 
 def read_witness(checkpoint: Path) -> WitnessedStep | None:
