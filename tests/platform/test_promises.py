@@ -89,7 +89,7 @@ def check_resized(swell: Program, job: str, first_pids: list[int], at: Path) -> 
     assert re.search(r"decided +is to go from 4 to [12] workers?: \w+", explained)
     assert "was ended by its own script, which has left its loop" in explained
     every = swell.ok("logs", job, "--all")
-    assert every.count("in the loop") == len(shown["pids"])
+    assert every.count("in the loop") >= len(shown["pids"]), "one that proved itself has left"
     assert every.count("the end") == 1
     assert swell.ok("logs", job) == "in the loop\nthe end\n", "its leader's lines"
     assert "the end" in "".join(chunk["text"] for chunk in swell.json("logs", job))
