@@ -26,7 +26,7 @@ from swell.wire.lines import NO_MESSAGE
 #: From the first packet to the controller's answer.
 JOIN_S = 10.0
 #: Raised when a host and a controller of two versions would not understand each other.
-JOIN_PROTOCOL = 6
+JOIN_PROTOCOL = 7
 #: Without its patches: code that one version reads another may not.
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 
