@@ -94,6 +94,7 @@ class AgentWorker(Host):
         self._is_save_agreed = False  # by the votes of the last step
         self._noted_steps: int | None = None  # before the step that was noted last in this group
         self._reports: dict[str, tuple[int, float, str]] = {}  # the last ones, see `WorkerNotes`
+        self._told_reports: set[str] = set()  # names of which it was told that they differ
         self._saved_steps = -1  # of the checkpoint that this worker has written last
         self._is_witness_out = False  # asked for by the agent, and not told of yet
         self._leaves_as: int | None = None  # the generation that is saved, and makes the step that is noted
@@ -299,7 +300,8 @@ class AgentWorker(Host):
             self._generation = regroup.generation
             self._break_off(failure)
             return False
-        self._is_save_agreed, self.notes, self._noted_steps = False, None, None
+        self._is_save_agreed = self._is_witness_out = False
+        self.notes = self._noted_steps = None
         if rank == 0:
             state.losses.forget_told(told_steps)
         if state.noise is not None:
@@ -402,8 +404,10 @@ class AgentWorker(Host):
         if self.rank == 0:
             workers = [msgspec.msgpack.decode(each, type=WorkerNotes) for each in told]
             tolerance = tolerance_of([*state.model.parameters()], is_lower=False)
-            for found in different_reports(workers, tolerance):
-                self._link.send(messages.ScriptFound(finding=found))
+            for name, found in different_reports(workers, tolerance):
+                if name not in self._told_reports:
+                    self._told_reports.add(name)
+                    self._link.send(messages.ScriptFound(finding=found))
             step = WitnessedStep(state.steps, self._task.course.batch, loss, workers)
             path = self._checkpoints.folder / checkpoint_name(state.steps, state.updates, "0" * 64)
             with suppress(OSError):  # the disk is full, which the save tells

@@ -78,7 +78,9 @@ class WorkerNotes(msgspec.Struct, frozen=True, array_like=True):
     reports: dict[str, tuple[int, float, str]] = {}
 
 
-def different_reports(workers: Sequence[WorkerNotes], tolerance: float) -> Iterator[ScriptFinding]:
+def different_reports(
+    workers: Sequence[WorkerNotes], tolerance: float
+) -> Iterator[tuple[str, ScriptFinding]]:
     """Find the names for which another worker has reported another value of the same step than rank 0.
 
     Args:
@@ -93,7 +95,7 @@ def different_reports(workers: Sequence[WorkerNotes], tolerance: float) -> Itera
                 "the first is told: it is counted in a worker's own part of the data. Report it with "
                 'reduce="sum" or reduce="mean", as fits, or count it over all of the data'
             )
-            yield ScriptFinding(name="own-share", text=text, place=place, holds=False)
+            yield name, ScriptFinding(name="own-share", text=text, place=place, holds=False)
 
 
 class WitnessedStep(msgspec.Struct, frozen=True):
