@@ -144,6 +144,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     trial_s: Annotated[float, _seconds(1, DAY_S, "Time limit of a trial run and of each calibration.")] = (
         _GANG.trial_s
     )
+    audit_share: Annotated[
+        float, Meta(ge=0, le=1, description="Share of a job's device time in which steps may be verified.")
+    ] = _GANG.audit_share
     checkpoint_interval_s: Annotated[
         float,
         _seconds(

@@ -343,6 +343,7 @@ class Fleet:
         self.inventory: Inventory | None = None
         self.hosts: dict[str, FakeHost] = {}
         self.num_workers = Counter[str]()  #: by run, that there were: their logs lie in the common storage
+        self.proves = True  #: workers answer at once that are to prove themselves
         self.steps: dict[str, int] = {}  #: by run, as the state of its members has it
         self.events: list[AnyEvent] = []
         self._formed: set[tuple[str, int, int]] = set()  #: run, worker and generation
@@ -464,7 +465,7 @@ class Fleet:
                 worker.host.exit(worker, 143)
             case m.Witness():
                 worker.say(m.Witnessed(steps=self.steps[worker.run]))
-            case m.Prove():
+            case m.Prove() if self.proves:
                 worker.say(m.Proved(steps=self.steps.get(worker.run)))
             case m.Abort(generation=generation):
                 if worker.order is not None and worker.order.generation == generation:
@@ -499,6 +500,13 @@ class Fleet:
             generation=leader.order.generation, steps=self.steps[run], num_workers=len(group), step_s=0.1
         )
         leader.say(progress)
+
+    def save(self, run: str) -> None:
+        """The leader saves, and the whole group makes another step."""
+        for worker in self.workers(run):
+            if worker.order is not None and worker.order.rank == 0:
+                worker.say(m.CheckpointSaved(steps=self.steps[run], path="x"))
+        self.step(run)
 
 
 # ---------------------------------------------------------------- what a head asks and hears

@@ -16,6 +16,7 @@ from tests.executors.puppets import make_spec
 from swell.executors.controller.directed_runs import DirectedRun
 from swell.executors.gang.gang_controller import GangController
 from swell.executors.gang.gang_record import flatten
+from swell.executors.gang.job_context import GangSettings
 from swell.model.command import GangCommand, LaunchGang, ProfileJob, Reconfigure, StopGang, SuspendGang
 from swell.model.event import GangEnded, GangSuspended
 from swell.model.job import Elasticity, JobSpec
@@ -37,7 +38,7 @@ Some = st.lists(st.sampled_from(DEVICES), min_size=1, max_size=4, unique=True).m
 Jobs, Hosts = st.sampled_from(JOBS), st.sampled_from(HOSTS)
 Moves = st.one_of(
     st.tuples(st.sampled_from(["launch", "change"]), Jobs, Some),
-    st.tuples(st.sampled_from(["stop", "suspend", "try", "kill"]), Jobs, st.just(())),
+    st.tuples(st.sampled_from(["stop", "suspend", "try", "kill", "save"]), Jobs, st.just(())),
     st.tuples(
         st.sampled_from(["hold", "let", "cut", "line", "lose", "join", "refuse"]),
         Hosts,
@@ -49,7 +50,8 @@ Moves = st.one_of(
 
 class Scene:
     def __init__(self, folder: Path) -> None:
-        self.fleet = Fleet(folder, HOSTS)
+        self.fleet = Fleet(folder, HOSTS, GangSettings(audit_share=1.0))
+        self.fleet.proves = False
         self.generation = 0
         self.script_devices: tuple[str, ...] = ()
 
@@ -59,8 +61,12 @@ class Scene:
         elif kind == "wait":
             self.fleet.pass_time(0.5)
         elif kind == "kill":
-            for worker in self.fleet.workers(about)[:1]:
+            for worker in [*self.fleet.workers(f"audit:{about}"), *self.fleet.workers(about)][:1]:
                 worker.host.exit(worker, -signal.SIGKILL)
+        elif kind == "save":
+            for _ in range(3):  # then an audit is due
+                self.fleet.pass_time(1.0)
+                self.fleet.save(about)
         else:
             self.command(kind, about, devices)
         self.check()
@@ -120,7 +126,7 @@ class Scene:
     def check(self) -> None:
         """Of gangs: trial runs share devices where they must."""
         live = [w for host in self.fleet.hosts.values() for w in host.workers.values()]
-        held = {(device, w.run) for w in live if not w.run.startswith("trial:") for device in own(w)}
+        held = {(device, w.run) for w in live if w.run in JOBS for device in own(w)}
         twice = [device for device, num in Counter(device for device, _ in held).items() if num > 1]
         assert not twice, f"{twice} are of two gangs"
         self.fleet.check_claims()
@@ -169,10 +175,14 @@ def ends_well(scene: Scene) -> None:
 
 @pytest.mark.slow
 @given(st.lists(Moves, max_size=40))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=200, deadline=None)
 def test_whatever_comes_in_whatever_order(moves: list[tuple[str, str, tuple[str, ...]]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         scene = Scene(Path(folder))
+        if len(moves) % 2:
+            scene.command("launch", "one", ("a/0",))
+            scene.move("save", "one", ())
+            assert scene.fleet.workers("audit:one")
         for kind, about, devices in moves:
             scene.move(kind, about, devices)
         ends_well(scene)

@@ -52,6 +52,27 @@ def test_a_difference_that_begins_late_is_found_by_the_workers_that_were_to_join
     swell.ok("admin", "replay")
 
 
+@pytest.mark.slow
+def test_a_difference_that_begins_late_is_found_on_an_idle_device(tmp_path: Path) -> None:
+    program = Program(tmp_path / "state")
+    program.up_with("fifo", "audit_share=1", "checkpoint_interval_s=1", "min_hold_s=3600")
+    try:
+        other = program.submit(tmp_path, "--epochs", ENDLESS, "--workers", 2)
+        options = ("--epochs", ENDLESS, "--workers", "2:4", "--", 400)
+        job = program.submit(tmp_path, *options, script=SCRIPTS / "weighted.py")
+        program.await_job(job, lambda view: view.steps > 5, "it trains")
+        program.ok("cancel", other)  # the job keeps its size for an hour
+        program.await_job(job, lambda view: view.verified_steps is not None and not view.held_by, "an audit")
+        held = program.await_job(job, lambda view: bool(view.held_by), "another one")
+        assert {workers for _, workers in held.sizes} == {2} and held.steps > 400
+        told = " ".join(program.ok("explain", job).split())
+        assert "is limited to 2 workers: a new worker found weighted-mean" in told
+        assert f"results may differ since step {held.verified_steps}" in told
+        program.ok("admin", "replay")
+    finally:
+        program("down")
+
+
 VISITS = SCRIPTS / "visits.py"
 
 

@@ -1,6 +1,6 @@
 """The runs that are directed now: does what their protocols say, by messages to hosts.
 
-A run is a gang or a trial run. What hosts say of its workers goes to its director.
+A run is a gang, its audit, or a trial run. What hosts say of its workers goes to its director.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from swell.executors.controller.known_hosts import KnownHosts
 from swell.executors.controller.protocol import Outbox
 from swell.executors.exit_status import NOT_STARTED
 from swell.executors.gang import host_messages as messages
+from swell.executors.gang.audit import Audit
 from swell.executors.gang.gang_controller import GangController, RestartController
 from swell.executors.gang.gang_record import GangRecord, KnownGang, flatten
 from swell.executors.gang.host_messages import (
@@ -62,9 +63,9 @@ def bounded(told: Any) -> Any:
 
 @dataclass(slots=True)
 class DirectedRun:
-    """A directed run, gang or trial: its director, the hosts on which it is open, where its workers are."""
+    """A directed run: its director, the hosts on which it is open, where its workers are."""
 
-    director: GangController | Trial
+    director: GangController | Trial | Audit
     hosts: set[str] = field(default_factory=set)  #: on which it is open
     coming: set[str] = field(default_factory=set)  #: hosts of a change for which some make ready
     workers: dict[int, str] = field(default_factory=dict)  #: host of each one that has not ended
@@ -91,8 +92,8 @@ class DirectedRun:
 
     @property
     def gang(self) -> GangController | None:
-        """Its director; None: it is a trial run."""
-        return None if isinstance(self.director, Trial) else self.director
+        """Its director; None: it is a trial run or an audit."""
+        return self.director if isinstance(self.director, GangController) else None
 
     @property
     def total_usage(self) -> GangUsage | None:

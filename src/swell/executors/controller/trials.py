@@ -24,6 +24,7 @@ from pathlib import Path
 
 import msgspec
 
+from swell.executors.controller.audits import AuditSet
 from swell.executors.controller.directed_runs import DirectedRun, DirectedRuns
 from swell.executors.controller.known_hosts import KnownHosts, Machine, Opening, OpeningSet
 from swell.executors.controller.profile_store import ProfileStore
@@ -60,6 +61,7 @@ class TrialQueue:
         #: By job, hosts that were asked for it and did not make ready, and what each said.
         self._refusals: dict[str, dict[str, str]] = {}
         self._runs: dict[str, Trial] = {}  #: by key, in the order in which they got devices
+        self._audits = AuditSet(hosts, openings, runs)
         self._apart: set[str] = set()  #: kinds of which workers on two hosts did not find each other
 
     @property
@@ -101,8 +103,9 @@ class TrialQueue:
             self._stop(one)
 
     def make_way(self, devices: Iterable[str] | None = None) -> None:
-        """End groups that make steps on these devices (None: on any): others want them."""
+        """End audits, and groups that make steps on these devices (None: on any): others want them."""
         wanted = None if devices is None else set(devices)
+        self._audits.make_way(wanted)
         for one in list(self._runs.values()):
             part = one.part
             is_wanted = wanted is None or wanted.intersection(one.devices)
@@ -124,6 +127,7 @@ class TrialQueue:
                     self._share(self._runs[run.key].queued, effect)
         if run.gang is None:
             self._follow_trial(run)
+        self._audits.follow(run, effects)
 
     def _follow_trial(self, run: DirectedRun) -> None:
         one = self._runs.get(run.key)
