@@ -53,7 +53,7 @@ class Proof(SizeComparison):
         ]
         first = course.place.step % len(noted) if noted else 0
         self._noted = (noted[first:] + noted[:first])[:: max(1, len(noted) // MOST_PASSES)][:MOST_PASSES]
-        self._cuts = cuts and not course.is_stream and course.num_shards is None
+        self._cuts = cuts and course.num_shards is None
         self._is_cut = False  # what is made now
         self._expected: PassNote | None = None  # of what is made now
         self._kept = task.state.copy()
