@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import sys
+from weakref import WeakSet
 
 import torch
 
@@ -25,6 +26,7 @@ class OptimizerWatch:
 
     def __init__(self, state: TrainState) -> None:
         self._state = state
+        self._former = WeakSet(_optimizers())  # made before `elastic`
         self._num_holders: list[int] = []  # of each optimizer, when an epoch began last
 
     def look(self) -> None:
@@ -39,17 +41,18 @@ class OptimizerWatch:
             return
         gc.collect()  # it may have thrown the other one away
         trained = {id(parameter) for parameter in self._state.model.parameters()}
-        wrapped = [held for each in self._state.optimizers for held in vars(each).values()]
-        known = {id(each) for each in (*self._state.optimizers, *wrapped, *self._state.objects.held())}
-        for each in gc.get_objects():
-            if not issubclass(type(each), torch.optim.Optimizer) or id(each) in known:
-                continue
-            if any(
-                id(one) in trained for group in getattr(each, "param_groups", ()) for one in group["params"]
-            ):
+        known = {id(each) for each in (*self._former, *self._state.objects.held())}
+        for each in _optimizers():
+            groups = () if id(each) in known else getattr(each, "param_groups", ())
+            if any(id(one) in trained for group in groups for one in group["params"]):
                 raise LoopError(
                     f"the script has another optimizer ({type(each).__qualname__}) in place of one that "
                     "elastic() got, which run.step() steps; to begin with new moments call its "
                     "state.clear(), to change a rate set param_groups[0]['lr']; to go over to another "
                     f"optimizer make both before elastic() and {GIVE_ALL}"
                 )
+
+
+def _optimizers() -> list[torch.optim.Optimizer]:
+    """All of this process."""
+    return [each for each in gc.get_objects() if issubclass(type(each), torch.optim.Optimizer)]

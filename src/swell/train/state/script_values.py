@@ -9,6 +9,7 @@ import marshal
 import math
 from collections import Counter, OrderedDict, deque
 from collections.abc import Iterator
+from operator import is_
 from pathlib import Path
 from types import BuiltinFunctionType, FunctionType
 from typing import Any, NamedTuple
@@ -139,8 +140,9 @@ def fill(own: Any, value: Any) -> Any:
         is_alike = own.shape == value.shape and own.dtype == value.dtype and own.flags.writeable
         return _set_content(own, value) if is_alike else value
     if isinstance(own, tuple) and type(value) in (tuple, type(own)) and len(own) == len(value):
-        # In place: the script may hold its tensors elsewhere, too.
-        return getattr(own, "_make", tuple)(map(fill, own, value))
+        # In place: the script may hold its tensors elsewhere, too. One that holds the same is no other one.
+        items = [*map(fill, own, value)]
+        return own if all(map(is_, own, items)) else getattr(own, "_make", tuple)(items)
     if isinstance(own, list) and isinstance(value, list):
         return _set_content(own, [*map(fill, own, value), *value[len(own) :]])
     if isinstance(own, dict) and isinstance(value, dict):
