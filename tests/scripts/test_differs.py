@@ -13,7 +13,7 @@ from swell.script_facts import ScriptFinding
 from swell.wire import messages
 
 #: What begins after the trial run's steps: a worker finds it that is to prove itself later.
-LATE = ("clamped_late", "class_weights_late", "ignored_labels_late", "pool_of_fakes")
+LATE = ("clamped_late", "class_weights_late", "ignored_labels_late")
 FOLDER = Path(__file__).parent / "differs"
 #: In these each worker's own samples decide when the loop ends.
 EXITS = ("ends_by_running_reward", "patience_by_own_sum")

@@ -47,7 +47,7 @@ for _ in run.epochs():
         fake = g(noise)
         opt_d.zero_grad()
         loss_d = ((d(real) - 1) ** 2).mean() + (d(pool.query(fake, draws)) ** 2).mean()
-        run.backward(loss_d)  # differs: script-state
+        run.backward(loss_d)  # differs: hidden-state
         run.step(opt_d)
         opt_g.zero_grad()
         loss_g = ((d(fake) - 1) ** 2).mean()

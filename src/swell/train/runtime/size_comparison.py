@@ -95,6 +95,8 @@ _LOWER = (torch.bfloat16, torch.float16)
 MOVED = 1.01
 #: Variables that are named at most.
 MAX_NAMED = 4
+#: Steps that follow each other with what the one before has left, at most.
+MAX_CARRIED = 4
 #: Probes before each of which the state is kept: the first, which is not compared, and the second.
 NUM_FIRST = 2
 
@@ -265,13 +267,18 @@ class SizeComparison(StepComparison):
         )
         check_agreement(marks, num_weighted, second.share, 2)
         carried = _other_values(first.left, second.left)
-        if self._differ(whole, (yield Probe(carried=carried)), first, second):
+        is_other = self._differ(whole, (yield Probe(carried=carried)), first, second)
+        # What matters only once enough of it is kept, as a pool of earlier samples. Without this
+        # `tests/scripts/differs/pool_of_fakes.py` goes wrong in silence.
+        if not is_other and _is_used(carried):
+            is_other = yield from self._follow(whole, second, carried, MAX_CARRIED)
+        if is_other:
             return self._unsteady(carried)
         found = self._set_from_batch(first, second)
         has_buffer = bool(found)
         if not is_stream and (shards is not None or self._has_passes):
             several = whole if shards is not None else (yield Probe(num_passes=2))
-            found += self._look_at_passes(several, first, second)
+            found += yield from self._look_at_passes(several, first, second)
         if shards is None:  # with shards the passes are the same at any size
             probes = Probe(), Probe(0), Probe(1)
             found += yield from self._look_at_sizes(probes, whole, first, second, has_buffer)
@@ -312,8 +319,24 @@ class SizeComparison(StepComparison):
             name = "batch-dependent"
         return found if name is None else [*found, finding(name, self._place)]
 
-    def _look_at_passes(self, several: ProbeResult, one: ProbeResult, other: ProbeResult) -> Findings:
-        """Find what changes with each pass of a step, whatever its samples; it holds if it is no number.
+    def _follow(self, one: ProbeResult, other: ProbeResult, keys: Iterable[Key], num_steps: int) -> Any:
+        """Make steps that follow each other, with what one step has left in variables, and with another's.
+
+        Returns whether two of these steps differ.
+        """
+        for _ in range(num_steps):
+            own, strange = (
+                {(part, name): left[part][name] for part, name in keys if name in left[part]}
+                for left in (one.left, other.left)
+            )
+            one = yield Probe(carried=own)
+            other = yield Probe(carried=strange)
+            if self._differ(one, other):
+                return True
+        return False
+
+    def _look_at_passes(self, several: ProbeResult, one: ProbeResult, other: ProbeResult) -> Plan:
+        """Find what changes with each pass of a step, whatever its samples, and whether that matters.
 
         Without this `tests/scripts/differs/ema_at_the_top.py` goes wrong in silence.
 
@@ -326,7 +349,7 @@ class SizeComparison(StepComparison):
         changed = {key: value for key, value in changed.items() if key not in depending}
         if not changed:
             return []
-        holds = _is_used(changed)
+        holds = _is_used(changed) or (yield from self._follow(one, several, changed, 1))
         return [finding("each-pass", self._place, holds=holds, names=_named(changed))]
 
     def _set_from_batch(self, first: ProbeResult, second: ProbeResult) -> Findings:
