@@ -135,7 +135,8 @@ def fill(own: Any, value: Any) -> Any:
     """The value, in the container or tensor `own` where that is of its kind."""
     if isinstance(own, torch.Tensor) and isinstance(value, torch.Tensor):
         is_alike = own.shape == value.shape and own.dtype == value.dtype
-        return _set_content(own, value) if is_alike else value.to(own.device)
+        # What has a graph is of a step that is over; the script makes another one.
+        return _set_content(own, value) if is_alike and own.grad_fn is None else value.to(own.device)
     if isinstance(own, np.ndarray) and isinstance(value, np.ndarray):
         is_alike = own.shape == value.shape and own.dtype == value.dtype and own.flags.writeable
         return _set_content(own, value) if is_alike else value
