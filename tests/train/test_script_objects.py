@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import io
 import sys
 import time
@@ -147,7 +148,7 @@ def saved_by_a_loop(
 def test_what_changes_is_saved_whole(
     begun: Any, change: Callable[[Any, int], Any], name: str, expected: Any
 ) -> None:
-    saved = saved_by_a_loop(begun, change, [])[f"saved_by_a_loop().value{name}"]["value"]
+    saved = saved_by_a_loop(copy.deepcopy(begun), change, [])[f"saved_by_a_loop().value{name}"]["value"]
     np.testing.assert_equal(saved, expected)
 
 

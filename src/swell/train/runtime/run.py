@@ -680,6 +680,7 @@ class Run:
             return False
         if stop is None:
             return not self._goes_through_epochs
+        self._task.state.variables.see_end()  # with what its functions held the loop over epochs may end
         return not self._left_at or is_raised_at(self._left_at, stop)
 
     def finish(self, stop: SystemExit | None = None) -> None:

@@ -7,7 +7,7 @@ import dis
 import sys
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
-from types import CodeType, FrameType
+from types import CodeType, FrameType, GeneratorType
 from typing import Any
 
 import torch
@@ -49,9 +49,16 @@ class WaitingFunction:
         return found
 
     def end(self) -> None:
-        """An error has ended it: keep its locals, but for tensors with a graph, which take memory."""
+        """It is over: keep its locals, but for tensors with a graph, which take memory, and generators.
+
+        One that goes through the epochs is closed where nothing holds it any more.
+        """
         values = self.values().items()
-        self._left = {key: item for key, item in values if getattr(item, "grad_fn", None) is None}
+        self._left = {
+            key: item
+            for key, item in values
+            if getattr(item, "grad_fn", None) is None and not isinstance(item, GeneratorType)
+        }
         self.frame = None
 
     def get(self, name: str, default: Any) -> Any:
