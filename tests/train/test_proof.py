@@ -103,7 +103,7 @@ class Samples(Dataset):
 
 
 model = nn.Linear(3, 1)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)
 run = train.elastic(model, optimizer, DataLoader(Samples(), batch_size=6, shuffle=True))
 for epoch in run.epochs():
     for x in run.batches():

@@ -256,4 +256,6 @@ def test_one_element_of_a_large_array_is_a_change() -> None:
         array[3_333_333 + step] = 1.0
         return array
 
-    assert saved_by_a_loop(large, set_one, [])["saved_by_a_loop().value"]["value"] is large
+    tree = saved_by_a_loop(large, set_one, [])
+    packed = tree["saved_by_a_loop().value"]
+    assert tree.get(packed.get("same"), packed)["value"] is large, "a variable of this test holds it, too"
