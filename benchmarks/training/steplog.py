@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from swell.wire.environ import AGENT, RESTART_COUNT
+from swell.wire.environ import AGENT, MASTER_ADDR, RESTART_COUNT
 
 #: A process that is killed while it writes leaves a line without an end; it does not count.
 _NUM_FIELDS = 6
@@ -33,7 +33,7 @@ def this_group() -> str:
     Each of torchrun's agents counts restarts since it began itself, so members have other numbers there.
     """
     number = os.environ.get(RESTART_COUNT, "0") if AGENT in os.environ else "0"
-    return f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}/{number}"
+    return f"{os.environ[MASTER_ADDR]}:{os.environ['MASTER_PORT']}/{number}"
 
 
 class StepLog:
@@ -45,7 +45,9 @@ class StepLog:
         self._now_s = now_s
 
     def note(self, step: int, num_workers: int, rank: int) -> None:
-        """A step has ended just now. `step` counts finished steps."""
+        """A step has ended just now. `step` counts finished steps. One that proves a new worker is none."""
+        if MASTER_ADDR not in os.environ:
+            return
         end_s = self._now_s()
         self._file.write(f"{end_s:.6f} {step} {num_workers} {rank} {this_group()} {os.getpid()}\n")
 
