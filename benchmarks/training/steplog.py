@@ -27,13 +27,15 @@ class Line:
     pid: int
 
 
-def this_group() -> str:
-    """The address that both sides name in the environment, and Swell's number of the group.
+def this_group() -> str | None:
+    """The address that both sides name in the environment, and Swell's number of the group; None: it is in none.
 
     Each of torchrun's agents counts restarts since it began itself, so members have other numbers there.
     """
+    if (address := os.environ.get(MASTER_ADDR)) is None:
+        return None
     number = os.environ.get(RESTART_COUNT, "0") if AGENT in os.environ else "0"
-    return f"{os.environ[MASTER_ADDR]}:{os.environ['MASTER_PORT']}/{number}"
+    return f"{address}:{os.environ['MASTER_PORT']}/{number}"
 
 
 class StepLog:
@@ -46,10 +48,9 @@ class StepLog:
 
     def note(self, step: int, num_workers: int, rank: int) -> None:
         """A step has ended just now. `step` counts finished steps. One that proves a new worker is none."""
-        if MASTER_ADDR not in os.environ:
-            return
         end_s = self._now_s()
-        self._file.write(f"{end_s:.6f} {step} {num_workers} {rank} {this_group()} {os.getpid()}\n")
+        if (group := this_group()) is not None:
+            self._file.write(f"{end_s:.6f} {step} {num_workers} {rank} {group} {os.getpid()}\n")
 
 
 def read_lines(folder: Path) -> list[Line]:

@@ -10,8 +10,6 @@ from functools import lru_cache
 from types import CodeType, FrameType, GeneratorType
 from typing import Any
 
-import torch
-
 #: How a module's own lines are called where functions are.
 MODULE = "<module>"
 #: Instructions at a loop's head that take apart and store what comes next.
@@ -42,10 +40,8 @@ class WaitingFunction:
             return self._left
         shown = self.frame.f_locals
         found = dict(shown)
-        if sys.version_info < (3, 13):  # there a frame keeps what was looked at, and tensors are large
-            for name, value in found.items():
-                if isinstance(value, torch.Tensor):
-                    del shown[name]
+        if sys.version_info < (3, 13) and shown is not self.frame.f_globals:
+            shown.clear()  # of a copy, which else keeps what was looked at, as large tensors
         return found
 
     def end(self) -> None:
