@@ -28,7 +28,7 @@ class Line:
 
 
 def this_group() -> str | None:
-    """The address that both sides name in the environment, and Swell's number of the group; None: it is in none.
+    """The address that both sides name in the environment, and Swell's number of the group; None: no group.
 
     Each of torchrun's agents counts restarts since it began itself, so members have other numbers there.
     """
