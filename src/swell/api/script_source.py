@@ -14,14 +14,13 @@ from pathlib import Path
 from swell.wire.untrusted_files import read_regular
 
 #: Libraries that a training script imports and that do not call `swell.train.elastic` for it. A script that
-#: imports anything else may call it there.
+#: imports anything else may call it there, or is elastic by `swell.train.libraries`.
 LIBRARIES = frozenset(sys.stdlib_module_names) | {
-    "PIL", "accelerate", "cv2", "datasets", "einops", "lightning", "matplotlib", "numpy", "pandas",
-    "pytorch_lightning", "scipy", "sklearn", "tensorboard", "timm", "tokenizers", "torch", "torchaudio",
-    "torchvision", "tqdm", "transformers", "yaml",
+    "PIL", "cv2", "datasets", "einops", "matplotlib", "numpy", "pandas", "scipy", "sklearn", "tensorboard",
+    "timm", "tokenizers", "torch", "torchaudio", "torchvision", "tqdm", "transformers", "yaml",
 }  # fmt: skip
-#: With one of these a script may import, or run, what its source does not name.
-_DYNAMIC = re.compile(rb"\b(importlib|import_module|__import__|runpy|exec|execfile)\b")
+#: With one of these a script may import, or run, what its source does not name; or `transformers` trains it.
+_DYNAMIC = re.compile(rb"\b(importlib|import_module|__import__|runpy|exec|execfile)\b|Trainer")
 #: Scripts of which it is remembered what they tell: a sweep submits one many times.
 MOST_REMEMBERED = 32
 #: A larger file is data, not a script. To parse one may take a thousand times as much memory.

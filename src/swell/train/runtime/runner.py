@@ -21,6 +21,7 @@ from swell.train.collective.group import OWN_GROUP, comes_of_own_group
 from swell.train.collective.interfaces import NoInterface
 from swell.train.collective.memory_errors import is_out_of_memory, largest_pass, why_hopeless
 from swell.train.data.random_streams import begin_script
+from swell.train.libraries import adapt_libraries
 from swell.train.link.agent_link import Link, exit_now, open_link
 from swell.train.link.code_paths import (
     is_of_swell,
@@ -62,6 +63,7 @@ def run_entry(entry: str, args: Sequence[str]) -> NoReturn:
         _wait_for_no_names()
         if link is not None:
             begin_script(torch.device(link.welcome.device), link.welcome.seed)
+            adapt_libraries()
         _run(entry, args)
         if check is not None:
             check.ended()

@@ -1,0 +1,57 @@
+"""An Accelerate script learns in a Swell job what it learns by itself, whatever happens to its workers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.libraries.alone import alone
+from tests.scripts.gang import FEW_CHANGES, Gang, outcome_at, outcome_of_a_life
+
+from swell.wire import messages
+
+SCRIPT = Path(__file__).parent / "scripts" / "with_accelerate.py"
+
+
+def test_a_job_learns_what_the_script_does_alone(tmp_path: Path) -> None:
+    job = outcome_at(SCRIPT, tmp_path / "job", 2)
+    by_itself = alone(SCRIPT, tmp_path / "alone")
+    assert by_itself["history"].shape == (90, 4)
+    for name, value in by_itself.items():
+        assert (job.parameters[name] - value).abs().max() < 1e-9, name
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(2))
+def test_a_job_learns_the_same_in_any_life(seed: int, tmp_path: Path) -> None:
+    job = outcome_of_a_life(SCRIPT, tmp_path / "life", seed, FEW_CHANGES)
+    assert not job.differences(outcome_at(SCRIPT, tmp_path / "job", 1))
+
+
+def test_a_loop_over_epochs_of_the_scripts_own_is_refused_with_the_line_to_write(tmp_path: Path) -> None:
+    script = tmp_path / "plain.py"
+    script.write_text(SCRIPT.read_text().replace("accelerator.epochs(NUM_EPOCHS) if", "range(NUM_EPOCHS) if"))
+    gang = Gang(script, tmp_path / "job")
+    try:
+        gang.agent.start(0, script, str(tmp_path / "final.pt"))
+        failed = gang.agent.wait(0, messages.Failed)
+    finally:
+        gang.agent.close()
+    assert "for epoch in accelerator.epochs(num_epochs):" in failed.message
+    assert "accelerator.backward(loss)\n" in failed.message
+
+
+def test_a_plug_in_is_refused_by_name(tmp_path: Path) -> None:
+    script = tmp_path / "plugged.py"
+    script.write_text(
+        "from accelerate import Accelerator, FullyShardedDataParallelPlugin\n"
+        "Accelerator(fsdp_plugin=FullyShardedDataParallelPlugin())\n"
+    )
+    gang = Gang(script, tmp_path / "job")
+    try:
+        gang.agent.start(0, script)
+        failed = gang.agent.wait(0, messages.Failed)
+    finally:
+        gang.agent.close()
+    assert "Accelerator was given fsdp_plugin" in failed.message
+    assert "--elasticity restart" in failed.message
