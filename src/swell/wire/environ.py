@@ -39,8 +39,9 @@ RESTART_COUNT = "TORCHELASTIC_RESTART_COUNT"  #: how often the gang of this job 
 RUN_ID = "TORCHELASTIC_RUN_ID"  #: the job's id
 
 #: Asks a script that knows nothing of Swell to stop when its next optimizer steps have ended: it gets SIGTERM
-#: then, and no worker in a moment of its own. Before it has made a step the signal ends it.
-STOP_AT_STEP = signal.SIGRTMIN + 7
+#: then, and no worker in a moment of its own. Before it has made a step the signal ends it. A program that
+#: takes the script's place, and one that is not told of it yet, ignores this signal by default.
+STOP_AT_STEP = signal.SIGURG
 
 #: Exit status of a process that was told to stop and did (128 + SIGTERM).
 EXIT_STOPPED = 143

@@ -12,7 +12,6 @@ import atexit
 import os
 import signal
 import sys
-import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator
@@ -70,8 +69,6 @@ def watch() -> DistributedCheck:
     watched = StepCounter(line, reporter.tell if reporter else None, Lease())
     signal.signal(signal.SIGTERM, signal.SIG_DFL)  # as torchrun leaves it: libraries look whether it is
     signal.signal(environ.STOP_AT_STEP, watched.asked_to_stop)
-    for execute in ("execv", "execve"):  # which the others of os call
-        setattr(os, execute, _deaf_to_stops(getattr(os, execute)))
     register_optimizer_step_post_hook(lambda optimizer, args, kwargs: check.stepped())
     register_optimizer_step_post_hook(watched.stepped)
     return check
@@ -137,22 +134,6 @@ def _terminate() -> None:
     if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
         raise SystemExit(environ.EXIT_STOPPED)  # it ends as one that handles the signal well
     signal.raise_signal(signal.SIGTERM)
-
-
-def _deaf_to_stops(execute: Callable[..., Any]) -> Callable[..., Any]:
-    """Have a program that takes the place of the script get SIGTERM alone: the other signal would kill it."""
-
-    @wraps(execute)
-    def executed(*args: Any) -> None:
-        if threading.current_thread() is not threading.main_thread():
-            execute(*args)
-        before = signal.signal(environ.STOP_AT_STEP, signal.SIG_IGN)
-        try:
-            execute(*args)
-        finally:
-            signal.signal(environ.STOP_AT_STEP, before)
-
-    return executed
 
 
 def own_count(optimizer: torch.optim.Optimizer) -> int:
