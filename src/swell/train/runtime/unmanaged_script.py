@@ -15,14 +15,12 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator
-from functools import wraps
 from types import FrameType
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import torch
 import torch.distributed as dist
-from torch.distributed import distributed_c10d
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from swell.train.collective.interfaces import choose_interface, own_address
@@ -38,6 +36,8 @@ INTERVAL_S = 0.5
 LARGEST_LEAD_STEPS = 1
 #: A script that reads one of these knows which of several workers it is.
 PLACE = frozenset({environ.RANK, environ.LOCAL_RANK, environ.WORLD_SIZE})
+#: The module of torch that reads these when a process group is formed.
+FORMING = "torch.distributed.rendezvous"
 IDENTICAL = """\
 {num} workers run this script, and it formed no process group before its first step: they are identical \
 copies that write the same files. Call torch.distributed.init_process_group before the training loop, or \
@@ -219,9 +219,6 @@ class DistributedCheck:
         self._tell = tell
         self._told: bool | None = None
         self._knows_its_place = False
-        self._is_formed = False
-        for module in (dist, distributed_c10d):
-            module.init_process_group = self._noticing(module.init_process_group)  # type: ignore[attr-defined]
         _watch_environ(self._read)
 
     def stepped(self) -> None:
@@ -244,25 +241,18 @@ class DistributedCheck:
             self._check()
 
     def _check(self) -> None:
-        knows_others = self._knows_its_place or self._is_formed or dist.is_initialized()
+        knows_others = self._knows_its_place or dist.is_initialized()
         if self._num_workers > 1 and not knows_others:
             raise SystemExit(IDENTICAL.format(num=self._num_workers))
 
-    def _noticing(self, form: Callable[..., Any]) -> Callable[..., Any]:
-        @wraps(form)
-        def init_process_group(*args: Any, **kwargs: Any) -> Any:
-            formed = form(*args, **kwargs)
-            self._is_formed = True
-            if not _is_driven_by_library():
-                self._note(True)
-            return formed
-
-        return init_process_group
-
     def _read(self, name: str, reader: FrameType) -> None:
-        if name in PLACE and not self._knows_its_place and _is_of_script(reader):
-            self._knows_its_place = True
-        if name == environ.WORLD_SIZE and not self._told and _is_of_script(reader):
+        """A variable of `PLACE` is looked at; torch does it to form a group."""
+        asking = _outside_standard(reader)
+        is_forming = asking is not None and asking.f_globals.get("__name__") == FORMING
+        is_of_script = asking is not None and not is_library(asking.f_code.co_filename)
+        self._knows_its_place |= is_forming or is_of_script
+        shows_others = not _is_driven_by_library() if is_forming else is_of_script and name == environ.WORLD_SIZE
+        if shows_others and not self._told:
             self._note(True)
 
     def _note(self, is_so: bool, is_by_library: bool = False) -> None:
@@ -294,11 +284,11 @@ def _watch_environ(read: Callable[[str, FrameType], None]) -> None:
     os.environ.__class__ = WatchedEnviron
 
 
-def _is_of_script(frame: FrameType | None) -> bool:
-    """Whether the innermost lines outside of the standard library are the user's own."""
+def _outside_standard(frame: FrameType | None) -> FrameType | None:
+    """The innermost call outside of the standard library."""
     while frame is not None and is_standard(frame.f_code.co_filename):
         frame = frame.f_back
-    return frame is not None and not is_library(frame.f_code.co_filename)
+    return frame
 
 
 def _is_driven_by_library() -> bool:
