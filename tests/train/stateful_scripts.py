@@ -234,16 +234,6 @@ for epoch in run.epochs():
         fit_batch(run, a, b)
 """,
     ),
-    "enumerate of epochs": (
-        "run.batches()",
-        """
-run = train.elastic(model, optimizer, loader, epochs=5)
-for number, epoch in enumerate(run.epochs()):
-    set_rate(number)
-    for a, b in run.batches():
-        fit_batch(run, a, b)
-""",
-    ),
     "a generator": (
         "run.batches()",
         """

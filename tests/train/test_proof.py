@@ -105,7 +105,7 @@ class Samples(Dataset):
 model = nn.Linear(3, 1)
 optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)
 run = train.elastic(model, optimizer, DataLoader(Samples(), batch_size=6, shuffle=True))
-for epoch in run.epochs():
+for number, epoch in enumerate(run.epochs()):
     for x in run.batches():
         optimizer.zero_grad()
         {loss}
@@ -124,6 +124,11 @@ STRANGE = {
     "a closure's count": (
         PLAIN[0],
         "loss = model(x).square().mean() * (1.0 + 0.01 * next(counts))",
+        "another loss",
+    ),
+    "an enumerate of epochs": (
+        PLAIN[0],
+        "loss = model(x).square().mean() * (1.0 + 0.01 * number)",
         "another loss",
     ),
     "a sum from the second epoch on": (

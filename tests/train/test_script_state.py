@@ -116,14 +116,6 @@ def test_a_trial_run_names_what_begins_again(
     assert text in script.read_text().splitlines()[int(line) - 1]
 
 
-@pytest.mark.slow
-def test_what_follows_an_epoch_is_left_out_where_it_takes_long(
-    start_agent: StartAgent, tmp_path: Path
-) -> None:
-    of_epochs = LOST["enumerate of epochs"][1]
-    assert found_in(write_script(tmp_path, of_epochs + "    time.sleep(2)\n"), start_agent, tmp_path) == []
-
-
 FAILS = """
 def watching():
     most = 0.0

@@ -11,7 +11,7 @@ from __future__ import annotations
 import dis
 import math
 import time
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Generator, Mapping
 from functools import partial
 from types import FrameType
 from typing import Any
@@ -34,8 +34,8 @@ from swell.train.runtime.witness import PassNote, StepNotes
 
 #: The name of what is found.
 SCRIPT_STATE = "script-state"
-#: Steps that are made twice, at most, and after how many of them an epoch ends.
-NUM_STEPS, EPOCH_STEPS = NUM_BACK, 2
+#: Steps that are made twice, at most.
+NUM_STEPS = NUM_BACK
 #: Fewer steps will do once they have taken as long as this.
 LONG_S = 1.5
 #: On a CPU the same step is the same but for rounding in the last bits.
@@ -51,7 +51,6 @@ class ResumeCheck(StepComparison):
         shown: ShownCounts,
         share_of: ShareOf,
         originals: Mapping[str, Any],
-        end_epoch: Callable[[], None] | None = None,
     ) -> None:
         """The script asks for a batch.
 
@@ -59,11 +58,9 @@ class ResumeCheck(StepComparison):
             shown: what the script is told of its steps.
             share_of: of each step.
             originals: its variables as it had them before its first batch.
-            end_epoch: ends the epoch; None: the steps are of one epoch.
         """
         super().__init__(task)
         self._shown, self._share_of, self._originals = shown, share_of, dict(originals)
-        self._end_epoch = end_epoch
         is_cpu = not any(parameter.is_cuda for parameter in self._parameters)
         self._tolerance = tolerance_of(self._parameters, is_lower=False) * (CPU_SHARE if is_cpu else 1.0)
         self.notes: StepNotes  #: of the step under way
@@ -76,11 +73,8 @@ class ResumeCheck(StepComparison):
         task = self._task
         task.state.variables.put_waiting()  # of a comparison before this
         self._keep()
-        epoch, shown_steps = task.course.epoch, self._shown.steps
+        shown_steps = self._shown.steps
         first = yield from self._make(NUM_STEPS, time.monotonic() + LONG_S)
-        if self._end_epoch is not None:
-            self._end_epoch()
-            task.course.place.epoch = epoch  # the script is to begin its loop over that epoch once more
         yield None
         counts = self._counts_of_next()
         try:
@@ -107,8 +101,6 @@ class ResumeCheck(StepComparison):
         share_of = partial(self._share_of)  # another one than before: batches are to be drawn again
         made: list[list[PassNote]] = []
         while len(made) < most and (not made or time.monotonic() <= end_s):
-            if len(made) == EPOCH_STEPS and self._end_epoch is not None:
-                self._end_epoch()
             self.notes = StepNotes(self._task.state)
             yield share_of
             made.append(self.notes.passes)
@@ -130,9 +122,7 @@ class ResumeCheck(StepComparison):
         if error is None:
             why = "the script leaves its loop after a few batches"
             return self._finding("leaves its loop earlier") if self._is_again else not_tried(why)
-        if is_out_of_memory(error) or not (self._is_again or self._end_epoch is not None):
-            return None
-        return self._finding(f"fails: {line}") if self._is_again else not_tried(line)
+        return self._finding(f"fails: {line}") if self._is_again and not is_out_of_memory(error) else None
 
     def _counts_of_next(self) -> dict[str, int]:
         """Return the whole numbers that the script keeps, if it takes its batches with `next`.
@@ -141,7 +131,7 @@ class ResumeCheck(StepComparison):
         """
         variables = self._task.state.variables
         frame = next(iter(variables.frames()), None)
-        if self._end_epoch is not None or frame is None or not started[-1].is_early() or _is_in_for(frame):
+        if frame is None or not started[-1].is_early() or _is_in_for(frame):
             return {}
         values = variables.values(frame)
         counts = {name: value["value"] for name, value in values.items() if type(value.get("value")) is int}

@@ -21,7 +21,7 @@ from swell.train.data.sample_schedule import SampleSchedule, Share
 from swell.train.link.agent_link import Link, exit_now
 from swell.train.runtime.host import Host, ShownCounts, Task
 from swell.train.runtime.meter import Meter
-from swell.train.runtime.resume_check import SCRIPT_STATE, ResumeCheck, not_tried
+from swell.train.runtime.resume_check import ResumeCheck, not_tried
 from swell.train.runtime.size_comparison import MOST_SAMPLES, SizeComparison
 from swell.train.runtime.step_comparison import ShareOf
 from swell.train.state.optimizer_set import OptimizerSet
@@ -41,8 +41,6 @@ LONG_STEP_S = 2.0
 LEAST_SIZES = 3
 #: Steps of a trial run, which ends by itself.
 NO_END = 2**31
-#: What follows an epoch is tried again where it does not take longer.
-MOST_TRIED_S = 1.5
 #: Samples of a step at most, where nothing is to be measured.
 MOST_TRIED = 16
 
@@ -60,7 +58,7 @@ class Profiling(Host):
     """One process that measures `Welcome.local_batches` one after the other, then the end of an epoch.
 
     If it is asked to, it compares before that one worker with two, see `SizeComparison`, and a run with one
-    that is saved and goes on, see `ResumeCheck`; the latter after that once more, with ends of epochs.
+    that is saved and goes on, see `ResumeCheck`.
 
     The epoch ends as soon as steps are measured, however few they were.
     """
@@ -172,10 +170,6 @@ class Profiling(Host):
         self._note_between()
         if (sampler := getattr(self.course, "sampler", None)) is not None:
             sampler.order(1)  # raises where the epoch that begins has another length
-        is_known = any(finding.name == SCRIPT_STATE for finding in self._findings)
-        is_cut = self.course.is_stream or self._task.state.shard is not None
-        if welcome.resumes and not (is_known or is_cut) and (self._between_s or 0.0) <= MOST_TRIED_S:
-            yield from self._try(ResumeCheck(self._task, self.shown, share_of, originals, self._end_epoch))
 
     def _try(self, tried: SizeComparison | ResumeCheck) -> Generator[ShareOf | None, None, None]:
         self._tried = tried
@@ -293,9 +287,6 @@ class Profiling(Host):
         """If nothing was measured, the trial run is to be made again without checks."""
         if self._tried is None or (found := self._tried.finding_of(error, line)) is None:
             return
-        if self._left_s is not None:
-            self._findings.append(found)
-            self._finish_trial()
         self._link.send(messages.NotCompared(finding=found))
         exit_now(environ.EXIT_STOPPED)
 
