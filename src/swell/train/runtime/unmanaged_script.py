@@ -251,8 +251,8 @@ class DistributedCheck:
         is_forming = asking is not None and asking.f_globals.get("__name__") == FORMING
         is_of_script = asking is not None and not is_library(asking.f_code.co_filename)
         self._knows_its_place |= is_forming or is_of_script
-        shows_others = not _is_driven_by_library() if is_forming else is_of_script and name == environ.WORLD_SIZE
-        if shows_others and not self._told:
+        is_told = is_of_script and name == environ.WORLD_SIZE
+        if not self._told and (is_told or (is_forming and not _is_driven_by_library())):
             self._note(True)
 
     def _note(self, is_so: bool, is_by_library: bool = False) -> None:
