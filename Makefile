@@ -12,7 +12,7 @@ KERNELS := $(shell find src/swell -name '*.pxd')
 # Compiled modules are kept on disk even where the environment asks for none: hundreds of programs are started.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: docs demo test test-slow test-quick test-gpu test-soak fuzz-scripts test-chaos test-chaos-machines test-slurm check bench bench-decisions bench-sim bench-service bench-live bench-head bench-promises bench-lost-nodes bench-solvers bench-checkpoint bench-gpu bench-resize bench-sharded bench-throughput bench-ray bench-guard bench-guard-environments \
+.PHONY: docs demo test test-slow test-quick test-gpu test-soak fuzz-scripts test-chaos test-chaos-machines test-slurm check bench bench-decisions bench-sim bench-service bench-live bench-head bench-promises bench-lost-nodes bench-solvers bench-checkpoint bench-gpu bench-resize bench-libraries bench-sharded bench-throughput bench-ray bench-guard bench-guard-environments \
 	loops wheel repro repro-promises repro-bftrainer repro-saxena repro-hu repro-default repro-flowcon repro-reclaim clean
 
 demo: $(STAMP)
@@ -132,6 +132,11 @@ bench-solvers: $(DEV) $(LOOPS)
 # takes four. `OPTIONS=--help` tells what there is.
 bench-resize: $(DEV) $(LOOPS)
 	$(BIN)/python -m benchmarks.training.resize --json out/bench-resize.json $(OPTIONS)
+
+# Three minutes: what a resize of a Trainer job takes. Then half an hour of strict jobs with three libraries, of which workers are killed.
+bench-libraries: $(DEV) $(LOOPS)
+	$(BIN)/python -m benchmarks.training.library_resize --json out/bench-libraries.json $(OPTIONS)
+	$(BIN)/python -m benchmarks.live_promises --libraries --jobs 20 --every 20 --kills 10 --json out/bench-library-promises.json
 
 # A save behind training beside one that training stands still for: two minutes. The disk is that of this folder.
 bench-checkpoint: $(DEV)

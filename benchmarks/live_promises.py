@@ -5,6 +5,9 @@ started. Then strict jobs of random sizes, windows and evaluations are submitted
 jobs run: other scripts, some with starts of seconds, at other sizes. When all have ended, the platform is
 asked for the same offers again, and so is another one that has just been started: the machine may be busier,
 or less busy, than it was.
+
+`--libraries`: strict jobs alone, whose scripts are those of Hugging Face, Accelerate and Lightning in turn.
+`--kills 10`: so many workers are killed meanwhile, of jobs that train.
 """
 
 from __future__ import annotations
@@ -13,13 +16,15 @@ import argparse
 import math
 import os
 import random
+import signal
 import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -34,6 +39,11 @@ from swell.model.view import JobView, Story
 
 #: Its arguments: see there. `tests/platform/test_promises.py` submits it, too.
 SCRIPT = Path(__file__).parent / "scripts" / "evaluating.py"
+#: The same job with other libraries, which say themselves how many epochs there are, and take long to import.
+OF_LIBRARIES = tuple(
+    SCRIPT.with_name(f"{name}.py") for name in ("trainer", "accelerated", "lightning_module")
+)
+LIBRARY_START_S = 30.0
 #: 64 samples take a worker alone 0.1 s, four workers 25 ms.
 DEVICES = "paced:4@640"
 BATCH, EPOCH_S = 64, 0.8  #: of one worker
@@ -77,12 +87,18 @@ class Findings:
     worn_offers_s: list[float]  #: after all other jobs
 
 
-def submit(client: Client, epochs: int, evaluation_s: float, deadline_s: float | None) -> str:
+def submit(
+    client: Client, epochs: int, evaluation_s: float, deadline_s: float | None, library: Path | None = None
+) -> str:
+    own = (
+        {"args": (evaluation_s, epochs)}
+        if library is not None
+        else {"args": (evaluation_s,), "epochs": epochs}
+    )
     return client.submit(
-        script=str(SCRIPT),
-        args=(evaluation_s,),
-        global_batch=BATCH,
-        epochs=epochs,
+        script=str(library or SCRIPT),
+        **own,
+        global_batch=BATCH if library is None else None,
         workers="1:4",
         deadline=None if deadline_s is None else f"now+{deadline_s:.2f}s",
         or_nothing=deadline_s is not None,
@@ -95,16 +111,20 @@ def epochs_of(length_s: float, evaluation_s: float) -> int:
 
 
 # ---------------------------------------------------------------- strict jobs at random moments
-def run_strict(client: Client, num: int, every_s: float, draw: random.Random) -> list[Fate]:
+def run_strict(
+    client: Client, num: int, every_s: float, draw: random.Random, libraries: Sequence[Path] = ()
+) -> list[Fate]:
     jobs: list[tuple[str, int, float]] = []
     due_s = time.monotonic()
-    for _ in range(num):
+    for number in range(num):
+        library = libraries[number % len(libraries)] if libraries else None
         evaluation_s = draw.choice(EVALUATIONS_S)
         length_s = math.exp(draw.uniform(*map(math.log, LENGTHS_S)))
         epochs = epochs_of(length_s, evaluation_s)
-        window_s = draw.uniform(*WINDOWS) * epochs * (EPOCH_S + evaluation_s) + 2.0
+        window_s = draw.uniform(*WINDOWS) * epochs * (EPOCH_S + evaluation_s)
+        window_s += 2.0 if library is None else LIBRARY_START_S
         time.sleep(max(0.0, due_s - time.monotonic()))  # moments of submission are what is drawn
-        jobs.append((submit(client, epochs, evaluation_s, window_s), epochs, evaluation_s))
+        jobs.append((submit(client, epochs, evaluation_s, window_s, library), epochs, evaluation_s))
         due_s += draw.expovariate(1.0 / every_s)
     return [fate_of(client, *job) for job in jobs]
 
@@ -195,6 +215,37 @@ def busy(num: int) -> Iterator[None]:
             hog.wait()
 
 
+@contextmanager
+def kills(client: Client, num: int, every_s: float, draw: random.Random) -> Iterator[list[str]]:
+    """Kill a worker of a job that trains now and then; what was killed is in the list."""
+    killed, is_over = list[str](), threading.Event()
+
+    def kill() -> None:
+        while len(killed) < num and not is_over.wait(draw.expovariate(1.0 / every_s)):
+            pids = [(job.id, pid) for job in client.jobs() for pid in job.live_pids if job.steps]
+            if pids:
+                job_id, pid = draw.choice(pids)
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+                    killed.append(job_id)
+
+    thread = threading.Thread(target=kill)
+    thread.start()
+    try:
+        yield killed
+    finally:
+        is_over.set()
+        thread.join()
+
+
+def measure_libraries(num: int, every_s: float, num_kills: int, seed: int) -> Findings:
+    draw, console = random.Random(seed), Console(stderr=True)
+    with platform(console) as client, kills(client, num_kills, every_s, random.Random(seed)) as killed:
+        fates = run_strict(client, num, every_s, draw, OF_LIBRARIES)
+        console.print(f"{len(killed)} workers were killed, of {', '.join(sorted({*killed}))}")
+    return Findings(fates, [], [])
+
+
 def measure(num: int, every_s: float, num_odd: int, seed: int, folder: Path) -> Findings:
     draw, console = random.Random(seed), Console(stderr=True)
     with platform(console) as client:
@@ -247,20 +298,26 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--jobs", type=int, default=60, help="strict jobs (default: %(default)s)")
     parser.add_argument("--every", type=float, default=5.0, help="mean seconds between two submissions")
     parser.add_argument("--odd", type=int, default=100, help="odd jobs before the second offers")
+    parser.add_argument("--libraries", action="store_true", help="strict jobs alone, with other libraries")
+    parser.add_argument("--kills", type=int, default=0, help="workers that are killed, with --libraries")
     parser.add_argument("--hogs", type=int, default=0, help="processes beside that never rest")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args(words)
     known = conditions()
     with busy(options.hogs), tempfile.TemporaryDirectory(prefix="swell-odd-") as folder:
-        found = measure(options.jobs, options.every, options.odd, options.seed, Path(folder))
+        if options.libraries:
+            found = measure_libraries(options.jobs, options.every, options.kills, options.seed)
+        else:
+            found = measure(options.jobs, options.every, options.odd, options.seed, Path(folder))
     if options.json:
         write_json(options.json, {"conditions": known, "options": {"hogs": options.hogs}, **asdict(found)})
     console = Console()
     console.print(describe(known))
     console.print(f"load after: {os.getloadavg()[0]:.1f}")
     show_fates(console, found.fates)
-    show_offers(console, found.fresh_offers_s, found.worn_offers_s)
+    if found.worn_offers_s:
+        show_offers(console, found.fresh_offers_s, found.worn_offers_s)
 
 
 if __name__ == "__main__":
