@@ -72,6 +72,7 @@ GIVEN: dict[str, dict[str, Any]] = {
     "stop_on_nan": {"stop_on_nan": True},
     "accept_differences": {"accept_differences": ["weighted-mean"]},
     "on_drift": {"on_drift": "fail"},
+    "on_difference": {"on_difference": "roll_back"},
 }
 
 

@@ -359,6 +359,7 @@ BROKEN: list[tuple[dict[str, Any], str, str]] = [
     ({"image": "--privileged"}, "image", "is not the name of an image"),
     ({"image": "img:1", "python": sys.executable}, "python", "the python3 of its image; remove it"),
     ({"on_drift": "cry"}, "on_drift", "warn, heal, fail"),
+    ({"on_difference": "cry"}, "on_difference", "hold, roll_back"),
     ({"elasticity": "restart", "steps": ..., "on_drift": "heal"}, "on_drift", "elasticity live"),
     ({"stepz": 1}, "stepz", "no such field; did you mean steps?"),
     ({"colour": 8}, "colour", "no such field; `swell submit --help-all` has an option for each"),

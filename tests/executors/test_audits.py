@@ -7,6 +7,7 @@ import signal
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,7 +18,8 @@ from tests.executors.test_gang_laws import OTHER
 from swell.executors.gang.audit import GROWTH, LEAST_S, AuditSchedule
 from swell.executors.gang.job_context import GangSettings
 from swell.model.command import ProfileJob, StopGang
-from swell.model.event import GangEnded, GangResized, ScriptVerified, WorkersLost
+from swell.model.event import GangEnded, GangResized, Outcome, ScriptVerified, WorkersLost
+from swell.model.job import DifferenceAction
 from swell.wire import messages as m
 
 AUDIT = f"audit:{JOB}"
@@ -71,6 +73,22 @@ def test_an_audit_that_finds_a_difference_tells_it_and_goes(fleet: Fleet) -> Non
     gang = fleet.controller._runs.gang(JOB)
     assert gang is not None and gang.gang.known_findings == (OTHER.name,)
     assert go_on(fleet) and fleet.steps[JOB] >= GROWTH * 20
+
+
+def test_a_gang_that_is_to_roll_back_ends_when_an_audit_finds_what_was_not_known(fleet: Fleet) -> None:
+    fleet.perform(StopGang(job_id=JOB, generation=2))
+    order = launch("a/0", generation=3)
+    spec = msgspec.structs.replace(order.spec, on_difference=DifferenceAction.ROLL_BACK)
+    order = msgspec.structs.replace(order, spec=spec)
+    fleet.perform(order)
+    (audit,) = go_on(fleet)
+    audit.say(m.Proved(steps=20, findings=(OTHER,)))
+    stopped, ended = of_kind(fleet, GangEnded)
+    assert stopped.outcome is ended.outcome is Outcome.STOPPED and "an audit found" in ended.message
+    fleet.perform(msgspec.structs.replace(order, generation=4, known_findings=(OTHER.name,)))
+    (audit,) = go_on(fleet)
+    audit.say(m.Proved(steps=40, findings=(OTHER,)))
+    assert len(of_kind(fleet, GangEnded)) == 2, "what is known ends nothing"
 
 
 def test_a_gang_that_a_joiner_has_verified_needs_no_audit_then(fleet: Fleet) -> None:

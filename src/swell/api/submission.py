@@ -27,6 +27,7 @@ from swell.model.job import (
     MOST_WEIGHT,
     AfterRefusal,
     CodeSource,
+    DifferenceAction,
     DriftAction,
     Elasticity,
     EndCondition,
@@ -53,6 +54,7 @@ NOT_OF_RESTART = {
     "stop_on_nan": "a restart job updates its model itself; remove it, and stop in the script",
     "speed": "Swell does not see the samples of a restart job; remove it, or use live",
     "on_drift": "Swell does not compare the workers of a restart job; remove it, or use elasticity live",
+    "on_difference": "no step of a restart job is computed again; remove it, or use elasticity live",
     "checkpoint_interval": "the script of a restart job writes its own checkpoints; remove it, or use "
     "elasticity live",
 }
@@ -454,6 +456,16 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             "rank 0, with a warning. `warn`: only the warning. `fail`: the job fails.",
         ),
     ] = None
+    on_difference: Annotated[
+        DifferenceAction | None,
+        _option(
+            "WHAT",
+            "What to do when a new process computes a step otherwise than the workers: `hold` (default) or "
+            "`roll_back`.",
+            "`hold`: the job keeps its smallest number of workers. `roll_back`: it also begins again at the "
+            "newest checkpoint from which a new process has computed the same.",
+        ),
+    ] = None
 
     def anchored(self, base_dir: Path, now_s: float | None = None) -> Submission:
         """The same as the submitter means it: relative paths start at `base_dir`, variables without a value
@@ -536,6 +548,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             checkpoint_interval_s=fields.checkpoint_interval(self.checkpoint_interval),
             grows_when_distributed=is_restart,
             on_drift=self.on_drift,
+            on_difference=self.on_difference,
             accept_differences=tuple(
                 fields.formed("accept_differences", name) for name in self.accept_differences
             ),

@@ -107,6 +107,14 @@ class DriftAction(StrEnum):
     FAIL = "fail"  #: end as failed
 
 
+@plain_members
+class DifferenceAction(StrEnum):
+    """What to do where a new process computes something else than the workers of a job."""
+
+    HOLD = "hold"  #: keep the job at its smallest size
+    ROLL_BACK = "roll_back"  #: likewise, from the newest checkpoint from which one has computed the same
+
+
 class MetricTarget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Stop early once a reported metric is good enough: `name >= value` or `name <= value`."""
 
@@ -173,6 +181,7 @@ class JobSpec(
     tenant: str = ""  #: on whose behalf it runs; jobs that name none are together one tenant's
     stop_on_nan: bool = False  #: end as failed at the first loss that is no number, before its update
     on_drift: DriftAction | None = None  #: None: `heal`
+    on_difference: DifferenceAction | None = None  #: None: `hold`
     #: With `max_batch` the batch is open: a policy may give any from `min_batch` (None: `global_batch`) on.
     #: A step of another batch then counts as the steps at `global_batch` that get training as far.
     min_batch: int | None = None

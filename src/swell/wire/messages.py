@@ -400,6 +400,7 @@ class Welcome(Message, frozen=True, kw_only=True):
     heartbeat_s: float = 0.5
     stop_on_nan: bool = False  #: end before the update of a step whose loss is no number
     on_drift: OnDrift = "heal"  #: what follows where the replicas of the workers differ
+    keeps_verified: bool = False  #: keep the newest checkpoint from which a new process computed the same
     local_batches: tuple[
         int, ...
     ] = ()  #: mode `profile`: measure these; mode `group`: the one of each worker
@@ -453,6 +454,8 @@ class Prove(Message, frozen=True, kw_only=True):
     """Said to a worker that is Ready and in no group: compute the step that is noted beside a checkpoint."""
 
     cuts: bool = True  #: one of its passes also in two parts, as at another number of workers
+    rolls_back: bool = False  #: where there is a difference, to the newest checkpoint without one
+    known: tuple[str, ...] = ()  #: names of differences after which nothing is rolled back any more
 
 
 class Abort(Message, frozen=True, kw_only=True):

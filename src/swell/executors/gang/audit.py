@@ -53,9 +53,11 @@ class Audit(GangRuntime):
 
     def __init__(self, gang: GangController, slot: Slot, first: int, now_s: float) -> None:
         """The process has this number and these devices, and starts with the effects that follow."""
-        super().__init__(gang.job, GangRecord(next_worker=first))
+        known = gang.gang.known_findings
+        super().__init__(gang.job, GangRecord(next_worker=first, known_findings=known))
         self.run, self.audited, self.saved_steps = f"audit:{gang.run}", gang.gang, gang.gang.saved_steps
         self.begun_s, self.now_s, self.is_over = now_s, now_s, False
+        self.has_found = False  #: a difference that was not known
         self.start(slot)
 
     def _hear(self, message: messages.FromWorker, member: Member) -> None:
@@ -64,11 +66,12 @@ class Audit(GangRuntime):
                 bound = self.audited.max_local_batch
                 self.send([member.number], self.job.welcome(member.slot, max_local_batch=bound))
             case messages.Ready() if member.state is State.STARTING:
-                spec, member.state = self.job.spec, State.PROVING
-                self.send([member.number], messages.Prove(cuts=spec.max_workers != spec.min_workers))
+                member.state = State.PROVING
+                self.send([member.number], proof.order(self))
             case messages.Proved():
                 proof.note_proved(self, message, member)
-                self.audited.known_findings += self.gang.known_findings
+                self.has_found = len(self.gang.known_findings) > len(self.audited.known_findings)
+                self.audited.known_findings = self.gang.known_findings
                 self.kill([member])
 
     def _watch(self) -> None:

@@ -84,6 +84,12 @@ class GangController(GangRuntime):
                     transition.resize(self, command)
         return self.act()
 
+    def roll_back(self, now_s: float) -> list[Effect]:
+        """An audit has found that another process computes something else."""
+        self.pass_time(now_s)
+        proof.roll_back(self, "an audit found that a new process computes something else")
+        return self.act()
+
     def take_over(self, facts: Mapping[int, WorkerState], now_s: float) -> list[Effect]:
         """Go on with a former controller's gang. Call it before any other method.
 
