@@ -221,7 +221,7 @@ def test_the_next_gang_begins_where_the_last_one_was_verified(
     order = messages.Prove(rolls_back=rolls_back)
     agent.start_ready([0, 1, 2, 3], script)
     agent.join([0], source=None)
-    first = witness(agent).steps
+    first = witness(agent).steps or 0
     assert prove(agent, 1, order) == messages.Proved(steps=first, is_last=True)
     steps = [first]
     for _ in range(3):  # more than are kept
