@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import msgspec
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.core.bench import Bench
@@ -14,7 +15,7 @@ from tests.examples import share_of_examples
 from swell.api import words
 from swell.model.command import LaunchGang
 from swell.model.event import DifferencesAccepted, JobProfiled, Outcome, ScriptVerified
-from swell.model.job import EndCondition, JobSpec
+from swell.model.job import DifferenceAction, EndCondition, JobSpec
 from swell.script_facts import ScriptFinding, ScriptNumbers
 
 TOKENS = ScriptFinding(name="weighted-mean", text="the loss is a mean over tokens", place="train.py:7")
@@ -144,6 +145,28 @@ def test_a_difference_that_is_found_while_it_trains_holds_the_job_from_then_on()
     launch = bench.gone(generation, Outcome.STOPPED, steps=90)[-1]
     assert isinstance(launch, LaunchGang)
     assert (launch.done_steps, set(launch.known_findings)) == (90, {"other-step", "random-draws"})
+
+
+@pytest.mark.parametrize("steps", [None, 40])
+@pytest.mark.parametrize("action", [*DifferenceAction, None])
+def test_a_gang_begins_once_where_its_job_was_verified_if_its_owner_wants_that(
+    action: DifferenceAction | None, steps: int | None
+) -> None:
+    bench = Bench()
+    generation = bench.run(job=spec(1000, on_difference=action), workers=4)
+    verified(bench, steps)
+    verified(bench, 90, DROPOUT)
+    verified(bench, 90, LATE)
+    bench.core = bench.reborn()
+    bench.want(a=1)
+    launch = bench.gone(generation, Outcome.STOPPED, steps=90)[-1]
+    assert isinstance(launch, LaunchGang)
+    rolls_back = action is DifferenceAction.ROLL_BACK
+    assert launch.rolls_back == (rolls_back and steps is not None)
+    assert launch.verified_steps == (steps if rolls_back else None)
+    bench.started(launch.generation, steps=40)
+    again = bench.gone(launch.generation, Outcome.STOPPED, steps=60)[-1]
+    assert isinstance(again, LaunchGang) and not again.rolls_back
 
 
 def test_a_job_that_is_held_shrinks_to_its_smallest_size_and_grows_when_that_is_accepted() -> None:

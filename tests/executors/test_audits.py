@@ -16,6 +16,7 @@ from tests.executors.puppets import JOB, make_spec
 from tests.executors.test_gang_laws import OTHER
 
 from swell.executors.gang.audit import GROWTH, LEAST_S, AuditSchedule
+from swell.executors.gang.host_messages import TellWorker
 from swell.executors.gang.job_context import GangSettings
 from swell.model.command import ProfileJob, StopGang
 from swell.model.event import GangEnded, GangResized, Outcome, ScriptVerified, WorkersLost
@@ -82,10 +83,17 @@ def test_a_gang_that_is_to_roll_back_ends_when_an_audit_finds_what_was_not_known
     order = msgspec.structs.replace(order, spec=spec)
     fleet.perform(order)
     (audit,) = go_on(fleet)
-    audit.say(m.Proved(steps=20, findings=(OTHER,)))
+    audit.say(m.Proved(steps=20))
+    said = [told.message for told in fleet.hosts["a"].told if isinstance(told, TellWorker)]
+    assert m.Verified(steps=20) in said
+    (audit,) = go_on(fleet)
+    audit.say(m.Proved(steps=40, findings=(OTHER,)))
     stopped, ended = of_kind(fleet, GangEnded)
-    assert stopped.outcome is ended.outcome is Outcome.STOPPED and "an audit found" in ended.message
-    fleet.perform(msgspec.structs.replace(order, generation=4, known_findings=(OTHER.name,)))
+    assert stopped.outcome is ended.outcome is Outcome.STOPPED
+    assert ended.message == "a new process computes something else"
+    fleet.perform(
+        msgspec.structs.replace(order, generation=4, known_findings=(OTHER.name,), verified_steps=20)
+    )
     (audit,) = go_on(fleet)
     audit.say(m.Proved(steps=40, findings=(OTHER,)))
     assert len(of_kind(fleet, GangEnded)) == 2, "what is known ends nothing"

@@ -391,6 +391,7 @@ def _(event: DeadlineChangeAsked, state: HeadState, record: JobRecord) -> None:
 @_apply_to.register
 def _(event: GangStarted, state: HeadState, record: JobRecord) -> None:
     record.advance(event.at_s)
+    record.rolls_back = False
     record.become(record.gang.started(event.generation))
     record.num_nodes = state.nodes_of(record.gang.held)
     record.usage.begin_gang()
@@ -540,7 +541,9 @@ def _(event: ScriptVerified, state: HeadState, record: JobRecord) -> None:
         state.tell(record, "differs", _told_finding(record, found, "a new worker found") + since)
     if news:
         record.commanded.changed_s = None  # what it has need not be kept for a while
-        if record.admission.is_promised and any(found.name in record.held_by for found in news):
+        is_held = any(found.name in record.held_by for found in news)
+        record.rolls_back = is_held and record.is_to_roll_back and record.verified_steps is not None
+        if record.admission.is_promised and is_held:
             record.admission.is_void = True
             record.ask_again()
         state.relearn(record)

@@ -286,6 +286,8 @@ def launch_of(record: JobRecord) -> LaunchGang:
         max_local_batch=record.max_local_batch,
         done_steps=int(record.progress.done_steps) if record.spec.elasticity is Elasticity.LIVE else 0,
         known_findings=record.known_findings,
+        verified_steps=record.verified_steps if record.is_to_roll_back else None,
+        rolls_back=record.rolls_back,
     )
 
 

@@ -12,7 +12,7 @@ from swell.core.gang import NO_GANG, Gang, IllegalTransition
 from swell.core.progress import HoldTime, JobProgress, ResizeLog, SizeHistory
 from swell.core.setbacks import LONGEST_BACK_OFF_S, Backoff, Promise
 from swell.model.event import STEPS
-from swell.model.job import Elasticity, JobClass, JobSpec, Phase, Profile
+from swell.model.job import DifferenceAction, Elasticity, JobClass, JobSpec, Phase, Profile
 from swell.model.usage import NO_USAGE, GangUsage, total_usage
 from swell.model.view import JobView
 from swell.script_facts import ScriptFinding
@@ -171,6 +171,7 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     differences: tuple[ScriptFinding, ...] = ()  #: of steps that were computed again while it trained
     verified_steps: int | None = None  #: up to here a fresh worker has computed the same; None: none has
     unverified: str = ""  #: why the latest one has computed nothing; empty: it has
+    rolls_back: bool = False  #: its next gang begins at the checkpoint of these steps
     is_distributed: bool = False  #: its script has shown that it works with other workers
     accepted: tuple[str, ...] = ()  #: findings, since it was submitted
     is_cancelled: bool = False  #: by its owner; its gang may still be there
@@ -339,6 +340,11 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
         accepted = self.spec.accept_differences + self.accepted
         names = (found.name for found in self.findings if found.holds and found.name not in accepted)
         return tuple(dict.fromkeys(names))
+
+    @property
+    def is_to_roll_back(self) -> bool:
+        """Whether its owner wants it to, where a new process computes something else."""
+        return self.spec.on_difference is DifferenceAction.ROLL_BACK
 
     @property
     def known_findings(self) -> tuple[str, ...]:

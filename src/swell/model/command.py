@@ -40,6 +40,8 @@ class LaunchGang(Command, frozen=True, kw_only=True):
     max_local_batch: int | None = None  #: samples that fit on a device at once, as far as is known
     done_steps: int = 0  #: that a checkpoint should have; 0: the job begins
     known_findings: tuple[str, ...] = ()  #: names of those about its script that are known or accepted
+    verified_steps: int | None = None  #: of the checkpoint that is to be kept, where the job rolls back
+    rolls_back: bool = False  #: begin there, and not at the latest one
 
 
 class Reconfigure(Command, frozen=True, kw_only=True):

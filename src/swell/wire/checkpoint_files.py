@@ -15,10 +15,6 @@ from pathlib import Path
 
 from swell.wire.untrusted_files import IrregularFile, open_regular
 
-#: A file beside checkpoints: the updates of the newest one from which a new process has computed the same.
-VERIFIED = "verified"
-#: A file that is there until a gang has begun at that one again.
-ROLL_BACK = "roll-back"
 _NAME = re.compile(r"step-(\d{12})(?:-(\d{12}))?\.([0-9a-f]{64})\.pt")
 
 

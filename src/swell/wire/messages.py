@@ -400,7 +400,8 @@ class Welcome(Message, frozen=True, kw_only=True):
     heartbeat_s: float = 0.5
     stop_on_nan: bool = False  #: end before the update of a step whose loss is no number
     on_drift: OnDrift = "heal"  #: what follows where the replicas of the workers differ
-    keeps_verified: bool = False  #: keep the newest checkpoint from which a new process computed the same
+    verified_steps: int | None = None  #: of the checkpoint that is kept besides the newest
+    rolls_back: bool = False  #: begin there
     local_batches: tuple[
         int, ...
     ] = ()  #: mode `profile`: measure these; mode `group`: the one of each worker
@@ -454,8 +455,12 @@ class Prove(Message, frozen=True, kw_only=True):
     """Said to a worker that is Ready and in no group: compute the step that is noted beside a checkpoint."""
 
     cuts: bool = True  #: one of its passes also in two parts, as at another number of workers
-    rolls_back: bool = False  #: where there is a difference, to the newest checkpoint without one
-    known: tuple[str, ...] = ()  #: names of differences after which nothing is rolled back any more
+
+
+class Verified(Message, frozen=True, kw_only=True):
+    """Said to rank 0 of a group: keep the checkpoint after so many steps, which a new process agrees with."""
+
+    steps: int
 
 
 class Abort(Message, frozen=True, kw_only=True):
@@ -470,4 +475,4 @@ class StopVoteResult(Message, frozen=True, kw_only=True):
     most: int | None  #: the largest vote; None: some have not voted yet
 
 
-FromAgent = Welcome | Regroup | StoreAddress | Suspend | Witness | Prove | Abort | StopVoteResult
+FromAgent = Welcome | Regroup | StoreAddress | Suspend | Witness | Prove | Verified | Abort | StopVoteResult

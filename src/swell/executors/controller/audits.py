@@ -13,7 +13,6 @@ from swell.executors.gang.gang_record import flatten
 from swell.executors.gang.host_messages import KILL, CloseRun, Effect, OpenRun, SignalWorker
 from swell.executors.gang.trial_controller import Trial
 from swell.model.event import GangStarted, ScriptVerified, StepsReported
-from swell.model.job import DifferenceAction
 
 
 class AuditSet:
@@ -52,8 +51,7 @@ class AuditSet:
             schedule.expected_s = max(LEAST_S, now_s - audit.begun_s)
             schedule.known_steps = max(schedule.known_steps, audit.saved_steps)
             self._end(schedule)
-            if audit.has_found and run.job.spec.on_difference is DifferenceAction.ROLL_BACK:
-                self._runs.do(of_gang, gang.roll_back(now_s))
+            self._runs.do(of_gang, gang.follow_audit(audit.proved_steps, audit.has_found, now_s))
 
     def _end(self, schedule: AuditSchedule | None) -> None:
         """Count what the audit has cost, if there is one; kill its process, if that lives."""

@@ -138,6 +138,8 @@ class CommandQueue:
             max_local_batch=known.max_local_batch or command.max_local_batch,
             saved_steps=command.done_steps,
             known_findings=command.known_findings,
+            verified_steps=command.verified_steps,
+            rolls_back=command.rolls_back,
             restarts=RestartSet() if command.spec.elasticity is Elasticity.RESTART else None,
         )
         job = self._runs.job_context(command.job_id, command.spec, command.total_steps)

@@ -57,6 +57,7 @@ class Audit(GangRuntime):
         super().__init__(gang.job, GangRecord(next_worker=first, known_findings=known))
         self.run, self.audited, self.saved_steps = f"audit:{gang.run}", gang.gang, gang.gang.saved_steps
         self.begun_s, self.now_s, self.is_over = now_s, now_s, False
+        self.proved_steps: int | None = None  #: before the step that it has computed
         self.has_found = False  #: a difference that was not known
         self.start(slot)
 
@@ -67,9 +68,11 @@ class Audit(GangRuntime):
                 self.send([member.number], self.job.welcome(member.slot, max_local_batch=bound))
             case messages.Ready() if member.state is State.STARTING:
                 member.state = State.PROVING
-                self.send([member.number], proof.order(self))
+                spec = self.job.spec
+                self.send([member.number], messages.Prove(cuts=spec.max_workers != spec.min_workers))
             case messages.Proved():
                 proof.note_proved(self, message, member)
+                self.proved_steps = message.steps
                 self.has_found = len(self.gang.known_findings) > len(self.audited.known_findings)
                 self.audited.known_findings = self.gang.known_findings
                 self.kill([member])

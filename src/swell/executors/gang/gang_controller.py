@@ -84,10 +84,10 @@ class GangController(GangRuntime):
                     transition.resize(self, command)
         return self.act()
 
-    def roll_back(self, now_s: float) -> list[Effect]:
-        """An audit has found that another process computes something else."""
+    def follow_audit(self, steps: int | None, has_found: bool, now_s: float) -> list[Effect]:
+        """An audit has computed the step after so many (None: it has not), and found a difference or none."""
         self.pass_time(now_s)
-        proof.roll_back(self, "an audit found that a new process computes something else")
+        proof.follow(self, steps, has_found)
         return self.act()
 
     def take_over(self, facts: Mapping[int, WorkerState], now_s: float) -> list[Effect]:
@@ -193,8 +193,14 @@ class GangController(GangRuntime):
 
     def _greet(self, message: messages.Hello, member: Member) -> None:
         member.pid = message.pid
-        bound, num_workers = self.gang.max_local_batch, len(self.gang.wanted_slots)
-        welcome = self.job.welcome(member.slot, max_local_batch=bound, num_workers=num_workers)
+        gang = self.gang
+        welcome = self.job.welcome(
+            member.slot,
+            max_local_batch=gang.max_local_batch,
+            num_workers=len(gang.wanted_slots),
+            verified_steps=gang.verified_steps,
+            rolls_back=gang.rolls_back and not gang.has_started,
+        )
         self.send([member.number], welcome)
 
     def _note_joined(self, message: messages.Joined, member: Member) -> None:

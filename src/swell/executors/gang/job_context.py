@@ -9,7 +9,7 @@ from typing import Any, Literal, cast
 
 import msgspec
 
-from swell.model.job import DifferenceAction, Elasticity, JobSpec
+from swell.model.job import Elasticity, JobSpec
 from swell.model.target import Configuration
 from swell.wire.messages import EarlyStop, OnDrift, Welcome
 
@@ -96,7 +96,6 @@ class JobContext:
             seed=self.spec.seed,
             stop_on_nan=self.spec.stop_on_nan,
             on_drift=cast(OnDrift, self.spec.on_drift or "heal"),
-            keeps_verified=self.spec.on_difference is DifferenceAction.ROLL_BACK,
             checkpoint_dir="",  # its host names it
             target=None if target is None else EarlyStop(**msgspec.structs.asdict(target)),
             pace_per_s=sum(paces) if paces else None,

@@ -21,7 +21,7 @@ NO_NOTE = "no checkpoint with a step noted beside it could be made"
 
 def is_over(live: GangRuntime) -> bool:
     """Whether the next group waits for no proof; asks for the next thing that is to be proved, once."""
-    gang, change = live.gang, live.gang.change
+    gang, change, spec = live.gang, live.gang.change, live.job.spec
     joiners = [m for m in gang.joiners() if m.slot in gang.wanted_slots and not m.is_killed]
     is_of_none = not joiners or gang.setback.is_open or not (gang.has_started or gang.saved_steps)
     if is_of_none or change is None or change.is_suspend or change.proof == "over":
@@ -34,22 +34,8 @@ def is_over(live: GangRuntime) -> bool:
     ready = [member for member in joiners if member.state is State.READY]
     if change.proof == "joiner" and ready and not any(m.state is State.PROVING for m in joiners):
         ready[0].state, ready[0].since_s = State.PROVING, live.now_s
-        live.send([ready[0].number], order(live))
+        live.send([ready[0].number], messages.Prove(cuts=spec.max_workers != spec.min_workers))
     return False
-
-
-def order(live: GangRuntime) -> messages.Prove:
-    """What a worker is told that is to prove itself."""
-    spec = live.job.spec
-    return messages.Prove(
-        cuts=spec.max_workers != spec.min_workers,
-        rolls_back=spec.on_difference is DifferenceAction.ROLL_BACK,
-        known=_known(live),
-    )
-
-
-def _known(live: GangRuntime) -> tuple[str, ...]:
-    return (*live.job.spec.accept_differences, *live.gang.known_findings)
 
 
 def note_witnessed(live: GangRuntime, steps: int | None, why_not: str = NO_NOTE) -> None:
@@ -73,21 +59,31 @@ def note_proved(live: GangRuntime, message: messages.Proved, member: Member) -> 
     _report(live, message)
     if gang.change is not None:
         gang.change.proof = "over"
-    news = [found for found in message.findings if found.holds and found.name not in _known(live)]
+    known = (*spec.accept_differences, *gang.known_findings)
+    news = [found for found in message.findings if found.holds and found.name not in known]
     gang.known_findings += tuple(found.name for found in news)
     why = f"a new worker found {' and '.join(found.name for found in news)}"
-    if news and gang.has_started and spec.on_difference is DifferenceAction.ROLL_BACK:
-        roll_back(live, why)
-    elif news and gang.has_started:
+    follow(live, message.steps, bool(news))
+    if news and gang.has_started and gang.ending is None:
         transition.fail(live, why, Outcome.LOST)
     elif news and gang.ending is None and len(gang.wanted_slots) > spec.min_workers:
         transition.end(live, Outcome.STOPPED, why)  # the head, which knows it by then, asks for fewer
 
 
-def roll_back(live: GangRuntime, why: str) -> None:
-    """End the gang: the next one begins at the newest checkpoint that was verified."""
-    if live.gang.ending is None:
-        transition.end(live, Outcome.STOPPED, why)
+def follow(live: GangRuntime, steps: int | None, has_found: bool) -> None:
+    """Of a job that is to roll back: keep the checkpoint that was verified, or end, to begin there again."""
+    gang, spec = live.gang, live.job.spec
+    if (
+        spec.on_difference is not DifferenceAction.ROLL_BACK
+        or not gang.has_started
+        or gang.ending is not None
+    ):
+        return
+    if has_found and gang.verified_steps is not None:
+        transition.end(live, Outcome.STOPPED, "a new process computes something else")
+    elif not has_found and steps is not None:
+        gang.verified_steps = steps
+        live.send(gang.formation.group[:1], messages.Verified(steps=steps))
 
 
 def _report(live: GangRuntime, said: messages.Proved) -> None:

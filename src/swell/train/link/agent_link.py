@@ -63,6 +63,7 @@ class Link:
             None  #: the newest order not yet taken; read without a lock each step
         )
         self.is_witness_wanted = False  #: rank 0 is to save, and all to note the step after that
+        self.verified_steps: int | None = None  #: as the agent said last
         #: Called by the listening thread: the second with `news` held, before `order` is the new one.
         self.abort: Callable[[int], None] = lambda generation: None
         self.note_order: Callable[[Order], None] = lambda order: None
@@ -150,6 +151,8 @@ class Link:
         with self.news:
             if isinstance(message, messages.Witness):
                 self.is_witness_wanted = True
+            elif isinstance(message, messages.Verified):
+                self.verified_steps = message.steps
             elif isinstance(message, messages.StoreAddress):
                 self._addresses[message.generation] = message.address
             elif isinstance(message, messages.Prove):

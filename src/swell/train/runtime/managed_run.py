@@ -115,11 +115,9 @@ class AgentWorker(Host):
         welcome = self.welcome
         self._drift_watch = DriftWatch(task.state, task.course, welcome.on_drift)
         self._checkpoints = CheckpointStore(
-            Path(welcome.checkpoint_dir),
-            welcome.keep_checkpoints,
-            welcome.checkpoint_interval_s,
-            keeps_verified=welcome.keeps_verified,
+            Path(welcome.checkpoint_dir), welcome.keep_checkpoints, welcome.checkpoint_interval_s
         )
+        self._checkpoints.verified_steps = welcome.verified_steps
         self._checkpoints.tell_damaged = self._tell_damaged
         task.state.variables.tell = lambda found: self._link.send(messages.ScriptFound(finding=found))
         self._place_to_save: Place | None = None  # of the state that is being saved
@@ -330,8 +328,8 @@ class AgentWorker(Host):
     def _find_state(self) -> None:
         """No worker has any: it is that of the newest checkpoint, or else what the script begins with."""
         state = self._task.state
-        if (verified := self._checkpoints.roll_back()) is not None:
-            sys.stderr.write(f"goes back to {verified.name}, from which a new worker has computed the same\n")
+        if self.welcome.rolls_back:
+            self._checkpoints.roll_back()
         if not self._checkpoints.load_newest(state) and state.is_torn:
             sys.stderr.write(
                 "this worker has half of a state whose source is gone, and there is no checkpoint\n"
@@ -435,19 +433,11 @@ class AgentWorker(Host):
         if state.shard is None:
             path = self._checkpoints.load_newest(state, lambda path: read_witness(path) is not None)
             step = None if path is None else read_witness(path)
-            if path is not None and step is not None:
-                proof = Proof(self._task, step, order.cuts)
-                return Prover(self._link, self.max_local_batch, proof, partial(self._note_proof, path, order))
+            if step is not None:
+                return Prover(self._link, self.max_local_batch, Proof(self._task, step, order.cuts))
             why_not = "there is no checkpoint with a note of the step after it"
         self._link.send(messages.Proved(why_not=why_not))
         return None
-
-    def _note_proof(self, checkpoint: Path, order: messages.Prove, found: Sequence[str]) -> None:
-        """Remember what a proof from this checkpoint has come to: names of differences."""
-        if not found:
-            self._checkpoints.note_verified(checkpoint)
-        elif order.rolls_back and not set(found) <= set(order.known):
-            self._checkpoints.ask_roll_back()
 
     def _leave(self, generation: int) -> NoReturn:
         self._tell()
@@ -458,6 +448,7 @@ class AgentWorker(Host):
     # ------------------------------------------------------------------ reports
     def _save_if_due(self, is_end: bool = False) -> None:
         is_unsaved, self._is_unsaved = self._is_unsaved, False
+        self._checkpoints.verified_steps = self._link.verified_steps or self._checkpoints.verified_steps
         if not (is_idle := self._checkpoints.is_idle):
             self._note_save(self._checkpoints.take)
             is_idle = self._checkpoints.is_idle

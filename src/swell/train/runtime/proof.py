@@ -7,7 +7,7 @@ otherwise. One of the passes is made in two parts as well, as at another number 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, NoReturn
@@ -120,12 +120,8 @@ class Proof(SizeComparison):
 class Prover(Host):
     """What a worker is that proves itself. It leaves then: its script is not as in a new process any more."""
 
-    def __init__(
-        self, link: Link, max_local_batch: int | None, proof: Proof, note: Callable[[Sequence[str]], None]
-    ) -> None:
-        """`note`: is called with the names of differences, once the passes are made."""
+    def __init__(self, link: Link, max_local_batch: int | None, proof: Proof) -> None:
         super().__init__(link.welcome, max_local_batch)
-        self._note = note
         self._link, self._proof, self._plan = link, proof, proof.steps()
         self._share_of: ShareOf  # of the probe under way
         self._is_out = False  # it has not come to its pass yet
@@ -171,8 +167,6 @@ class Prover(Host):
     def _leave(self, findings: Sequence[ScriptFinding | None], why_not: str = "") -> NoReturn:
         found = tuple(each for each in findings if each is not None)
         steps = None if why_not else self._proof.steps_before
-        if not why_not:
-            self._note([each.name for each in found if each.holds])
         self._link.send(messages.Proved(steps=steps, findings=found, why_not=why_not, is_last=True))
         close_script()
         exit_now(environ.EXIT_STOPPED)

@@ -37,8 +37,6 @@ from swell.train.state.codec import EncodeError
 from swell.train.state.staging import Stage, forms_of
 from swell.train.state.train_state import TrainState
 from swell.wire.checkpoint_files import (
-    ROLL_BACK,
-    VERIFIED,
     checkpoint_name,
     checkpoints_in,
     digest_in,
@@ -48,7 +46,7 @@ from swell.wire.checkpoint_files import (
     witness_path,
     witnesses_in,
 )
-from swell.wire.whole_files import make_folder, sync, write_whole
+from swell.wire.whole_files import make_folder, sync
 
 #: A save that takes longer is told: its storage is slow, or hangs.
 SLOW_S = 60.0
@@ -153,7 +151,6 @@ class CheckpointStore:
 
     Args:
         interval_s: between two of them; None: it is chosen by `mean_time_to_loss_s` and what a save takes.
-        keeps_verified: the newest verified one is kept, besides the newest few.
     """
 
     def __init__(
@@ -162,7 +159,6 @@ class CheckpointStore:
         num_kept: int,
         interval_s: float | None,
         clock: Callable[[], float] = time.monotonic,
-        keeps_verified: bool = False,
     ) -> None:
         #: Called after the warning that there are damaged ones: its text, and the steps of the newest sound
         #: one, 0 if there is none.
@@ -172,7 +168,8 @@ class CheckpointStore:
         self.folder = folder.resolve()
         self.num_kept = num_kept
         self.interval_s = interval_s
-        self._keeps_verified = keeps_verified
+        #: Of the checkpoint that is kept besides, for a new process has computed the same from it.
+        self.verified_steps: int | None = None
         self._clock = clock
         self._due_s: float | None = None
         #: Until training that is not saved is lost, as the scheduler expects; None: it has not said.
@@ -348,39 +345,17 @@ class CheckpointStore:
         except (OSError, RuntimeError, EncodeError) as error:  # torch.save says RuntimeError of a full disk
             raise SaveError(steps, self.folder, _reason(error)) from error
 
-    def note_verified(self, path: Path) -> None:
-        """A new process has computed the same from this checkpoint as those that go on."""
-        with suppress(OSError):  # the disk is full: an earlier one is known
-            write_whole(self.folder / VERIFIED, str(order_in(path)[1]).encode())
-
-    def ask_roll_back(self) -> None:
-        """Have the next gang begin again at the newest verified checkpoint, if there is one."""
-        with suppress(OSError):
-            (self.folder / ROLL_BACK).touch(mode=0o600)
-
-    def roll_back(self) -> Path | None:
-        """If that was asked for, remove what is newer than the newest verified checkpoint, and return it."""
-        if not (self.folder / ROLL_BACK).exists():
-            return None
-        verified = self._verified()
-        newer = [
-            path
-            for _, path in checkpoints_in(self.folder)
-            if verified and order_in(path) > order_in(verified)
-        ]
-        for path in newer:
-            path.unlink(missing_ok=True)
-        (self.folder / ROLL_BACK).unlink(missing_ok=True)
-        return verified
+    def roll_back(self) -> None:
+        """Remove what is newer than the newest verified checkpoint, if that is there."""
+        if (verified := self._verified()) is not None:
+            for _, path in checkpoints_in(self.folder):
+                if order_in(path) > order_in(verified):
+                    path.unlink(missing_ok=True)
 
     def _verified(self) -> Path | None:
-        """The newest checkpoint from which a new process has computed the same."""
-        with suppress(OSError, ValueError):
-            updates = int((self.folder / VERIFIED).read_bytes())
-            return next(
-                (path for _, path in checkpoints_in(self.folder) if order_in(path)[1] == updates), None
-            )
-        return None
+        """The newest checkpoint from which a new process has computed the same, if it is to be kept."""
+        found = (path for _, path in checkpoints_in(self.folder) if steps_in(path) == self.verified_steps)
+        return next(found, None)
 
     def load_newest(
         self, state: TrainState, is_meant: Callable[[Path], bool] = lambda path: True
@@ -411,8 +386,7 @@ class CheckpointStore:
 
     def _evict(self, newest: Path) -> None:
         """Remove sound ones beyond those to keep, and damaged ones. What is as new as `newest` stays."""
-        verified = self._verified() if self._keeps_verified else None
-        kept = {newest, verified or newest, *self._newest_sound(self.num_kept)}
+        kept = {newest, self._verified() or newest, *self._newest_sound(self.num_kept)}
         for _, path in checkpoints_in(self.folder):
             if path not in kept and order_in(path) <= order_in(newest):
                 path.unlink(missing_ok=True)
