@@ -155,7 +155,6 @@ def test_a_gang_begins_once_where_its_job_was_verified_if_its_owner_wants_that(
     bench = Bench()
     generation = bench.run(job=spec(1000, on_difference=action), workers=4)
     verified(bench, steps)
-    verified(bench, 90, DROPOUT)
     verified(bench, 90, LATE)
     bench.core = bench.reborn()
     bench.want(a=1)
