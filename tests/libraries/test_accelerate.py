@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -55,3 +57,17 @@ def test_a_plug_in_is_refused_by_name(tmp_path: Path) -> None:
         gang.agent.close()
     assert "Accelerator was given fsdp_plugin" in failed.message
     assert "--elasticity restart" in failed.message
+
+
+def test_a_library_is_adapted_when_it_is_imported_and_not_before() -> None:
+    lines = (
+        "import sys, swell.train.runtime.runner",
+        "from swell.train.libraries import adapt_libraries",
+        "adapt_libraries()",
+        "assert not {'accelerate', 'transformers', 'lightning'} & sys.modules.keys()",
+        "from accelerate import Accelerator",
+        "print(Accelerator.__module__)",
+    )
+    command = [sys.executable, "-c", "\n".join(lines)]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert said == "swell.train.accelerate\n"

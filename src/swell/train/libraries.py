@@ -16,6 +16,7 @@ from types import ModuleType
 #: The module of a library that is to be imported, and what has the function `adapt` for it.
 ADAPTERS = {
     "accelerate": "swell.train.accelerate",
+    "transformers.trainer": "swell.train.transformers",
 }
 RESTART = "or submit the script with --elasticity restart, where each resize starts it again"
 

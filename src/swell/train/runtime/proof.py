@@ -126,6 +126,8 @@ class Prover(Host):
         self._share_of: ShareOf  # of the probe under way
         self._is_out = False  # it has not come to its pass yet
 
+    rank, num_workers = 1, 2  # no leader, which would print and write files
+
     def reach_boundary(self) -> None:
         self._link.lease.check()
         self._link.heartbeat.note_steps(self._proof.steps_before)

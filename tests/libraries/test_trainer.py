@@ -1,0 +1,29 @@
+"""A script with `transformers.Trainer`, unchanged, learns in a Swell job what it learns by itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.libraries.alone import alone
+from tests.scripts.gang import FEW_CHANGES, outcome_at, outcome_of_a_life
+
+pytestmark = pytest.mark.timeout(600)  # processes that import the library for seconds
+SCRIPTS = Path(__file__).parent / "scripts"
+
+
+@pytest.mark.parametrize("name", ["with_trainer.py", "with_classifier.py"])
+def test_a_job_learns_what_the_script_does_alone(name: str, tmp_path: Path) -> None:
+    job = outcome_at(SCRIPTS / name, tmp_path / "job", 2)
+    by_itself = alone(SCRIPTS / name, tmp_path / "alone")
+    for key, value in by_itself.items():
+        assert job.parameters[key].shape == value.shape, key
+        assert (job.parameters[key] - value).abs().max() < 1e-9, key
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("name", ["with_trainer.py", "with_classifier.py"])
+def test_a_job_learns_the_same_in_any_life(name: str, seed: int, tmp_path: Path) -> None:
+    job = outcome_of_a_life(SCRIPTS / name, tmp_path / "life", seed, FEW_CHANGES)
+    assert not job.differences(outcome_at(SCRIPTS / name, tmp_path / "job", 1))
