@@ -232,3 +232,17 @@ def test_the_next_gang_begins_where_the_last_one_was_verified(
     agent.welcome = msgspec.structs.replace(agent.welcome, verified_steps=first, rolls_back=True)
     agent.start_ready([3], script)
     assert agent.join([3], source=None) == first
+
+
+def test_a_state_that_is_no_number_is_not_noted(
+    start_agent: Callable[..., FakeAgent], tmp_path: Path
+) -> None:
+    script = tmp_path / "diverging.py"
+    late = "loss = model(x).square().mean() * (1.0 if epoch < 2 else float('nan'))"
+    script.write_text(SCRIPT.format(sample=PLAIN[0], loss=late))
+    agent = start_agent(total_steps=10**6, ends_when_told=True, checkpoint_interval_s=0.0)
+    agent.start_ready([0], script)
+    agent.join([0], source=None)
+    agent.wait(0, messages.CheckpointSaved)
+    agent.wait_steps(0, 20)
+    assert witness(agent).steps is None

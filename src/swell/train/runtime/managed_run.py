@@ -96,6 +96,7 @@ class AgentWorker(Host):
         self._reports: dict[str, tuple[int, float, str]] = {}  # the last ones, see `WorkerNotes`
         self._told_reports: set[str] = set()  # names of which it was told that they differ
         self._saved_steps = -1  # of the checkpoint that this worker has written last
+        self._steps_to_save = -1  # of the state that it saves
         self._is_witness_out = False  # asked for by the agent, and not told of yet
         self._leaves_as: int | None = None  # the generation that is saved, and makes the step that is noted
 
@@ -493,7 +494,7 @@ class AgentWorker(Host):
 
     def _prepare_save(self) -> None:
         self._tell()  # a gang that goes on from there does not make these steps again
-        course = self._task.course
+        course, self._steps_to_save = self._task.course, self._task.state.steps
         self._place_to_save = replace(course.place) if course.is_stream else None
 
     def _note_save(self, save: Callable[[], Path | None], is_behind: bool = True) -> int | None:
@@ -518,6 +519,8 @@ class AgentWorker(Host):
     def _tell_saved(self, path: Path) -> None:
         num_bytes, has_room = room_for_next(path)
         self._saved_steps = steps_in(path)
+        if self._is_witness_out and self._saved_steps < self._steps_to_save:  # that state is no number
+            self._end_witness(None)
         self._link.send(
             messages.CheckpointSaved(
                 steps=steps_in(path), path=str(path), num_bytes=num_bytes, has_room=has_room
