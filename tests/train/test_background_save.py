@@ -66,6 +66,18 @@ def test_what_is_saved_is_the_state_at_the_beginning_of_the_save(tmp_path: Path)
     assert torch.equal(load_checkpoint(again)["model"]["weight"], weight_of(state).cpu())
 
 
+def test_a_state_that_grows_in_each_step_is_saved(tmp_path: Path) -> None:
+    state = make_state(1.0, steps=0)
+    checkpoints = CheckpointStore(tmp_path, 2, 0.0)
+    memory = state.objects["memory"] = []
+    for state.steps in range(1, 11):
+        memory.append(torch.full((state.steps,), 1.0))
+        assert checkpoints.begin(state) is None
+        checkpoints.wait()
+    newest = load_checkpoint(tmp_path)
+    assert newest["steps"] == len(newest["values"]["memory"]) >= 9
+
+
 def test_without_memory_for_a_copy_training_stands_still_and_the_owner_is_told_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -34,7 +34,7 @@ from swell.checkpoint_interval import FIRST_S, interval_s
 from swell.train.collective.pieces import as_real
 from swell.train.state import codec
 from swell.train.state.codec import EncodeError
-from swell.train.state.staging import Stage, forms_of
+from swell.train.state.staging import Form, Stage, forms_of
 from swell.train.state.train_state import TrainState
 from swell.wire.checkpoint_files import (
     checkpoint_name,
@@ -180,6 +180,7 @@ class CheckpointStore:
         self._thread = ThreadPoolExecutor(1, "swell-save")  # begins with the first work
         self._work: _Work | None = None
         self._lacks_room: MemoryError | None = None  # for the copy that is due
+        self._is_room_made = False  # behind training, since the last copy
         self._has_warned = False
 
     # ------------------------------------------------------------------ when
@@ -277,7 +278,11 @@ class CheckpointStore:
             self._lacks_room = None  # there may be room next time
             return self.save(state)
         tensors = [*content.tensors, *content.trained]
-        if self._stage.has_room(forms := forms_of(tensors)):
+        try:
+            has_room = self._has_room(forms := forms_of(tensors))
+        except MemoryError:
+            return self.save(state)
+        if has_room:
             copies, split = self._stage.copy(tensors), len(content.tensors)
             copied = replace(content, tensors=copies[:split], trained=copies[split:])
             now_s, ends = self._clock(), self._thread.submit(self._write_copy, copied)
@@ -285,6 +290,17 @@ class CheckpointStore:
         else:
             self._work = _Work(state.steps, begun_s, self._thread.submit(self._stage.make_room, forms))
         return None
+
+    def _has_room(self, forms: Sequence[Form]) -> bool:
+        """Whether a copy has room. It is made at once if it was made in vain: some states grow in each step.
+
+        Raises:
+            MemoryError: then the host has none for it.
+        """
+        if self._is_room_made and not self._stage.has_room(forms):
+            self._stage.make_room(forms)
+        self._is_room_made = not self._stage.has_room(forms)
+        return not self._is_room_made
 
     def _write_copy(self, copied: Content) -> Path:
         self._stage.await_copies()
@@ -311,7 +327,7 @@ class CheckpointStore:
         try:
             return work.ends.result()
         except MemoryError as error:
-            self._lacks_room = error
+            self._lacks_room, self._is_room_made = error, False
             return None
 
     def wait(self) -> Path | None:
