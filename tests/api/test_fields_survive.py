@@ -55,7 +55,7 @@ GIVEN: dict[str, dict[str, Any]] = {
     "memory": {"memory": "4GiB"},
     "log_limit": {"log_limit": "1GB"},
     "checkpoint_interval": {"checkpoint_interval": "10m"},
-    "elasticity": {"elasticity": "restart", "steps": None},
+    "elasticity": {"elasticity": "restart"},
     "estimate": {"estimate": "10m"},
     "seed": {"seed": 7},
     "tenant": {"tenant": "vision"},

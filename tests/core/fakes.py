@@ -24,7 +24,8 @@ from swell.model.snapshot import STRICT, Snapshot
 from swell.placement.best_fit import BestFitPlacer
 from swell.policies.policy import Policy
 from swell.throughput.belief import FittedBelief
-from swell.throughput.learnt import SCALING_EXPONENT, UNPROFILED, Learnt, Unprofiled
+from swell.throughput.curve import SCALING_EXPONENT
+from swell.throughput.learnt import UNPROFILED, Learnt, Unprofiled
 
 #: What one worker does, and how it scales: the belief of `PowerBelief`.
 STEPS_PER_S = 10.0

@@ -41,7 +41,7 @@ from swell.model.event import (
     Woke,
     WorkersLost,
 )
-from swell.model.job import Elasticity
+from swell.model.job import Elasticity, JobClass
 from swell.model.quota import Quota
 from swell.script_facts import ScriptFinding
 
@@ -50,11 +50,13 @@ GENERATIONS = st.integers(0, 8)
 ATTEMPTS = st.integers(0, 2)
 STEPS = st.integers(0, 200)
 DEVICES = st.lists(st.sampled_from([f"n{n}.{i}" for n in (0, 1) for i in range(4)]), unique=True).map(tuple)
+COUNTED = spec(60, elasticity=Elasticity.RESTART, job_class=JobClass.STRICT, deadline_s=500.0)
 SMALL = spec(None, elasticity=Elasticity.RESTART, estimate_s=5.0, grows_when_distributed=True)
 FOUND = st.sampled_from([(), (ScriptFinding(name="other-step", text="it differs"),)])
 SPECS = st.sampled_from(
     [
         spec(50),
+        COUNTED,
         spec(50, after=("a",)),
         spec(100, min_workers=2),
         spec(50, devices_per_worker=2),

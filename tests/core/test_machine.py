@@ -27,13 +27,14 @@ from swell.model.event import (
     QuotasSet,
     StepsReported,
 )
-from swell.model.job import Elasticity, JobSpec
+from swell.model.job import Elasticity, JobClass, JobSpec
 from swell.model.quota import Quota
 
 SPECS: list[JobSpec] = [
     spec(60),
     spec(120, min_workers=2, max_workers=4, tenant="a"),
     spec(60, devices_per_worker=2, tenant="b"),
+    spec(60, elasticity=Elasticity.RESTART, job_class=JobClass.STRICT, deadline_s=500.0),
     spec(None, elasticity=Elasticity.RESTART, estimate_s=5.0),
     spec(None, elasticity=Elasticity.RESTART, estimate_s=5.0, grows_when_distributed=True),
     spec(80, batch_per_worker=32),

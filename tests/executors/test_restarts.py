@@ -148,6 +148,7 @@ def test_workers_get_what_torchrun_would_give_them() -> None:
         "MASTER_PORT": "4711",
         "TORCHELASTIC_RESTART_COUNT": "0",
         "TORCHELASTIC_RUN_ID": "job-1",
+        "SWELL_STEPS": str(processes.job.spec.end.steps),
     }
     assert isinstance(processes.events[0], GangStarted)
 

@@ -19,7 +19,7 @@ from swell.live.recovery import ReplayError, compare, replay
 from swell.model.command import LaunchGang, StopGang
 from swell.model.errors import InvalidJob, Unavailable
 from swell.model.event import JobSubmitted, NodeJoined, Outcome
-from swell.model.job import Elasticity, JobClass, Phase
+from swell.model.job import Elasticity, EndCondition, JobClass, Phase
 from swell.model.node import Node
 from swell.model.plan import Allocation
 from swell.model.snapshot import Snapshot
@@ -213,8 +213,13 @@ def test_cancel_ends_a_waiting_and_a_running_job(tmp_path: Path) -> None:
         ({"min_workers": 3}, "the cluster has 2"),
         ({"global_batch": 1, "min_workers": 2}, "powers of two"),
         (
-            {"elasticity": Elasticity.RESTART, "job_class": JobClass.STRICT, "deadline_s": 9e9},
-            "progress reports",
+            {
+                "elasticity": Elasticity.RESTART,
+                "end": EndCondition(),
+                "job_class": JobClass.STRICT,
+                "deadline_s": 9e9,
+            },
+            "submit it with --steps",
         ),
     ],
 )

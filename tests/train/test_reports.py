@@ -7,11 +7,15 @@ import os
 import signal
 import threading
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.train.fake_agent import TOKEN, FakeAgent, fork_script
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
@@ -123,6 +127,90 @@ def test_a_script_without_the_library_reports(start_agent: Callable[..., FakeAge
     assert any(said.values.get("accuracy") == "nan" for _, said in told)
     assert not any("forked" in said.values for _, said in told)
     assert len(told) < 50, "of 5,000"
+
+
+COUNTS = """
+import sys
+from swell import train
+found, total, optimizes = map(int, sys.argv[1:])
+if optimizes:
+    import torch
+    optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=0.1)
+if optimizes < 2:
+    train.report_progress(found, total)
+for step in range(found, 60):
+    if optimizes:
+        optimizer.step()
+        optimizer.step()
+    train.report_progress(done=step + 1, total=total)
+"""
+
+
+@pytest.mark.parametrize(
+    ("args", "error"),
+    [
+        ((20, 60, 0), ""),
+        ((20, 60, 1), ""),
+        ((0, 61, 0), "submitted with --steps 60; submit it with --steps 61"),
+        ((0, 59, 0), "submit it with --steps 59"),
+        ((0, 60, 2), "comes after the first step; call it before"),
+    ],
+)
+def test_a_script_counts_its_own_steps_and_alone_it_may_call_it_all_the_same(
+    start_agent: Callable[..., FakeAgent], args: tuple[int, int, int], error: str
+) -> None:
+    agent = start_agent()
+    agent.observes = True
+    script = agent.folder / "counted.py"
+    script.write_text(COUNTS)
+    plain = {environ.RANK: "0", environ.WORLD_SIZE: "1"}
+    names = {environ.OBSERVER: agent.address, environ.TOKEN: TOKEN, environ.WORKER: "0", environ.STEPS: "60"}
+    words = [str(arg) for arg in args]
+    agent.processes[0] = fork_script(script, words, agent.log(0), plain | names)
+    assert agent.exit_status(0) == (1 if error else 0), agent.logs()
+    told = [said for _, said in agent.all_said(messages.Stepped)]
+    if error:
+        assert error in agent.log(0).read_text() and not any(said.own_steps for said in told)
+        agent.processes[0] = fork_script(script, ["0", "60", "2"], agent.log(0), plain)
+        assert agent.exit_status(0) == 0, "alone it has no effect"
+        return
+    assert (told[-1].own_steps, told[-1].steps) == (60, 40), "also the last, however soon it follows"
+    assert all(said.own_steps == said.steps + 20 for said in told)
+
+
+@pytest.mark.parametrize(
+    ("done", "total", "error"),
+    [
+        (3, 2, r"report_progress\(done=3, total=2\): no more can be done"),
+        (-1, 2, r"report_progress\(done=-1\): a step is at least 0"),
+        (0.5, 2, r"report_progress\(done=0\.5\) is not a whole number"),
+        (1, "2", r"report_progress\(total='2'\) is not a whole number"),
+        (1, None, r"report_progress\(total=None\) is not a whole number"),
+        (1 << 60, 1 << 61, r"less than 2\*\*53"),
+    ],
+)
+def test_progress_that_cannot_be_is_an_error_that_names_it(done: Any, total: Any, error: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=error):
+        train.report_progress(done, total)
+    train.report_progress(0, 2)
+
+
+@given(st.integers(0, 100), st.lists(st.integers(0, 5), max_size=20), st.integers(1, 5))
+def test_progress_never_falls_within_one_start(found: int, rises: list[int], fall: int) -> None:
+    told: list[messages.Stepped] = []
+    reporter = Reporter(1, SimpleNamespace(is_over=False, lock=nullcontext(), send=told.append))  # type: ignore[arg-type]
+    reporter.count(found, 1000)
+    done = found
+    for rise in rises:
+        done += rise
+        reporter.count(done, 1000)
+        reporter.tell(done * 3, None, is_last=False)
+        reporter.tell_rest()
+    assert [said.own_steps for said in told] == sorted({said.own_steps for said in told})
+    assert all(said.own_steps == found + said.steps <= done and said.steps > 0 for said in told)
+    if done >= fall:
+        with pytest.raises(ValueError, match=f"is less than before .{done}."):
+            reporter.count(done - fall, 1000)
 
 
 @pytest.mark.filterwarnings("error")

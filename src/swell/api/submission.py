@@ -45,11 +45,13 @@ MOMENT = "2030-01-31T18:00:00"
 #: Steps, epochs or samples that a job may have.
 MOST_COUNTED = 10**12
 _BATCH = "the script of a restart job divides its batches itself; remove it, or use elasticity live"
-_END = "a restart job ends when its script does; remove it, or use elasticity live"
+_END = "a restart job ends when its script does; give its steps, or use elasticity live"
 #: Fields that a restart job does not have, and why.
 NOT_OF_RESTART = {
     **dict.fromkeys(("batch", "batch_per_worker"), _BATCH),
-    **dict.fromkeys(("steps", "epochs", "samples", "until"), _END),
+    **dict.fromkeys(("epochs", "samples", "until"), _END),
+    "or_nothing": "the deadline of a restart job is decided on once it runs; remove it, and cancel a job "
+    "that is refused",
     "hold_after_trial": "a restart job has no trial run; remove it, and hold the job with `swell hold`",
     "stop_on_nan": "a restart job updates its model itself; remove it, and stop in the script",
     "speed": "Swell does not see the samples of a restart job; remove it, or use live",
@@ -329,8 +331,8 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         _option(
             "DURATION",
             "Expected time on one worker, such as `10m`.",
-            "A number is seconds. A `restart` job is planned by it; a `live` job is measured, and `swell "
-            "show` tells how wrong its estimate was.",
+            "A number is seconds. A `restart` job without `steps` is planned by it; others are measured, and "
+            "`swell show` tells how wrong the estimate of a `live` job was.",
         ),
     ] = None
     seed: Annotated[int, _option("N", "Random seed of the sample order.", bounds=(0, 2**63 - 1))] = 0
@@ -569,8 +571,6 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         )
 
     def _end(self) -> EndCondition:
-        if self.elasticity is Elasticity.RESTART:
-            return EndCondition()
         given = [name for name in ("steps", "epochs", "samples") if getattr(self, name) is not None]
         if len(given) > 1:
             raise InvalidField(
@@ -631,10 +631,10 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     def _estimate_s(self, deadline_s: float | None) -> float | None:
         if self.estimate is None:
-            if deadline_s is not None and self.elasticity is Elasticity.RESTART:
+            if deadline_s is not None and self.elasticity is Elasticity.RESTART and self.steps is None:
                 raise InvalidField(
                     "estimate",
-                    "a restart job with a deadline needs an estimate; give its time on one "
+                    "a restart job with a deadline needs its steps, or an estimate; give its time on one "
                     "worker, such as 10m",
                 )
             return None

@@ -368,6 +368,8 @@ def _known(record: JobRecord, kind: KindState, num_devices: int) -> SimJob:
                 "was never measured here; submit it once for a few steps (`swell submit ... --steps 8`)"
             )
         known.learn_length(profile)
+        if record.spec.starts_silently:
+            kind.belief.learn_estimate(record.id, record.spec, record.estimate_s)
         if profile is not None:
             kind.belief.learn_profile(record.id, known.spec, profile)
     try:

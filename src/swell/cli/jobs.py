@@ -228,6 +228,7 @@ def show(
 def facts_in_order(view: JobView, times: Times) -> list[tuple[str, str]]:
     """What `swell show` prints of a job, by name; an empty text is not printed."""
     changes = ", ".join(f"{workers} at {times.clock(at_s)}" for at_s, workers in view.sizes)
+    again = f", {view.repeated_steps} made twice" if view.repeated_steps else ""
     return [
         ("job", view.id),
         ("phase", f"{view.phase}: {view.reason}" if view.reason else str(view.phase)),
@@ -235,7 +236,7 @@ def facts_in_order(view: JobView, times: Times) -> list[tuple[str, str]]:
         ("code", f"snapshot {view.code[:12]}, taken when it was submitted" if view.code else ""),
         *words.facts(view),
         ("sizes", changes),
-        ("steps", f"{view.steps} of {view.total_steps or 'an unknown number'} ({words.done(view)})"),
+        ("steps", f"{view.steps} of {view.total_steps or 'an unknown number'} ({words.done(view)}){again}"),
         ("last", ", ".join(f"{name} {value:.4g}" for name, value in words.latest(view).items())),
         ("resizes", words.totals(view)),
         ("continues", view.continues),

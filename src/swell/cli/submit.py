@@ -180,7 +180,8 @@ def _judged(client: Client, job_id: str, no_wait: bool) -> JobView:
     view = client.job(job_id)
     if no_wait or has_verdict(view):
         return view
-    note(f"{job_id}: waiting for its trial run, after which it may start, and the admission decision")
+    what = "trial run, after which it may start," if view.elasticity == "live" else "first steps"
+    note(f"{job_id}: waiting for its {what} and the admission decision")
     told = ""
 
     def is_decided(view: JobView) -> bool:

@@ -7,14 +7,16 @@ from functools import singledispatch
 
 import msgspec
 
-from swell.core.deadlines import befall, befall_all, follow, note_change, note_slowness, told_late
+from swell.core.deadlines import befall, befall_all, follow, note_slowness, told_late
 from swell.core.feedback import (
     learn_between,
+    learn_first_step,
     learn_from_limit,
     learn_least,
     learn_pause,
     learn_rate,
     learn_resize,
+    learn_start,
     learn_stretch,
     note_phase,
 )
@@ -66,7 +68,7 @@ from swell.model.event import (
     WorkersLost,
 )
 from swell.model.failure import failure_sentence
-from swell.model.job import LOSS, Elasticity, Phase
+from swell.model.job import LOSS, Elasticity, JobClass, Phase
 from swell.model.quantities import format_bytes, relative, span, told_workers
 from swell.model.resize import Verdict
 from swell.script_facts import ScriptFinding
@@ -104,6 +106,10 @@ def _(event: JobSubmitted, state: HeadState) -> None:
     state.explain(record, "submitted", f"was submitted as {event.spec.job_class}{goes_on}")
     if event.spec.elasticity is Elasticity.RESTART:
         record.learn_length(None)
+        if record.spec.starts_silently:
+            state.belief.learn_estimate(record.id, record.spec, record.estimate_s)
+        if event.spec.job_class is JobClass.STRICT:
+            record.ask_when_measured()
     _note_set_aside(state, record)
     state.touch(record)
 
@@ -383,6 +389,7 @@ def _(event: DeadlineChangeAsked, state: HeadState, record: JobRecord) -> None:
     admission = record.admission
     admission.asked = AskedDeadline(deadline_s=event.deadline_s, accept_until_s=event.accept_until_s)
     admission.refusal, admission.counter_offer_s = "", None
+    record.awaits_speed = record.spec.starts_silently and not state.belief.of(record.id).is_known
     state.relearn(record)  # its row has the class of those who ask for a promise
     due = relative(event.deadline_s - record.calendar_offset_s - state.now_s)
     state.tell(record, "deadline_asked", f"its owner asks for another deadline, {due}")
@@ -403,9 +410,10 @@ def _(event: GangStarted, state: HeadState, record: JobRecord) -> None:
     record.status.started_s = event.at_s if record.status.started_s is None else record.status.started_s
     record.status.note_pids(event.pids)
     record.sizes.note(event.at_s, record.num_workers)
-    note_change(record, event.at_s - record.commanded.launched_s)
-    record.status.start_s = event.at_s - record.commanded.launched_s
-    state.costs.learn("start", record, record.num_workers, record.status.start_s, event.at_s)
+    if record.spec.starts_silently:
+        record.progress.pause(record.commanded.launched_s, record.num_workers)
+    else:
+        learn_start(state, record, event.at_s)
     state.set_rate(record, record.num_workers)
     state.latest.note_up(record, event.at_s)
     record.progress.unmeasured = Mark(event.at_s, float(event.steps))
@@ -439,7 +447,9 @@ def _(event: GangResized, state: HeadState, record: JobRecord) -> None:
     record.status.note_pids(event.pids)
     record.sizes.note(event.at_s, record.num_workers)
     state.set_rate(record, record.num_workers)
-    if record.spec.elasticity is Elasticity.LIVE:  # a restart job reports no end of its pause
+    if record.spec.starts_silently:
+        record.progress.pause(record.commanded.asked_s, record.num_workers)
+    elif record.spec.counts_steps:  # others report no end of a pause
         record.progress.pause(event.at_s, record.num_workers)
     now = told_workers(record.num_workers)
     went = f"went from {before} to {now}" if before != record.num_workers else f"goes on with {now}"
@@ -483,6 +493,7 @@ def _note_progress(state: HeadState, record: JobRecord, event: StepsReported) ->
     record.status.stepped_s = event.at_s
     if event.steps > record.progress.first_step:
         record.backoff.num_setbacks = 0
+    again_s = learn_first_step(state, record, event)
     learn_rate(state, record, event)
     note_slowness(state, record)
     learn_between(state, record, event)
@@ -497,7 +508,7 @@ def _note_progress(state: HeadState, record: JobRecord, event: StepsReported) ->
     if record.is_content(event.at_s):
         record.backoff.go_on()
     record.status.step_s = event.step_s or record.status.step_s
-    learn_pause(state, record, event)
+    learn_pause(state, record, event, again_s)
     record.progress.resume()
     if record.phase is Phase.RUNNING:
         state.set_rate(record, 0 if record.gang.is_broken else record.num_workers)
@@ -721,7 +732,7 @@ def _note_steps(record: JobRecord, event: GangResized | GangSuspended | GangEnde
 
     The gang need not have reported any step at that size before, as in a simulation.
     """
-    if record.spec.elasticity is Elasticity.LIVE:
+    if record.spec.counts_steps:
         record.resizes.note_steps(event.at_s, float(event.steps))
 
 
@@ -785,8 +796,8 @@ def _endless(record: JobRecord) -> str:
 
 
 def _truth(record: JobRecord, steps: int) -> float:
-    """Reported steps; a restart job reports none, and its progress stays what it was believed to be."""
-    return float(steps) if record.spec.elasticity is Elasticity.LIVE else record.progress.done_steps
+    """Reported steps; work that is counted in seconds stays what it was believed to be."""
+    return float(steps) if record.spec.counts_steps else record.progress.done_steps
 
 
 def _step(record: JobRecord, preposition: str, steps: int) -> str:

@@ -284,7 +284,7 @@ def launch_of(record: JobRecord) -> LaunchGang:
         spec=record.spec,
         total_steps=record.known_total,
         max_local_batch=record.max_local_batch,
-        done_steps=int(record.progress.done_steps) if record.spec.elasticity is Elasticity.LIVE else 0,
+        done_steps=int(record.progress.done_steps) if record.spec.counts_steps else 0,
         known_findings=record.known_findings,
         verified_steps=record.verified_steps if record.is_to_roll_back else None,
         rolls_back=record.rolls_back,

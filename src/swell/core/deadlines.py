@@ -142,7 +142,7 @@ def _goes_on(state: HeadState, record: JobRecord, why: Callable[[], Refusal]) ->
     if not _takes_offer(state, record, why, is_change):
         if is_change:
             _stay(state, record, why)
-        elif record.spec.after_refusal is AfterRefusal.SOFT:
+        elif AfterRefusal.SOFT is record.spec.after_refusal or record.admission.job_class is JobClass.SOFT:
             _try_unpromised(state, record, why)
         else:
             return False

@@ -46,6 +46,30 @@ def learn_rate(state: HeadState, record: JobRecord, event: StepsReported) -> Non
         _learn_steps(state, record, event.num_workers, step_s, num_steps, event.global_batch)
 
 
+def learn_start(state: HeadState, record: JobRecord, at_s: float) -> None:
+    """A gang that was launched trains."""
+    record.status.start_s = start_s = at_s - record.commanded.launched_s
+    note_change(record, start_s)
+    state.costs.learn("start", record, record.num_workers, start_s, at_s)
+
+
+def learn_first_step(state: HeadState, record: JobRecord, event: StepsReported) -> float:
+    """What the first report of a gang tells of its start; seconds for which it makes steps again."""
+    last, log = record.progress.reported, record.resizes
+    if last is not None and last.generation == event.generation:
+        return 0.0
+    is_resized = any(
+        one is not None and one.generation == event.generation for one in (log.under_way, log.held)
+    )
+    if record.spec.starts_silently and not is_resized:
+        learn_start(state, record, event.at_s)
+    if last is None or event.found_steps is None:
+        return 0.0
+    num_again = max(0, last.steps - event.found_steps)
+    record.status.repeated_steps += num_again
+    return num_again * (record.status.step_s or 0.0)
+
+
 def _learn_steps(
     state: HeadState,
     record: JobRecord,
@@ -63,6 +87,9 @@ def _learn_steps(
     # An estimate that was no measurement is always told of.
     if checked is not None and (checked.source in GUESSES or abs(checked.error) >= NOTABLE_SHARE):
         state.tell(record, "checked", _told_check(num_workers, checked))
+    if record.awaits_speed and belief.of(record.id).is_known:
+        record.awaits_speed = False
+        state.tell(record, "measured", "its first steps are measured: its deadline can be decided on")
     elapsed_s = step_s * num_steps
     if doubted := belief.of(record.id).doubt_larger(num_workers, elapsed_s, global_batch, num_hosts):
         sizes = ", ".join(map(str, doubted))
@@ -160,8 +187,9 @@ def learn_resize(state: HeadState, record: JobRecord, event: GangResized) -> Non
         _learn_cost(state, record, change, change.pause_s)
 
 
-def learn_pause(state: HeadState, record: JobRecord, event: StepsReported) -> None:
-    change = record.resizes.note_report(event)
+def learn_pause(state: HeadState, record: JobRecord, event: StepsReported, again_s: float) -> None:
+    """`again_s`: for which the gang makes steps again; that is a part of what a restart costs."""
+    change = record.resizes.note_report(event, again_s)
     if change is not None and change.pause_s is not None:
         _learn_cost(state, record, change, change.pause_s)
     elif event.pause_s is not None:
@@ -212,10 +240,10 @@ def expect_resize(state: HeadState, record: JobRecord, command: Reconfigure, pla
 def _rate_before_per_s(state: HeadState, record: JobRecord, num_workers: int) -> float:
     """Steps/s at the old size; 0 if unknown.
 
-    What is believed of a restart job counts its user's estimate, in seconds on one worker, and not steps: of
-    those only measurements tell.
+    What is believed of a job that counts no steps is its user's estimate, in seconds on one worker: of steps
+    only measurements tell.
     """
-    if record.spec.elasticity is Elasticity.LIVE:
+    if record.spec.counts_steps:
         return state.rate_per_s(record, num_workers)
     first, last = record.progress.first_reported, record.progress.reported
     if first is None or last is None or last.generation != record.gang.generation or last.at_s <= first.at_s:
@@ -228,7 +256,7 @@ def _latest_mark(state: HeadState, record: JobRecord) -> Mark | None:
     last = record.progress.reported
     if last is not None and last.generation == record.gang.generation:
         return Mark(last.at_s, float(last.steps))
-    if record.spec.elasticity is not Elasticity.LIVE:
+    if not record.spec.counts_steps:
         return None
     return Mark(state.now_s, record.progress.believed_steps(state.now_s))
 

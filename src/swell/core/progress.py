@@ -147,7 +147,7 @@ class ResizeLog(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
             self.saved_s += _saved_s(told)
             self.held = None
 
-    def note_report(self, report: StepsReported) -> Change | None:
+    def note_report(self, report: StepsReported, again_s: float) -> Change | None:
         """Take from a report what it tells of a change; returns the one whose pause is known now, if any."""
         changes = [change for change in (self.under_way, self.held) if change is not None]
         change = next((change for change in changes if change.is_about(report)), None)
@@ -156,7 +156,7 @@ class ResizeLog(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
         if report.num_workers == change.after:
             change.last = Mark(report.at_s, float(report.steps))
             change.first = change.first or change.last
-        pause_s = report.at_s - change.at_s if change.is_restart else report.pause_s
+        pause_s = report.at_s - change.at_s + again_s if change.is_restart else report.pause_s
         if pause_s is None or change.pause_s is not None:
             return None
         change.pause_s = pause_s

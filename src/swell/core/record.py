@@ -75,6 +75,7 @@ class JobStatus(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     pids: tuple[int, ...] = ()  #: of all workers that it has had
     live_pids: tuple[int, ...] = ()
     step_s: float | None = None
+    repeated_steps: int = 0
     stepped_s: float | None = None  #: when the gang began to train, or its latest step was told
     batch: int = 0  #: samples of the steps that were told of last; 0: none were
     noise_scale: float | None = None  #: of its gradients, in samples; None: nothing was measured
@@ -172,6 +173,7 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     verified_steps: int | None = None  #: up to here a fresh worker has computed the same; None: none has
     unverified: str = ""  #: why the latest one has computed nothing; empty: it has
     rolls_back: bool = False  #: its next gang begins at the checkpoint of these steps
+    awaits_speed: bool = False  #: what is asked for is decided on once steps of it were measured
     is_distributed: bool = False  #: its script has shown that it works with other workers
     accepted: tuple[str, ...] = ()  #: findings, since it was submitted
     is_cancelled: bool = False  #: by its owner; its gang may still be there
@@ -206,6 +208,11 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
         step_s = self.profile.compute_s.get(self.spec.global_batch) if self.profile else None
         total_steps = self.progress.total_steps
         return None if step_s is None or total_steps is None else step_s * total_steps
+
+    @property
+    def estimate_s(self) -> float:
+        """Time on one worker that a restart job is planned by."""
+        return self.spec.estimate_s or DEFAULT_ESTIMATE_S
 
     @property
     def told_trials(self) -> str:
@@ -245,19 +252,22 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     @property
     def planned_deadline_s(self) -> float | None:
         """The deadline that a policy sees: the one that it is to decide on, if there is one."""
-        return self.deadline_s if self.admission.asked is None else self.asked_deadline_s
+        return self.asked_deadline_s if self.is_asking else self.deadline_s
 
     @property
     def planned_class(self) -> JobClass:
         """The class that a policy sees: who asks for a deadline asks for a promise."""
-        return self.job_class if self.admission.asked is None else JobClass.STRICT
+        return JobClass.STRICT if self.is_asking else self.job_class
+
+    @property
+    def is_asking(self) -> bool:
+        """Another deadline than it has is to be decided on now."""
+        return self.admission.asked is not None and not self.awaits_speed
 
     @property
     def is_undecided(self) -> bool:
         """A policy is to promise or to refuse its deadline."""
-        return self.planned_class is JobClass.STRICT and not (
-            self.admission.is_decided and self.admission.asked is None
-        )
+        return self.is_asking or (self.planned_class is JobClass.STRICT and not self.admission.is_decided)
 
     @property
     def num_workers(self) -> int:
@@ -283,9 +293,7 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     def known_total(self) -> int | None:
         """Steps until its end; None for a script that ends by itself."""
         total_steps = self.progress.total_steps
-        return (
-            int(total_steps) if self.spec.elasticity is Elasticity.LIVE and total_steps is not None else None
-        )
+        return int(total_steps) if self.spec.counts_steps and total_steps is not None else None
 
     @property
     def checkpoint_interval_s(self) -> float | None:
@@ -322,6 +330,8 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     @property
     def may_grow(self) -> bool:
         """Whether more workers than its smallest number would be of use, and learn the same."""
+        if self.awaits_speed and self.target_workers <= self.least_workers:
+            return False  # this size is measured first: a promise counts on it
         return (self.is_distributed or not self.spec.grows_when_distributed) and not self.held_by
 
     @property
@@ -369,6 +379,13 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
         self.backoff.end_wait()
         self.ask_again()
 
+    def ask_when_measured(self) -> None:
+        """It has no trial run: it is soft until its first steps have shown how fast it is."""
+        deadline_s, accept_until_s = self.spec.deadline_s, self.spec.accept_until_s
+        if deadline_s is not None:
+            asked = AskedDeadline(deadline_s=deadline_s, accept_until_s=accept_until_s, is_offer=True)
+            self.admission.job_class, self.admission.asked, self.awaits_speed = JobClass.SOFT, asked, True
+
     def ask_again(self) -> None:
         """Ask once more for a deadline that was promised. Until it is decided on, and if refused, it is soft.
 
@@ -410,7 +427,7 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
         """Fix the amount of work: steps, or seconds on one worker where steps are unknown."""
         self.profile, self.least_by_memory = profile, profile.least_workers if profile else 1
         if self.spec.elasticity is Elasticity.RESTART:
-            self.progress.total_steps = float(self.spec.estimate_s or DEFAULT_ESTIMATE_S)
+            self.progress.total_steps = float(self.spec.end.steps or self.estimate_s)
             return
         self.spec = self.spec.completed(profile.own if profile else None)
         samples = profile.samples_per_epoch if profile else None
@@ -473,11 +490,11 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
         return self.global_batch if self.gang.members.devices else self.wanted_batch
 
     def _shown_steps(self) -> int:
-        """A restart job's work is counted in seconds; its script's steps are only for people.
+        """Work that is counted in seconds has steps that are only for people.
 
         A gang of which nothing is heard is believed to go on. It has no more to do than that.
         """
-        if self.spec.elasticity is Elasticity.LIVE:
+        if self.spec.counts_steps:
             return int(min(self.progress.done_steps, self.known_total or math.inf))
         reported = self.progress.reported
         return 0 if reported is None else reported.steps

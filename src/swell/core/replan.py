@@ -18,7 +18,6 @@ from swell.model.event import (
     ProfilingFailed,
     StepsReported,
 )
-from swell.model.job import Elasticity
 
 #: A job is not where it was believed to be if it is off by this share of what remains, or so much faster or
 #: slower; but a step more or less is nothing.
@@ -57,10 +56,11 @@ class Replan:
         self._told: list[str] = []  #: jobs about which something else was said
         self._belief: tuple[JobProgress, float, float] | None = None  #: of the latest report, before it
         self._unmeasured: JobRecord | None = None  #: whose report is being heard, and has no value so far
+        self._asking: JobRecord | None = None  #: likewise, and awaits its speed
 
     def hear(self, event: AnyEvent) -> None:
         """An event that is not stale, before it is applied."""
-        self._belief = self._unmeasured = None
+        self._belief = self._unmeasured = self._asking = None
         if not isinstance(event, JobEvent):
             self._is_any_news = True
             return
@@ -77,6 +77,7 @@ class Replan:
 
     def _hear_steps(self, report: StepsReported, record: JobRecord) -> None:
         self._unmeasured = record if record.usage.value is None else None
+        self._asking = record if record.awaits_speed else None
         if report.brings_steps:
             progress = record.progress
             self._belief = (progress, progress.believed_steps(report.at_s), progress.rate_per_s)
@@ -84,7 +85,7 @@ class Replan:
 
     def note_devices(self) -> None:
         """Devices are, or are no more, held by a gang that the journal does not explain."""
-        self._belief = self._unmeasured = None
+        self._belief = self._unmeasured = self._asking = None
         self._is_any_news = True
 
     def compare(self) -> None:
@@ -95,6 +96,7 @@ class Replan:
         is_told = self._state.domain.is_told_learning(self._state.usable.is_crowded)
         if is_told and self._unmeasured is not None:
             self._is_any_news |= self._unmeasured.usage.value is not None
+        self._is_any_news |= self._asking is not None and self._asking.is_asking
         if self._belief is not None and _is_surprise(*self._belief):
             self._is_any_surprise = True
             self._state.last_plan.is_overtaken |= self._tells_rate
@@ -111,8 +113,7 @@ class Replan:
             return False
         if record is None or event.job_id in self._state.last_plan.revisit:
             return False
-        is_counted = record.spec.elasticity is Elasticity.LIVE
-        return not is_counted or event.steps >= int(record.progress.done_steps)
+        return not record.spec.counts_steps or event.steps >= int(record.progress.done_steps)
 
     def need(self) -> Need:
         """Before rows of jobs that have ended are removed."""

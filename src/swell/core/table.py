@@ -116,7 +116,7 @@ def elsewhere(record: JobRecord) -> None:
 
 
 def _least_steps(record: JobRecord) -> float:
-    if record.spec.elasticity is Elasticity.LIVE:
+    if record.spec.counts_steps:
         return LEAST_REMAINING_STEPS
     return LEAST_REMAINING_SHARE * (record.progress.total_steps or 0.0)
 

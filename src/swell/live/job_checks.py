@@ -9,7 +9,7 @@ import msgspec
 from swell.core.sizes import job_sizes
 from swell.model.deadline_state import is_measured
 from swell.model.errors import InvalidJob, TooManyOpenJobs, WrongPhase
-from swell.model.job import Elasticity, JobClass, JobSpec, Phase
+from swell.model.job import JobClass, JobSpec, Phase
 from swell.model.names import ANY
 from swell.model.options import Sizes
 from swell.model.quantities import told_devices, told_jobs
@@ -41,15 +41,15 @@ def check_job(spec: JobSpec, num_devices: int, sizes: Sizes) -> None:
             "lower its smallest number of workers or add nodes"
         )
     if spec.job_class is JobClass.STRICT:
-        check_promisable(spec.name, spec.elasticity)
+        check_promisable(spec.name, spec.counts_steps)
 
 
-def check_promisable(name: str, elasticity: Elasticity) -> None:
+def check_promisable(name: str, counts_steps: bool) -> None:
     """Raises InvalidJob for a job to which nothing can be promised."""
-    if elasticity is Elasticity.RESTART:
+    if not counts_steps:
         raise InvalidJob(
-            f"job {name!r} cannot be strict: a promise needs progress reports, and a script that "
-            "does not use swell.train makes none; use class soft, or swell.train.elastic in the script"
+            f"job {name!r} cannot be strict: a promise needs to know how many steps it has, and the script "
+            "of a restart job does not say; submit it with --steps, or use class soft"
         )
 
 

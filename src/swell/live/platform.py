@@ -45,7 +45,7 @@ from swell.model.event import (
     PriorityChanged,
     ResumeRequested,
 )
-from swell.model.job import PLAIN, JobSpec, Origin, Phase
+from swell.model.job import PLAIN, Elasticity, JobSpec, Origin, Phase
 from swell.model.job_query import EVERY_JOB, JobQuery, newest, place
 from swell.model.job_sums import HeldTime, JobHistory, OutcomePeriod, UsageEntry
 from swell.model.names import KIND_RULE, is_kind
@@ -412,7 +412,7 @@ class Platform(JobSource):
             InvalidJob: it cannot be strict.
         """
         view = self.job(job_id)
-        check_promisable(view.name, view.elasticity)
+        check_promisable(view.name, view.elasticity is Elasticity.LIVE or view.total_steps is not None)
         event = DeadlineChangeAsked(
             at_s=self._clock.now_s(), job_id=job_id, deadline_s=deadline_s, accept_until_s=accept_until_s
         )

@@ -28,7 +28,7 @@ class DeadlineState(StrEnum):
 
 def is_measured(job: JobView) -> bool:
     """Whether the job was measured and planned since, as each was that has a promise."""
-    return job.is_promised or job.reason_code not in UNMEASURED
+    return job.is_promised or (job.reason_code not in UNMEASURED and job.asked_deadline_s is None)
 
 
 def is_finish_known(job: JobView) -> bool:

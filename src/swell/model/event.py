@@ -161,6 +161,8 @@ class StepsReported(GangEvent, frozen=True, kw_only=True):
     between: BetweenSteps | None = None  #: epochs that ended in the time reported on, and what followed each
     noise_scale: float | None = None  #: samples; of a job whose batch is open: see `BatchProfile`
     save_s: float | None = None  #: mean that training stood still for one of its latest checkpoints
+    #: Of a restart job: steps that its script found in the checkpoint it went on from; None: not known.
+    found_steps: int | None = None
     usage: GangUsage | None = None  #: of the gang by now; None: it is not measured
     #: All values since the last report, by name. The store takes them: a journal has none, nor has the head.
     curves: dict[str, Tally] = {}

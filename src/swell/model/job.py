@@ -132,8 +132,8 @@ class MetricTarget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 class EndCondition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """When a job is done: after so many steps, epochs or samples, or sooner when `target` is met.
 
-    None of the three is set for a job that ends as its script does: a restart job, or a live one until its
-    trial run has told.
+    None of the three is set for a job that ends as its script does: a restart job that tells no steps, or a
+    live one until its trial run has told.
     """
 
     steps: int | None = None
@@ -176,7 +176,8 @@ class JobSpec(
     requested_workers: int | None = None  #: what a policy of fixed sizes gives it; None: its smallest number
     devices_per_worker: int = 1
     elasticity: Elasticity = Elasticity.LIVE
-    estimate_s: float | None = None  #: the user's, of the time on one worker; restart jobs are planned by it
+    #: The user's, of the time on one worker: a restart job is planned by it; one with steps until measured.
+    estimate_s: float | None = None
     seed: int = 0  #: order of samples
     tenant: str = ""  #: on whose behalf it runs; jobs that name none are together one tenant's
     stop_on_nan: bool = False  #: end as failed at the first loss that is no number, before its update
@@ -239,6 +240,16 @@ class JobSpec(
         num_steps = -(-samples_per_epoch // self.global_batch)
         total_steps = self.end.total_steps(self.global_batch, samples_per_epoch)
         return None if total_steps is not None and total_steps < num_steps else num_steps
+
+    @property
+    def counts_steps(self) -> bool:
+        """Whether its length is known in steps; else a restart job is planned as long as its estimate."""
+        return self.elasticity is Elasticity.LIVE or self.end.steps is not None
+
+    @property
+    def starts_silently(self) -> bool:
+        """Whether all its processes start again at each change, and the first step tells that they train."""
+        return self.elasticity is Elasticity.RESTART and self.counts_steps
 
     @property
     def cuts_batch(self) -> bool:

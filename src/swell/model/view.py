@@ -101,6 +101,7 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     resize_history: tuple[Resize, ...] = ()  #: the latest ones, oldest first
     steps: int
     total_steps: int | None
+    repeated_steps: int = 0  #: seen twice, as a restart job's script went on from an older checkpoint
     step_s: float | None
     stalled_since_s: float | None = None  #: it runs, and has made no step since; None: it makes steps
     checkpoint_interval_s: float | None = None  #: None: it has no gang, or the platform has fixed it

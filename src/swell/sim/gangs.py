@@ -41,6 +41,8 @@ from swell.sim.shared_cores import SharedCores
 #: What a live gang says each second is news at first, and less and less so: a simulated one reports after so
 #: long at a size, and then whenever that time has doubled.
 FIRST_REPORT_S = 2.0
+#: After so many the time of a step is known well.
+SETTLING_STEPS = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -258,6 +260,8 @@ class SimGangs:
             steps = math.floor(training.steps)
             self._reply(training, GangStarted(**_facts(training, now_s), steps=steps, pids=()))
             self._train(training, change.target, change.pause_s or 0.0, now_s)
+            if training.job.spec.starts_silently:
+                self._queue.put(max(training.resumes_s, now_s), partial(self.resumed, job_id, training.mark))
             if self._is_struck("warning", training):
                 self._tell(JobWarned(at_s=now_s, job_id=training.job.id, message=MESSAGE, about="simulation"))
 
@@ -290,6 +294,10 @@ class SimGangs:
         if training is not None and training.mark == mark:
             training.advance(now_s)
             self._report(training, now_s, pause_s=training.paused_s)
+            if training.job.spec.starts_silently and math.isinf(self._timings.report_s):
+                # It has no trial run: this report shows how fast it is.
+                settled = partial(self.reported, job_id, training.generation)
+                self._queue.put(now_s + SETTLING_STEPS / training.rate_per_s, settled)
 
     def reported(self, job_id: str, generation: int, now_s: float) -> None:
         training = self.training.get(job_id)

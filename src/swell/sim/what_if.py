@@ -22,7 +22,7 @@ from swell.model.coding import encode
 from swell.model.command import AnyCommand, WakeAt
 from swell.model.event import AnyEvent, JobSubmitted, NodeJoined, NodeWarned, Opened
 from swell.model.failure import why_failed
-from swell.model.job import Elasticity, Phase, Profile
+from swell.model.job import Phase, Profile
 from swell.model.node import Node
 from swell.model.options import Sizes
 from swell.model.target import ShareKind
@@ -288,8 +288,7 @@ def _steps(record: JobRecord, now_s: float) -> float:
     """Done by now as far as is believed; what should have ended by now is about to."""
     progress = record.progress
     total = progress.total_steps or 0.0
-    is_counted = record.spec.elasticity is Elasticity.LIVE
-    least = LEAST_REMAINING_STEPS if is_counted else LEAST_REMAINING_SHARE * total
+    least = LEAST_REMAINING_STEPS if record.spec.counts_steps else LEAST_REMAINING_SHARE * total
     return max(progress.counted_steps, min(progress.believed_steps(now_s), total - least))
 
 

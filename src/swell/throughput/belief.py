@@ -85,6 +85,11 @@ class FittedBelief:
             doubt_s={},
         )
 
+    def learn_estimate(self, job_id: str, spec: JobSpec, estimate_s: float) -> None:
+        """A job that counts its steps, and has no trial run, should take so long on one worker."""
+        curve = self._shared(Curve.guessed(spec, estimate_s / (spec.end.steps or 1)))
+        self._state.jobs[job_id] = Learnt(curve=curve, kind=kind_of(spec.entry))
+
     def _shared(self, curve: Curve) -> Curve:
         """The one of all jobs with such a curve."""
         return self._curves.setdefault(msgspec.msgpack.encode(curve), curve)
@@ -111,7 +116,7 @@ class FittedBelief:
             return None
         batch = job.curve.global_batch if global_batch is None else global_batch
         own_steps = 1.0 if batch == job.curve.global_batch else float(job.worth(np.array([batch]))[0])
-        job.carried_share = self._errors.carried_share
+        job.carried_share = 1.0 if job.curve.is_guess else self._errors.carried_share
         measured = job.learn(num_workers, batch, step_s * own_steps, num_steps / own_steps, num_hosts)
         if measured is None or not measured.is_settled:
             return None
@@ -140,6 +145,8 @@ class FittedBelief:
             before_s = measured.predicted_s / math.exp(job.carried_share * others)
         error = math.log(measured.measured_s / before_s)
         known = self._errors.error_of(job_id, num_workers, num_hosts, basis)
+        if job.curve.is_guess and basis != SAME_SIZE:
+            return error  # says nothing of estimates of trial runs
         if known is None or abs(known - error) > LEAST_CHANGE:
             self._errors.note(SizeError(job_id, num_workers, error, num_hosts, basis, job.kind, others))
         return error
@@ -160,7 +167,7 @@ class FittedBelief:
             hosts: (K,) that a gang of each size is on.
         """
         job = self._state.jobs.get(job_id)
-        return () if job is None else points_of(job, self.margins, sizes, hosts)
+        return () if job is None or job.curve.is_guess else points_of(job, self.margins, sizes, hosts)
 
     def forget(self, job_id: str) -> None:
         """Drop the job's curve. Its errors stay: they speak of the belief, not of the job."""

@@ -17,6 +17,11 @@ from swell.script_facts import BetweenSteps
 #: No step is believed to be faster than this: a rate stays finite whatever a profile says.
 SHORTEST_STEP_S = 1e-6
 
+#: Speed of a job without a trial run: w workers are w ** 0.8 times as fast as one, up to 2**16 of them.
+SCALING_EXPONENT = 0.8
+PLACES = 17
+GUESSED_PARTS = 1 << PLACES - 1
+
 #: Answers of a curve that are remembered; jobs ask for the same few sizes again and again.
 NUM_ANSWERS = 4096
 #: Hosts -> workers -> seconds more than on one host.
@@ -47,6 +52,7 @@ class Curve(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, dict=
     crossing_s: dict[int, dict[int, float]] = {}  #: hosts -> workers -> seconds more than on one host
     allreduce_sizes: tuple[int, ...] | None = None  #: see `Profile`
     group_sizes: tuple[int, ...] = ()  #: workers of which a group has made whole steps in the trial run
+    is_guess: bool = False  #: it had no trial run
 
     @classmethod
     def of(cls, spec: JobSpec, profile: Profile) -> Curve:
@@ -71,6 +77,22 @@ class Curve(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, dict=
             crossing_s=profile.crossing_s,
             allreduce_sizes=profile.allreduce_sizes,
             group_sizes=tuple(sorted(profile.group_step_s)),
+        )
+
+    @classmethod
+    def guessed(cls, spec: JobSpec, one_worker_s: float) -> Curve:
+        """The curve of a job that had no trial run, by the time of a step on one worker.
+
+        Its script divides its batches itself: parts stand in the place of samples.
+        """
+        parts = {GUESSED_PARTS >> place: 2.0 ** (-SCALING_EXPONENT * place) for place in range(PLACES)}
+        return cls(
+            global_batch=GUESSED_PARTS,
+            min_workers=spec.min_workers,
+            max_workers=spec.max_workers,
+            compute_s={num: one_worker_s * share for num, share in parts.items()},
+            allreduce_s={},
+            is_guess=True,
         )
 
     @property

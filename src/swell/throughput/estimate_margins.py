@@ -13,9 +13,12 @@ import numpy as np
 
 from swell.arrays import FloatArray, IntArray, each
 
-#: What an estimate was made from: a trial run alone, other sizes of the same job, or this very size.
-TRIAL, OTHER_SIZES, SAME_SIZE = 0, 1, 2
-NUM_BASES = 3
+#: What an estimate was made from: a trial run alone, other sizes of the same job, or this very size. A guess
+#: of how a job scales that had no trial run is none of these.
+TRIAL, OTHER_SIZES, SAME_SIZE, GUESS = range(4)
+NUM_BASES = 4
+#: A promise counts on no size that it has only been guessed for: a smaller one is always safer.
+GUESS_MARGIN = 1e3
 #: Jobs of one script are of one kind. Scripts beyond so many share kinds.
 NUM_KINDS = 64
 
@@ -84,10 +87,11 @@ class EstimateMargins:
 
     def restore(self, errors: Iterable[SizeError]) -> None:
         """Remember these alone, oldest first."""
-        self._errors = [dict[tuple[str, int, int], SizeError]() for _ in range(NUM_BASES)]
+        self._errors = [dict[tuple[str, int, int], SizeError]() for _ in range(GUESS)]
         #: By basis, (3, n) of the same in the same order: the error, that of other sizes, and the kind.
-        self._columns: list[FloatArray] = [np.zeros((3, 0)) for _ in range(NUM_BASES)]
-        self._of_bases: dict[int, FloatArray] = {}  # margins by kind, as far as they are known
+        self._columns: list[FloatArray] = [np.zeros((3, 0)) for _ in range(GUESS)]
+        #: Margins by kind, as far as they are known.
+        self._of_bases = {GUESS: np.full(NUM_KINDS, GUESS_MARGIN)}
         self._margins: FloatArray | None = None
         self._carried_share: float | None = None
         for error in errors:

@@ -18,11 +18,9 @@ from swell.throughput.batches import (
     is_possible,
     worth,
 )
-from swell.throughput.curve import SHORTEST_STEP_S, Curve
-from swell.throughput.estimate_margins import OTHER_SIZES, SAME_SIZE, TRIAL, class_of
+from swell.throughput.curve import SCALING_EXPONENT, SHORTEST_STEP_S, Curve
+from swell.throughput.estimate_margins import GUESS, OTHER_SIZES, SAME_SIZE, TRIAL, class_of
 
-#: Speed of a job without a profile: w workers do w ** 0.8 seconds of one-worker work a second.
-SCALING_EXPONENT = 0.8
 #: Reports fade with this time constant: seldom pauses (a checkpoint) count with their share of the time, and
 #: a machine that has become slower is noticed.
 MEMORY_S = 20.0
@@ -180,9 +178,16 @@ class Learnt(msgspec.Struct, kw_only=True, omit_defaults=True, dict=True):
         return self.batches is not None and not math.isinf(self.noise_scale)
 
     @property
+    def is_known(self) -> bool:
+        """Whether the time of its steps is known well at one size."""
+        return any(one.settled_s is not None for one in self.measured)
+
+    @property
     def slowdown_share(self) -> float:
         """Share by which steps take longer than was believed before any report, >= 0, at the worst size."""
-        known = (one.measured_s / one.predicted_s - 1.0 for one in self.measured)
+        is_guess = self.curve.is_guess  # no promise was made by it
+        before = ((one, one.settled_s if is_guess else one.predicted_s) for one in self.measured)
+        known = (one.measured_s / before_s - 1.0 for one, before_s in before if before_s is not None)
         return max(0.0, max(known, default=0.0))
 
     def margin_classes(self, workers: IntArray, hosts: IntArray | None = None) -> IntArray:
@@ -191,11 +196,12 @@ class Learnt(msgspec.Struct, kw_only=True, omit_defaults=True, dict=True):
         That depends on what the estimate for each size is made from; see `estimate_margins`.
         """
         if not self.measured:
-            return np.full(workers.shape, class_of(self.kind, TRIAL))
+            return np.full(workers.shape, class_of(self.kind, GUESS if self.curve.is_guess else TRIAL))
         on = np.ones_like(workers) if hosts is None else hosts
         settled = {(one.workers, one.hosts) for one in self.measured if one.settled_s is not None}
         places = zip(workers.tolist(), on.tolist(), strict=True)
-        bases = [SAME_SIZE if place in settled else OTHER_SIZES for place in places]
+        others = GUESS if self.curve.is_guess else OTHER_SIZES
+        bases = [SAME_SIZE if place in settled else others for place in places]
         return class_of(self.kind, np.array(bases, dtype=np.int64))
 
     def at(self, num_workers: int, global_batch: int, num_hosts: int = 1) -> Measured | None:
@@ -229,6 +235,8 @@ class Learnt(msgspec.Struct, kw_only=True, omit_defaults=True, dict=True):
         known = self.at(num_workers, global_batch, num_hosts)
         if known is None:
             estimate_s = self._one_step_s(num_workers, batch, num_hosts)
+            if self.curve.is_guess and not self.measured:  # an estimate may be wrong by any factor
+                estimate_s = max(step_s, SHORTEST_STEP_S)
             known = Measured(
                 workers=num_workers,
                 batch=self._batch(num_workers, global_batch, num_hosts),

@@ -14,6 +14,7 @@ from swell.train.runtime.run import Run
 from swell.train.state.checkpoint import NoCheckpointError, load_checkpoint
 from swell.train.state.drift import DriftError
 from swell.train.state.loss import LossNotFinite
+from swell.wire.reports import report_progress
 
 __all__ = [
     "DriftError",
@@ -24,4 +25,5 @@ __all__ = [
     "Run",
     "elastic",
     "load_checkpoint",
+    "report_progress",
 ]

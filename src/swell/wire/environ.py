@@ -17,6 +17,7 @@ ADDRESS = "SWELL_ADDRESS"  #: at which workers on other hosts reach those of thi
 RACK = "SWELL_RACK"  #: in which the machine stands
 DEVICES = "SWELL_DEVICES"  #: ids of the devices that this worker sees, with commas between them
 MARK = "SWELL_PROCESS"  #: by it a worker's processes are found when it is gone (`processes.strays`)
+STEPS = "SWELL_STEPS"  #: with how many a job was submitted whose script knows nothing of Swell
 LOCAL_BATCH = "SWELL_LOCAL_BATCH"  #: what `{local_batch}` stands for in the arguments of the script
 
 TRIAL = "SWELL_TRIAL"  #: 1 in a trial run, whose current folder is a mirror of the job's

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Literal, Protocol, SupportsFloat, TypeVar
 
 #: A step is less than this: floats can hold it.
@@ -30,6 +30,8 @@ class Receiver(Protocol):
 
 #: The latest counts: none in a script that runs by itself.
 _receivers: list[Receiver] = []
+#: Likewise, of `report_progress`.
+_counters: list[Callable[[int, int], None]] = []
 
 
 def report(*, step: int | None = None, **values: SupportsFloat) -> None:
@@ -53,6 +55,27 @@ def report(*, step: int | None = None, **values: SupportsFloat) -> None:
         _receivers[-1](numbers, checked)
 
 
+def report_progress(done: int, total: int) -> None:
+    """Tell Swell how far a restart job's script is: `report_progress(done=step, total=num_steps)`.
+
+    Call it first before the first step, with what the script's checkpoint holds, and then after each step, or
+    now and then. It counts in the place of the optimizer's steps, and needs no optimizer of torch. Rank 0's
+    word counts. Outside of a restart job the call has no effect.
+
+    Args:
+        done: steps that are finished, over all starts of the script; it never falls within one start.
+        total: steps of the whole job: the `--steps` that it was submitted with, if it was.
+
+    Raises:
+        TypeError, ValueError: one of both is no such number, or the call comes too late.
+    """
+    done, total = _checked("report_progress", "done", done), _checked("report_progress", "total", total)
+    if done > total:
+        raise ValueError(f"report_progress(done={done}, total={total}): no more can be done than there is")
+    if _counters:
+        _counters[-1](done, total)
+
+
 def number(call: str, name: str, value: SupportsFloat) -> float:
     """The value as a float. Raises TypeError, ValueError: it is none; the text names the call."""
     rule = "is not a number or a tensor with one element; leave out what is not known"
@@ -71,20 +94,26 @@ def number(call: str, name: str, value: SupportsFloat) -> float:
 
 def checked_step(call: str, step: int | None) -> int | None:
     """Raises TypeError, ValueError: it is no number of a step."""
-    if step is None:
-        return None
+    return None if step is None else _checked(call, "step", step)
+
+
+def _checked(call: str, name: str, value: int) -> int:
     try:
-        whole = operator.index(step)
+        whole = operator.index(value)
     except TypeError as error:
-        raise TypeError(f"{call}(step={step!r:.80}) is not a whole number; count steps or epochs") from error
+        raise TypeError(
+            f"{call}({name}={value!r:.80}) is not a whole number; count steps or epochs"
+        ) from error
     if not 0 <= whole < MOST_STEPS:
-        raise ValueError(f"{call}(step={step!r:.80}): a step is at least 0 and less than 2**53")
+        raise ValueError(f"{call}({name}={value!r:.80}): a step is at least 0 and less than 2**53")
     return whole
 
 
-def send_reports_to(receiver: Receiver) -> None:
-    """Called by what runs the script."""
+def send_reports_to(receiver: Receiver, counter: Callable[[int, int], None] | None = None) -> None:
+    """Called by what runs the script. Without a `counter` what `report_progress` says has no effect."""
     _receivers.append(receiver)
+    if counter is not None:
+        _counters.append(counter)
 
 
 class MetricNames:

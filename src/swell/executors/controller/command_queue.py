@@ -10,7 +10,7 @@ from swell.executors.controller.known_hosts import KnownHosts, Opening, OpeningS
 from swell.executors.controller.protocol import ExecutorCommand
 from swell.executors.controller.trials import TrialQueue
 from swell.executors.gang.gang_controller import GangController
-from swell.executors.gang.gang_record import GangRecord, RestartSet
+from swell.executors.gang.gang_record import GangRecord, RestartSet, StepTally
 from swell.executors.gang.host_messages import CloseRun, OpenRun, WorkerOrder
 from swell.model.command import GangCommand, LaunchGang, ProfileJob, Reconfigure, StopGang, SuspendGang
 from swell.model.event import GangEnded, Outcome, ResizeFailed
@@ -131,6 +131,7 @@ class CommandQueue:
             self._runs.report(not_launched(command, *refusal))
             return False
         former = self._runs.gang(command.job_id)
+        is_restart = command.spec.elasticity is Elasticity.RESTART
         known = GangRecord(max_local_batch=command.max_local_batch) if former is None else former.gang
         record = GangRecord(
             launch=command.generation,
@@ -140,7 +141,8 @@ class CommandQueue:
             known_findings=command.known_findings,
             verified_steps=command.verified_steps,
             rolls_back=command.rolls_back,
-            restarts=RestartSet() if command.spec.elasticity is Elasticity.RESTART else None,
+            steps=command.done_steps if is_restart else 0,
+            restarts=RestartSet(tally=StepTally(steps=command.done_steps)) if is_restart else None,
         )
         job = self._runs.job_context(command.job_id, command.spec, command.total_steps)
         _, gang = self._runs.begin_gang(job, record, opening.opened)

@@ -19,6 +19,7 @@ Swell goes through the same phases, in the way of `RestartController`: a change 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from swell.executors.exit_status import OVER_MEMORY
 from swell.executors.gang import late_workers, proof, regrouping, training_progress, transition
@@ -290,6 +291,8 @@ class RestartController(GangController):
         }
         if spec.cuts_batch:
             of_all[environ.LOCAL_BATCH] = str(spec.global_batch // len(slots))
+        if spec.end.steps is not None:
+            of_all[environ.STEPS] = str(spec.end.steps)
         for rank, (slot, place) in enumerate(zip(slots, local_ranks(hosts), strict=True)):
             near = flatten(s for s, host in zip(slots, hosts, strict=True) if host == hosts[rank])
             own = {
@@ -369,9 +372,10 @@ class RestartController(GangController):
 
     def _note_steps(self, message: messages.Stepped) -> None:
         restarts = self.restarts
-        pause_s, warning = restarts.tally.note(message, self.now_s)
+        found, warning = restarts.tally.note(message)
         self.gang.steps = self.gang.saved_steps = restarts.tally.steps
-        report(self, num_workers=message.num_workers, names_loss=True, step_s=message.step_s, pause_s=pause_s)
+        facts: dict[str, Any] = {"step_s": message.step_s, "found_steps": found}
+        report(self, num_workers=message.num_workers, names_loss=True, **facts)
         if message.is_last and restarts.leaving_s is not None and restarts.terminated_s is None:
             restarts.terminated_s = self.now_s  # a second SIGTERM could come while it saves
         if warning:
@@ -397,7 +401,7 @@ class RestartController(GangController):
         """Its processes go on, if they were not told to leave, and no others had been started."""
         gang, restarts = self.gang, self.restarts
         gang.formation.group = list(gang.workers)
-        restarts.tally.heard_s = None  # what the change before took may have been told
+        gang.steps = gang.saved_steps = restarts.tally.steps
         if restarts.leaving_s is not None or restarts.slots != gang.slots:
             transition.end(self, Outcome.LOST, "the controller of its gang was lost while it changed")
 

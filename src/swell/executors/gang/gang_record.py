@@ -111,15 +111,14 @@ class Formation(msgspec.Struct, kw_only=True):
 class StepTally(msgspec.Struct, kw_only=True):
     """Steps of a gang through its restarts, by what rank 0's optimizer did.
 
-    An optimizer that counts its own steps (Adam and its kin) finds its count in the script's checkpoint. Of
-    another one only the steps since the start are known: those that are done again count twice.
+    An optimizer that counts its own steps (Adam and its kin) finds its count in the script's checkpoint, and
+    `swell.train.report_progress` says one. Of another one only the steps since the start are known: those
+    that are done again count twice.
     """
 
-    steps: int = 0
+    steps: int = 0  #: at first, those of the gangs before
     begun_with: int = 0  #: what `steps` was when the present gang began
     is_new: bool = True  #: the present gang has not made a step
-    heard_s: float | None = None  #: when the latest step was told; None: not to this controller
-    step_s: float = 0.0
 
     @property
     def num_before(self) -> int:
@@ -130,29 +129,19 @@ class StepTally(msgspec.Struct, kw_only=True):
         """A new gang starts."""
         self.is_new = True
 
-    def note(self, message: Stepped, now_s: float) -> tuple[float | None, str]:
-        """What a gang's first step tells of the change before it: seconds taken from training, and a warning.
+    def note(self, message: Stepped) -> tuple[int | None, str]:
+        """Take in a step.
 
-        The seconds are the time from the old gang's last step to this one, less a step, and the time of the
-        steps that have to be done again. None and '' for any later step, and for the very first gang.
+        Returns:
+            Steps in the checkpoint from which the script went on, None if they are not known; and a warning
+            with the first step of a gang that has found none.
         """
-        pause_s, warning = None, ""
-        if self.is_new and self.heard_s is not None:
-            again = 0 if message.own_steps is None else max(0, self.steps - _found(message))
-            pause_s = max(0.0, now_s - self.heard_s - self.step_s) + again * self.step_s
-            if message.own_steps is not None and _found(message) == 0:
-                warning = _began_again(self.steps)
+        found, warning = None if message.own_steps is None else max(0, message.own_steps - message.steps), ""
         if self.is_new:
+            warning = _began_again(self.steps) if self.steps and found == 0 else ""
             self.begun_with, self.is_new = self.steps, False
         self.steps = self.begun_with + message.steps if message.own_steps is None else message.own_steps
-        self.heard_s = now_s
-        self.step_s = message.step_s or self.step_s
-        return pause_s, warning
-
-
-def _found(message: Stepped) -> int:
-    """Steps that were in the checkpoint from which the script went on."""
-    return (message.own_steps or 0) - message.steps
+        return found, warning
 
 
 def _began_again(steps: int) -> str:

@@ -58,7 +58,7 @@ def watch() -> DistributedCheck:
         choose_interface(own_address())
     reporter = Reporter(num_workers, line) if rank == 0 else None
     if reporter is not None:
-        send_reports_to(reporter.report)
+        send_reports_to(reporter.report, reporter.count)
         atexit.register(reporter.tell_rest)
 
     def tell_distributed(is_so: bool, is_by_library: bool) -> None:
@@ -151,25 +151,51 @@ class Reporter:
         self._values = PendingValues()
         self._steps = 0
         self._earlier: int | None = None
+        self._is_told = False  #: by the script itself: its optimizer's steps do not count
         self._with_own_steps: set[str] = set()  # names
         self._told_s = 0.0
         self._told_steps = 0
 
     def tell(self, steps: int, earlier: int | None, is_last: bool) -> None:
         """`earlier`: steps that the optimizer has made before this process; None: it does not know."""
+        if not self._is_told:
+            self._note(steps, earlier)
+        if is_last or time.monotonic() - self._told_s >= INTERVAL_S:
+            self.tell_rest(is_last)
+
+    def count(self, done: int, total: int) -> None:
+        """What the script says by `swell.train.report_progress`. Raises ValueError."""
+        said, asked = f"report_progress(done={done}, total={total})", os.environ.get(environ.STEPS)
+        if asked is not None and total != int(asked):
+            raise ValueError(
+                f"{said}: the job was submitted with --steps {asked}; submit it with --steps {total}"
+            )
+        with self._line.lock:
+            if self._steps and not self._is_told:
+                raise ValueError(f"{said} comes after the first step; call it before, with what is done then")
+            earlier = self._earlier if self._is_told and self._earlier is not None else done
+            if done < earlier + self._steps:
+                raise ValueError(
+                    f"{said} is less than before ({earlier + self._steps}); count what is finished"
+                )
+            self._is_told = True
+            self._note(done - earlier, earlier)
+            if time.monotonic() - self._told_s >= INTERVAL_S:
+                self.tell_rest()
+
+    def _note(self, steps: int, earlier: int | None) -> None:
         if not self._steps:
             self.tell_values()  # how many steps there were before is known from now on
         self._steps, self._earlier = steps, earlier
-        if is_last or time.monotonic() - self._told_s >= INTERVAL_S:
-            self.tell_rest(is_last)
 
     def tell_rest(self, is_last: bool = False) -> None:
         """What has not been told yet; the script may have come to its end."""
         self.tell_values()
         now_s, steps = time.monotonic(), self._steps
-        if self._line.is_over or steps == self._told_steps:
+        if self._line.is_over or (steps == self._told_steps and not (is_last and steps)):
             return
-        step_s = None if not self._told_steps else (now_s - self._told_s) / (steps - self._told_steps)
+        num = steps - self._told_steps
+        step_s = (now_s - self._told_s) / num if self._told_steps and num else None
         self._told_s, self._told_steps = now_s, steps
         self._line.send(
             messages.Stepped(
