@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+from itertools import groupby, pairwise
 from pathlib import Path
 
 import pytest
-from tests.platform.program import SCRIPTS, Program
+from tests.eventually import eventually
+from tests.platform.program import SCRIPTS, Program, job_id, kill, read_diary
+
+from swell.model.resize import Verdict
 
 pytestmark = pytest.mark.slow
 
-COUNTS = SCRIPTS / "counts.py"
+COUNTS, SAVES = SCRIPTS / "counts.py", SCRIPTS / "saves.py"
 
 
 def test_a_resize_stops_and_starts_the_script(swell: Program, tmp_path: Path) -> None:
@@ -33,3 +37,29 @@ def test_a_resize_stops_and_starts_the_script(swell: Program, tmp_path: Path) ->
     assert min(found["sizes"][2:]) < 4
     # One that is stopped as it ends is started again, and says so again: on a busy machine that happens.
     assert swell.ok("logs", counts).splitlines()[-1] == f"after {found['steps']} steps"
+
+
+def test_a_promise_is_kept_through_two_sizes_and_a_kill_and_steps_made_again_are_counted(
+    swell: Program, tmp_path: Path
+) -> None:
+    words = ("--elasticity", "restart", "--steps", 480, "--workers", "1:2", "--deadline", "now+100s")
+    told = swell.ok("submit", "--script", SAVES, "--workdir", tmp_path, *words)
+    assert "promised to finish by" in told, "it knows how long a step takes"
+    job = job_id(told)
+    grown = swell.await_training(job, 2, tmp_path, num_steps=80)
+    assert grown.is_promised and grown.total_steps == 480 and grown.estimated_finish_s is not None
+    eventually(lambda: 28 <= read_diary(tmp_path)[-1].step % 40 <= 34, "steps that are not saved")
+    kill(grown.live_pids[1])
+    ended = swell.await_end(job)
+    assert ended.kept and ended.is_promised and ended.steps == 480
+    diary = read_diary(tmp_path)
+    assert {entry.num_workers for entry in diary} == {1, 2}
+    starts = [list(entries) for _, entries in groupby(diary, lambda entry: entry.pid)]
+    again = [max(0, before[-1].step - after[0].step + 1) for before, after in pairwise(starts)]
+    assert len(again) >= 2 and max(again) >= 28
+    # A gang that is stopped tells its last step; one that is killed told none for half a second, perhaps.
+    assert sum(again) - 0.5 / 0.03 - 1 <= ended.repeated_steps <= sum(again)
+    assert ended.repeated_steps >= again[0]
+    assert f"{ended.repeated_steps} made twice" in swell.ok("show", job)
+    [resize] = [one for one in ended.resize_history if one.verdict is Verdict.PAID]
+    assert resize.cost_s is not None and resize.cost_s > 0.3, "until the first step, torch's import and all"
