@@ -192,7 +192,7 @@ class Reporter:
         """What has not been told yet; the script may have come to its end."""
         self.tell_values()
         now_s, steps = time.monotonic(), self._steps
-        if self._line.is_over or (steps == self._told_steps and not (is_last and steps)):
+        if self._line.is_over or (steps == self._told_steps and not is_last):
             return
         num = steps - self._told_steps
         step_s = (now_s - self._told_s) / num if self._told_steps and num else None
