@@ -24,7 +24,7 @@ from swell.sim.job import SimJob
 from swell.sim.loss_curves import JobLoss
 from swell.sim.true_speed import TrueRates
 from swell.sim.world import Scenario, SimulatedWorld
-from swell.throughput.learnt import SCALING_EXPONENT
+from swell.throughput.curve import SCALING_EXPONENT
 
 #: No worker trains for so long at a resize, and the gang says so.
 PAUSE_S = 0.1

@@ -206,7 +206,7 @@ def test_progress_never_falls_within_one_start(found: int, rises: list[int], fal
         reporter.count(done, 1000)
         reporter.tell(done * 3, None, is_last=False)
         reporter.tell_rest()
-    assert [said.own_steps for said in told] == sorted({said.own_steps for said in told})
+    assert [said.steps for said in told] == sorted({said.steps for said in told})
     assert all(said.own_steps == found + said.steps <= done and said.steps > 0 for said in told)
     if done >= fall:
         with pytest.raises(ValueError, match=f"is less than before .{done}."):
