@@ -21,7 +21,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from torch.utils.data import DataLoader, Dataset, TensorDataset, default_collate, get_worker_info
+from torch.utils.data import (
+    DataLoader,
+    Dataset,
+    IterableDataset,
+    TensorDataset,
+    default_collate,
+    get_worker_info,
+)
 from torch.utils.data._utils.collate import collate_tensor_fn, default_collate_fn_map
 
 from swell.train.data.epoch_order import LoaderError
@@ -190,6 +197,7 @@ def _first_draw(number: int) -> float:
 def begin_process(own: Callable[[int], None] | None, number: int) -> None:
     """A loader's `worker_init_fn`: the script's own, for which the dataset is the script's own too.
 
+    A stream that cuts itself up among the loader's processes is told of one: each of them reads all of it.
     The kernel ends the process with the worker that started it. By itself a loader's process notices within
     seconds that its parent was killed.
     """
@@ -197,7 +205,11 @@ def begin_process(own: Callable[[int], None] | None, number: int) -> None:
         ctypes.CDLL(None).prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL)
     info = get_worker_info()
     if info is not None and isinstance(info.dataset, CoveringDataset):
-        object.__setattr__(info, "dataset", info.dataset.dataset)  # its own way refuses changes
+        told: dict[str, Any] = {"dataset": info.dataset.dataset}
+        if isinstance(info.dataset.dataset, IterableDataset):
+            told |= {"id": 0, "num_workers": 1}
+        for name, value in told.items():
+            object.__setattr__(info, name, value)  # its own way refuses changes
     if own is not None:
         own(number)
 

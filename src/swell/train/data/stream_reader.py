@@ -12,7 +12,6 @@ from typing import Any
 
 import torch
 from torch.utils.data import DataLoader
-from torch.utils.data._utils import worker as loader_worker
 
 from swell.train.data.random_streams import Purpose, seed_streams, set_stream_states, stream_states
 from swell.train.data.sample_schedule import Pass
@@ -63,7 +62,7 @@ class Reader(CoveringDataset):
         end, is_elsewhere = start + num_wanted, epoch != self._epoch or start < self._low
         if not is_elsewhere and (self._is_over or self._low + len(self._kept) >= end):
             return  # they were read for another pass of the step
-        with self._own_draws(), alone():
+        with self._own_draws():
             if is_elsewhere:
                 self._begin(epoch, start)
             while not self._is_over and self._low + len(self._kept) < end:
@@ -146,13 +145,3 @@ def resumed(dataset: Any, state: dict[str, Any]) -> Iterator[Any]:
         dataset.load_state_dict(state)
         samples = iter(dataset)
     return samples
-
-
-@contextmanager
-def alone() -> Iterator[None]:
-    """A dataset that cuts itself up among the loader's processes is not to: each of them reads it all."""
-    info, loader_worker._worker_info = loader_worker._worker_info, None
-    try:
-        yield
-    finally:
-        loader_worker._worker_info = info
