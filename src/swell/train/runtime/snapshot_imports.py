@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
-from functools import wraps
 from importlib.machinery import (
     BYTECODE_SUFFIXES,
     EXTENSION_SUFFIXES,
@@ -15,8 +13,6 @@ from importlib.machinery import (
     SourceFileLoader,
     SourcelessFileLoader,
 )
-from multiprocessing import spawn
-from typing import Any
 
 from swell.train.link.code_paths import snapshot_folder, snapshotted
 from swell.wire import environ
@@ -42,7 +38,6 @@ def use_snapshot() -> None:
         os.environ[PYTHONPATH] = os.pathsep.join(map(snapshotted, asked))
     if snapshot_folder():
         sys.path_hooks.insert(0, _finder)  # of what the script adds to `sys.path`
-        spawn.get_preparation_data = _mapped(spawn.get_preparation_data)  # type: ignore[assignment]
     for finder in sys.meta_path:
         mapping = getattr(sys.modules.get(getattr(finder, "__module__", "")), "MAPPING", None)
         if isinstance(mapping, dict):  # setuptools keeps a module with one for each such package
@@ -56,6 +51,8 @@ def _finder(path: str) -> FileFinder:
     twin = snapshotted(original)
     if twin == original:
         raise ImportError(f"{path} is not in the snapshot of the job's code")
+    if path in sys.path:  # processes that the script starts by `spawn` get this list, and no path hook
+        sys.path.insert(sys.path.index(path), twin)
     return FileFinder(twin, *LOADERS)
 
 
@@ -63,15 +60,3 @@ def _of_job(path: str) -> str:
     """A trial run works in a mirror of the working directory: what is relative means the job's own."""
     is_trial = os.environ.get(environ.TRIAL) == "1"
     return os.path.join(os.environ.get(environ.WORKDIR, ""), path) if is_trial else path
-
-
-def _mapped(prepare: Callable[[str], dict[str, Any]]) -> Callable[[str], dict[str, Any]]:
-    """Processes that the script starts by `spawn` are told of the snapshot's folders."""
-
-    @wraps(prepare)
-    def get_preparation_data(name: str) -> dict[str, Any]:
-        told = prepare(name)
-        told["sys_path"] = [snapshotted(os.path.abspath(path)) if path else path for path in told["sys_path"]]
-        return told
-
-    return get_preparation_data
