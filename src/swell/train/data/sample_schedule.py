@@ -325,7 +325,9 @@ class SampleSchedule:
             first, own = start + places.start, list(places)
             return Pass(step, self.epoch, places.start, own, len(places), size, drawn_from=first)
         if self.sampler is None:
-            indices = [(step * size + place) % self.num_samples for place in places]
+            # Of samples that come in a shuffled order these are spread over all of them.
+            first, width = (step, max(1, self.num_samples // size)) if self.is_shuffled else (step * size, 1)
+            indices = [(first + place * width) % self.num_samples for place in places]
             return Pass(step, 0, places.start, indices, len(places), size)
         order = self.sampler.order(0)
         among = order.batch(step) if order.ends is not None else range(len(order))

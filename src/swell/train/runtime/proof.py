@@ -7,8 +7,7 @@ otherwise. One of the passes is made in two parts as well, as at another number 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NoReturn
 
@@ -22,7 +21,14 @@ from swell.train.link.code_paths import place_of_error
 from swell.train.runtime.host import Host, Task
 from swell.train.runtime.resume_check import SCRIPT_STATE
 from swell.train.runtime.script_end import close_script
-from swell.train.runtime.size_comparison import FIRST_SHARE, MOST_SAMPLES, Plan, Probe, SizeComparison
+from swell.train.runtime.size_comparison import (
+    MOST_SAMPLES,
+    Plan,
+    Probe,
+    SizeComparison,
+    cut_in_two,
+    part_of,
+)
 from swell.train.runtime.step_comparison import PAGE, PART_OF_BATCH, Key, ShareOf, buffers_of, finding
 from swell.train.runtime.witness import PassNote, StepNotes, WitnessedStep
 from swell.wire import environ, messages
@@ -68,9 +74,8 @@ class Proof(SizeComparison):
         if not (self._noted and self._cuts) or (size := whole.share.num_local) < 2 * least:
             return []
         self._is_cut, self._expected = True, None
-        num_first = min(max(least, round(FIRST_SHARE * size)), size - least)
-        parts = range(size), range(num_first), range(num_first, size)
-        probes = [Probe(share=partial(_part_of, whole.share, places)) for places in parts]
+        parts = range(size), *cut_in_two(size, least)
+        probes = [Probe(partial(_part_of, share_of, places)) for places in parts]
         first, second = (yield probes[1]), (yield probes[2])
         found = self._set_from_batch(first, second)
         found += yield from self._look_at_sizes(probes, whole, first, second, bool(found))
@@ -174,10 +179,5 @@ class Prover(Host):
         exit_now(environ.EXIT_STOPPED)
 
 
-def _part_of(share: Share, places: range) -> Share:
-    """Part of a share of one pass, as a worker has it of a step that has the samples of this pass alone."""
-    whole = share.passes[0]
-    own, first = whole.indices[places.start : places.stop], whole.first + places.start
-    drawn_from = None if whole.drawn_from is None else whole.drawn_from + places.start
-    sizes = {"num_local": len(own), "num_global": whole.num_local}
-    return replace(share, passes=(replace(whole, first=first, indices=own, drawn_from=drawn_from, **sizes),))
+def _part_of(share_of: Callable[[], Share], places: range) -> Share:
+    return part_of(share_of(), places)

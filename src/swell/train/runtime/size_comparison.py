@@ -51,7 +51,7 @@ from swell.train.state.script_values import mark, tensors_in
 
 #: Samples of the batch that is compared, at most.
 MOST_SAMPLES = 16
-#: Of these the first worker gets so many. Two are left for a batch norm, if the batch has as many.
+#: Of these the first worker gets so many.
 FIRST_SHARE = 0.7
 
 
@@ -59,11 +59,9 @@ FIRST_SHARE = 0.7
 class Probe:
     """One step that updates nothing."""
 
-    rank: int | None = None  #: of two workers, or of as many as a step has shards; None: the only one
+    share: Callable[[], Share]  #: what it computes, once the script is about to get its batch
     is_fixed: bool = False  #: random numbers and batch statistics do not depend on the part
     carried: Mapping[Key, Any] = field(default_factory=dict)  #: what the script's variables begin with
-    num_passes: int = 1  #: of the only worker, where the job has no shards
-    share: Callable[[], Share] | None = None  #: what it computes, once the script is about to get its batch
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,8 +112,6 @@ class SizeComparison(StepComparison):
         super().__init__(task)
         self._course, self._has_passes = course, has_passes
         self._num = min(MOST_SAMPLES, course.global_batch, most_samples)
-        if course.is_stream and self._num > 2:
-            self._num -= 1 - self._num % 2  # two workers' parts of a stream are of one size, or nearly
         self.is_possible = self._num >= 2 * course.least_samples  #: there is something to compare
         #: Of a whole batch: `run.backward` returns the same mean in all probes that are compared.
         self.mean_loss = torch.zeros(())
@@ -128,7 +124,8 @@ class SizeComparison(StepComparison):
         self._place = ""  # of `run.backward`
         self._has_norm = False  # over the samples of a batch, in a probe
         self._is_lower = False  # it computes in half precision
-        self._probe = Probe()  # under way
+        self._probe = Probe(self._whole)  # under way
+        self._is_part = False  # of the batch, in that
         self._num_begun = 0
 
     # ------------------------------------------------------------ the steps that it leads
@@ -168,38 +165,30 @@ class SizeComparison(StepComparison):
 
     def _share(self, probe: Probe, step: int) -> Share:
         """What the worker of a probe computes."""
-        if probe.share is not None:
-            own = probe.share()
-            fixed = tuple(replace(part, first=0) for part in own.passes)
-            return replace(own, passes=fixed) if probe.is_fixed else own
-        if self._course.is_stream:
-            return self._stream_share()
-        rank, shards = probe.rank, self._course.num_shards
-        if shards is not None:
-            share = self._course.share(0, rank or 0, 1 if rank is None else shards)
-            return _shortened(share) if rank else share
-        places = self._places()
-        parts = [cut(len(places), probe.num_passes, part) for part in range(probe.num_passes)]
-        return Share(tuple(self._pass(places[part.start : part.stop]) for part in parts))
+        share = probe.share()
+        self._is_part = share.num_local < share.num_global
+        fixed = tuple(replace(part, first=0) for part in share.passes)
+        return replace(share, passes=fixed) if probe.is_fixed else share
 
-    def _pass(self, places: range) -> Pass:
-        """A pass of samples of the first epoch; of one that is shuffled, from all of the data."""
-        part = self._course.trial_pass(0, places, self._num)
-        if self._course.is_shuffled:
-            width = max(1, self._course.num_samples // self._num)
-            part = replace(part, indices=[place * width for place in places])
-        return replace(part, first=0) if self._probe.is_fixed else part
+    def _whole(self) -> Share:
+        """All of the batch, as the only worker has it."""
+        course, shards = self._course, self._course.num_shards
+        if shards is not None and not course.is_stream:
+            return course.share(0, 0, 1)
+        return course.trial_share(0, range(self._num), self._num, min(shards or 0, self._num), None)
 
-    def _stream_share(self) -> Share:
-        shards, rank = self._course.num_shards, self._probe.rank
-        places = range(self._num) if rank is None or shards is not None else cut(self._num, 2, rank)
-        return self._course.trial_share(0, places, self._num, min(shards, self._num) if shards else 0, None)
+    def _part(self, number: int) -> Share:
+        """What one of two workers has of the batch, or one of as many as a step has shards."""
+        share = self._whole()
+        if self._course.num_shards is None:
+            return part_of(share, cut_in_two(self._num, self._course.least_samples)[number])
+        own = share.passes[number]
+        if number and own.num_local > 1:  # parts that differ in size
+            own = replace(own, indices=own.indices[:-1], num_local=own.num_local - 1)
+        return replace(share, passes=(own,), shards=range(0), num_shards=0)
 
-    def _places(self) -> range:
-        if self._probe.rank is None:
-            return range(self._num)
-        num_first = max(1, min(round(FIRST_SHARE * self._num), self._num - 2))
-        return range(num_first) if self._probe.rank == 0 else range(num_first, self._num)
+    def _in_two_passes(self) -> Share:
+        return part_of(self._whole(), *(cut(self._num, 2, number) for number in range(2)))
 
     def finding_of(self, error: BaseException | None, line: str) -> ScriptFinding | None:
         """Return the finding of an error of the script; None: what is tried has not caused it.
@@ -217,7 +206,7 @@ class SizeComparison(StepComparison):
             return not_compared("the script left its loop after a few batches")
         if self._task.state.shard is not None and is_out_of_memory(error):
             return not_compared(line)
-        is_part = self._num_begun > 1 and (self._probe.rank is not None or not isinstance(error, LoopError))
+        is_part = self._num_begun > 1 and (self._is_part or not isinstance(error, LoopError))
         if isinstance(error, EpochLeft) or not is_part:
             return None
         return finding(PART_OF_BATCH, place_of_error(error), error=line.strip())
@@ -241,7 +230,7 @@ class SizeComparison(StepComparison):
 
     def _loss_of(self, share: Share, loss: torch.Tensor) -> torch.Tensor:
         """The loss of all passes of this worker, whose gradients are put together."""
-        if self._probe.rank is None:
+        if not self._is_part:
             loss = self._task.gradients.reduce(share, loss, StepVote(), self._group).loss
             if self._num_begun <= NUM_FIRST:  # that of several passes differs by rounding
                 self.mean_loss = loss
@@ -254,12 +243,14 @@ class SizeComparison(StepComparison):
     # ------------------------------------------------------------ what is looked at
     def _probes(self) -> Plan:
         """Make each probe in turn; return what they come to."""
-        yield Probe()  # shows what the script changes in a step, which is put back in those that follow
+        probe = Probe(self._whole)
+        yield probe  # shows what the script changes in a step, which is put back in those that follow
         is_stream, shards = self._course.is_stream, self._course.num_shards
-        whole = yield Probe()
+        whole = yield probe
         if shards is not None and (is_stream or shards < 2):
-            return self._unsteady() if self._differ(whole, (yield Probe())) else []
-        first, second = (yield Probe(0)), (yield Probe(1))
+            return self._unsteady() if self._differ(whole, (yield probe)) else []
+        parts = [Probe(partial(self._part, number)) for number in range(2)]
+        first, second = (yield parts[0]), (yield parts[1])
         shares = first.share, second.share
         marks, num_weighted = (
             sum(share.mark for share in shares),
@@ -267,7 +258,7 @@ class SizeComparison(StepComparison):
         )
         check_agreement(marks, num_weighted, second.share, 2)
         carried = _other_values(first.left, second.left)
-        is_other = self._differ(whole, (yield Probe(carried=carried)), first, second)
+        is_other = self._differ(whole, (yield replace(probe, carried=carried)), first, second)
         # What matters only once enough of it is kept, as a pool of earlier samples. Without this
         # `tests/scripts/differs/pool_of_fakes.py` goes wrong in silence.
         if not is_other and _is_used(carried):
@@ -277,11 +268,10 @@ class SizeComparison(StepComparison):
         found = self._set_from_batch(first, second)
         has_buffer = bool(found)
         if not is_stream and (shards is not None or self._has_passes):
-            several = whole if shards is not None else (yield Probe(num_passes=2))
+            several = whole if shards is not None else (yield Probe(self._in_two_passes))
             found += yield from self._look_at_passes(several, first, second)
         if shards is None:  # with shards the passes are the same at any size
-            probes = Probe(), Probe(0), Probe(1)
-            found += yield from self._look_at_sizes(probes, whole, first, second, has_buffer)
+            found += yield from self._look_at_sizes([probe, *parts], whole, first, second, has_buffer)
         return found
 
     def _look_at_sizes(
@@ -329,8 +319,8 @@ class SizeComparison(StepComparison):
                 {(part, name): left[part][name] for part, name in keys if name in left[part]}
                 for left in (one.left, other.left)
             )
-            one = yield Probe(carried=own)
-            other = yield Probe(carried=strange)
+            one = yield Probe(self._whole, carried=own)
+            other = yield Probe(self._whole, carried=strange)
             if self._differ(one, other):
                 return True
         return False
@@ -462,10 +452,19 @@ def _named(keys: Iterable[Key]) -> str:
     return listed(names[:MAX_NAMED])
 
 
-def _shortened(share: Share) -> Share:
-    """The share with one sample less in each pass, where a pass has several."""
-    parts = [
-        replace(part, indices=part.indices[:-1], num_local=part.num_local - 1) if part.num_local > 1 else part
-        for part in share.passes
-    ]
-    return replace(share, passes=tuple(parts))
+def cut_in_two(size: int, least: int) -> tuple[range, range]:
+    """The places of a batch that each of two workers has, `least` or more, and two of those of the second."""
+    num_first = max(least, min(round(FIRST_SHARE * size), size - 2))
+    return range(num_first), range(num_first, size)
+
+
+def part_of(share: Share, *parts: range) -> Share:
+    """Parts of a share of one pass, each in a pass, as of a step that has the samples of this pass alone."""
+    return replace(share, passes=tuple(_part_of_pass(share.passes[0], places) for places in parts))
+
+
+def _part_of_pass(whole: Pass, places: range) -> Pass:
+    own, first = whole.indices[places.start : places.stop], whole.first + places.start
+    drawn_from = None if whole.drawn_from is None else whole.drawn_from + places.start
+    sizes = {"num_local": len(own), "num_global": whole.num_local}
+    return replace(whole, first=first, indices=own, drawn_from=drawn_from, **sizes)
