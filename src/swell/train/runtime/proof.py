@@ -29,7 +29,7 @@ from swell.train.runtime.size_comparison import (
     cut_in_two,
     part_of,
 )
-from swell.train.runtime.step_comparison import PAGE, PART_OF_BATCH, Key, ShareOf, buffers_of, finding
+from swell.train.runtime.step_comparison import PAGE, PART_OF_BATCH, Key, ShareOf, finding
 from swell.train.runtime.witness import PassNote, StepNotes, WitnessedStep
 from swell.wire import environ, messages
 
@@ -107,7 +107,6 @@ class Proof(SizeComparison):
         """The first batch is about to come: keep what the script has that is in no checkpoint."""
         if not self._originals:
             self._originals = self._task.state.script_values()["variables"]
-            self._kept_buffers = buffers_of(self._task.state.model)
         return super()._share(probe, step)
 
     def _move(self) -> None:

@@ -27,7 +27,6 @@ from swell.script_facts import ScriptFinding, not_compared
 from swell.train.collective.gradients import EpochLeft, LoopError, StepVote, check_agreement
 from swell.train.collective.group import Group
 from swell.train.collective.memory_errors import is_out_of_memory
-from swell.train.collective.norms import other_buffers
 from swell.train.data.random_streams import Purpose, apart, drawn_from, stream_states
 from swell.train.data.sample_schedule import Pass, SampleSchedule, Share, cut
 from swell.train.link.code_paths import place_of, place_of_error
@@ -373,14 +372,6 @@ class SizeComparison(StepComparison):
     def _keep(self) -> None:
         self._originals = {**self._task.state.script_values()["variables"], **self._originals}
         super()._keep()
-        self._kept_buffers = buffers_of(self._task.state.model)
-
-    def _put_back(self, carried: Mapping[Key, Any] | None = None) -> None:
-        super()._put_back(carried)
-        with torch.no_grad():
-            for name, tensor in other_buffers(self._task.state.model).items():
-                if name in self._kept_buffers and tensor.shape == self._kept_buffers[name].shape:
-                    tensor.copy_(self._kept_buffers[name])
 
     @torch.no_grad()
     def _move(self) -> None:
