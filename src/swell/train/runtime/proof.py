@@ -19,7 +19,6 @@ from swell.train.data.sample_schedule import Pass, Share
 from swell.train.link.agent_link import Link, exit_now
 from swell.train.link.code_paths import place_of_error
 from swell.train.runtime.host import Host, Task
-from swell.train.runtime.resume_check import SCRIPT_STATE
 from swell.train.runtime.script_end import close_script
 from swell.train.runtime.size_comparison import (
     MOST_SAMPLES,
@@ -29,7 +28,7 @@ from swell.train.runtime.size_comparison import (
     cut_in_two,
     part_of,
 )
-from swell.train.runtime.step_comparison import PAGE, PART_OF_BATCH, Key, ShareOf, finding
+from swell.train.runtime.step_comparison import PART_OF_BATCH, Key, ShareOf, finding
 from swell.train.runtime.witness import PassNote, StepNotes, WitnessedStep
 from swell.wire import environ, messages
 
@@ -80,16 +79,6 @@ class Proof(SizeComparison):
         found = self._set_from_batch(first, second)
         found += yield from self._look_at_sizes(probes, whole, first, second, bool(found))
         return found
-
-    def _other(self, what: str) -> ScriptFinding:
-        text = (
-            f"a new process that goes on from the state after {self.steps_before} steps {what}, though it "
-            "has the same parameters. Something that the script counts, keeps or reads is neither in "
-            "run.state nor in a variable that can be put back: keep it in run.state, take it from run.steps, "
-            "run.epoch or run.progress, and have the dataset give the same sample for an index in any "
-            f"process and at any time ({PAGE})"
-        )
-        return ScriptFinding(name=SCRIPT_STATE, text=text, place=self._place)
 
     def finding_of(self, error: BaseException | None, line: str) -> ScriptFinding | None:
         if error is None:  # the gang may have left its loop after that step, too

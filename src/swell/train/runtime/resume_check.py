@@ -23,7 +23,6 @@ from swell.train.link.code_paths import place_of
 from swell.train.runtime.host import ShownCounts, Task
 from swell.train.runtime.run import started
 from swell.train.runtime.step_comparison import (
-    PAGE,
     ShareOf,
     StepComparison,
     Steps,
@@ -32,8 +31,6 @@ from swell.train.runtime.step_comparison import (
 )
 from swell.train.runtime.witness import PassNote, StepNotes
 
-#: The name of what is found.
-SCRIPT_STATE = "script-state"
 #: Steps that are made twice, at most.
 NUM_STEPS = NUM_BACK
 #: Fewer steps will do once they have taken as long as this.
@@ -87,11 +84,11 @@ class ResumeCheck(StepComparison):
         for number, results in enumerate(zip(first, again, strict=True), 1):
             for one, other in zip(*results, strict=False):
                 if what := one.difference(other, self._tolerance):
-                    return [self._finding(f"is another one: it computes {what} in its step {number}")]
+                    return [self._other(f"is another one: it computes {what} in its step {number}")]
         counted = self._counts_of_next()
         if others := [name for name, count in counts.items() if counted.get(name) != count]:
             what = f"counts the batches that it takes with next() otherwise: {listed(others)}"
-            return [self._finding(what)]
+            return [self._other(what)]
         return []
 
     def _make(
@@ -121,8 +118,8 @@ class ResumeCheck(StepComparison):
         """
         if error is None:
             why = "the script leaves its loop after a few batches"
-            return self._finding("leaves its loop earlier") if self._is_again else not_tried(why)
-        return self._finding(f"fails: {line}") if self._is_again and not is_out_of_memory(error) else None
+            return self._other("leaves its loop earlier") if self._is_again else not_tried(why)
+        return self._other(f"fails: {line}") if self._is_again and not is_out_of_memory(error) else None
 
     def _counts_of_next(self) -> dict[str, int]:
         """Return the whole numbers that the script keeps, if it takes its batches with `next`.
@@ -136,17 +133,6 @@ class ResumeCheck(StepComparison):
         values = variables.values(frame)
         counts = {name: value["value"] for name, value in values.items() if type(value.get("value")) is int}
         return {name.removeprefix("__main__."): count for name, count in counts.items()}
-
-    def _finding(self, what: str) -> ScriptFinding:
-        text = (
-            f"a job of this script that is saved and goes on in a new process {what}. Something that the "
-            "script counts or keeps is neither in run.state nor in a variable that can be put back, as an "
-            "`enumerate`, a `range`, an iterator, a closure, a gradient that it does not clear in each step "
-            "or a file that it reads back: make it before the loop and keep it in run.state, or use "
-            "run.steps, run.epoch or run.progress, which go on "
-            f"({PAGE})"
-        )
-        return ScriptFinding(name=SCRIPT_STATE, text=text, place=self._place)
 
 
 def not_tried(why: str) -> ScriptFinding:

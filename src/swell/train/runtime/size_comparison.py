@@ -120,7 +120,6 @@ class SizeComparison(StepComparison):
         self._left: codec.Tree = {}  # by the step that ended last, in what the script keeps
         self._result: ProbeResult  # of the probe that was made last
         self._draws: FixedDraws | None = None  # of the latest probe that had them
-        self._place = ""  # of `run.backward`
         self._has_norm = False  # over the samples of a batch, in a probe
         self._is_lower = False  # it computes in half precision
         self._probe = Probe(self._whole)  # under way
@@ -444,7 +443,7 @@ def _named(keys: Iterable[Key]) -> str:
 
 
 def cut_in_two(size: int, least: int) -> tuple[range, range]:
-    """The places of a batch that each of two workers has, `least` or more, and two of those of the second."""
+    """The places of a batch that each of two workers has: `least` or more, and two where there are three."""
     num_first = max(least, min(round(FIRST_SHARE * size), size - 2))
     return range(num_first), range(num_first, size)
 

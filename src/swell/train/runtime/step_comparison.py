@@ -24,6 +24,8 @@ from swell.train.state.script_values import copied, kind_of
 
 #: The name of what fails with a part of a batch.
 PART_OF_BATCH = "part-of-batch"
+#: That of what comes to something else in a new process.
+SCRIPT_STATE = "script-state"
 #: Part of the training state, and name in it.
 Key = tuple[str, str]
 #: What a worker computes in the step of this number.
@@ -60,6 +62,11 @@ _TEXTS = {
     "several workers gets a part, and parts differ in size. Take sizes from the batch, as `len(x)`, keep "
     "nothing from one batch to the next whose size is that of a batch, and ask `p.grad is not None` before a "
     "gradient is changed: a step in several passes has them in the last",
+    SCRIPT_STATE: "a job of this script that is saved and goes on in a new process {what}. Something that "
+    "the script counts, keeps or reads is neither in run.state nor in a variable that can be put back, as an "
+    "`enumerate`, a `range`, an iterator, a closure, a gradient that it does not clear in each step or a "
+    "file that it reads back: keep it in run.state, or use run.steps, run.epoch or run.progress, which go "
+    f"on, and have the dataset give the same sample for an index in any process and at any time ({PAGE})",
     "unused-batches": "the loop over run.batches() does not use the batch that it gets, and draws one of its "
     "own: each worker draws a whole one, so that a step has more samples on more workers. Put what makes a "
     "batch (get_batch, or the like) into a torch Dataset that gives one sample, with a DataLoader that has "
@@ -102,6 +109,11 @@ class StepComparison:
         self._task = task
         self._parameters = [p for p in task.state.model.parameters() if p.requires_grad]
         self._originals: dict[str, Any] = {}  # variables that the script begins its first batch with
+        self._place = ""  # of what is found
+
+    def _other(self, what: str) -> ScriptFinding:
+        """The finding that a new process comes to something else."""
+        return finding(SCRIPT_STATE, self._place, what=what)
 
     def _keep(self) -> None:
         self._kept = self._task.state.copy()
