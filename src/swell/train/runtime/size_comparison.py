@@ -36,7 +36,6 @@ from swell.train.runtime.step_comparison import (
     PART_OF_BATCH,
     Key,
     StepComparison,
-    StepResult,
     Steps,
     buffers_of,
     cause_of,
@@ -64,15 +63,18 @@ class Probe:
 
 
 @dataclass(frozen=True, slots=True)
-class ProbeResult(StepResult):
+class ProbeResult:
     """What a probe has shown."""
 
-    share: Share = field(kw_only=True)  #: that its worker computed
-    buffers: dict[str, torch.Tensor] = field(kw_only=True)  #: of the model, batch norms' apart
-    draws: set[str] = field(kw_only=True)  #: of whose random numbers the loop's body has drawn
-    streams: tuple[Any, ...] = field(kw_only=True)  #: where they are then
-    num_drawn: int = field(kw_only=True)  #: by torch, where draws are fixed
-    has_norm: bool = field(kw_only=True)  #: over the samples of a batch
+    loss: float
+    gradient: torch.Tensor  #: `sampled`, as `run.backward` has summed it, over all passes
+    share: Share  #: that its worker computed
+    buffers: dict[str, torch.Tensor]  #: of the model, batch norms' apart
+    draws: set[str]  #: of whose random numbers the loop's body has drawn
+    streams: tuple[Any, ...]  #: where they are then
+    num_drawn: int  #: by torch, where draws are fixed
+    has_norm: bool  #: over the samples of a batch
+    left: codec.Tree = field(default_factory=dict)  #: what the script kept when it asked for the next batch
 
     @property
     def is_finite(self) -> bool:
@@ -356,8 +358,13 @@ class SizeComparison(StepComparison):
         kept = f"; {names} had what another worker sets there" if names else ""
         return [finding("hidden-state", self._place, kept=kept)]
 
-    def _differ(self, one: StepResult, other: StepResult, *parts: StepResult) -> bool:
-        return bool(one.difference(other, self._tolerance, parts))
+    def _differ(self, one: ProbeResult, other: ProbeResult, *parts: ProbeResult) -> bool:
+        """Whether two steps differ by more than rounding, which losses and gradients of parts widen, too."""
+        results, tolerance = (one, other, *parts), self._tolerance
+        if abs(one.loss - other.loss) > tolerance * max(abs(result.loss) for result in results):
+            return True
+        bound = tolerance * max(float(result.gradient.norm()) for result in results)
+        return float((one.gradient - other.gradient).norm()) > bound
 
     @property
     def _tolerance(self) -> float:
@@ -402,13 +409,14 @@ class SizeComparison(StepComparison):
                 self._fixing.callback(module.train)
 
 
-def _together(first: ProbeResult, second: ProbeResult) -> StepResult:
+def _together(first: ProbeResult, second: ProbeResult) -> ProbeResult:
     """What `run.backward` makes of what two workers have computed."""
     one, other = ([*result.share.passes] for result in (first, second))
     factors = [sum(part.factor for part in passes) for passes in (one, other)]
     divisor = first.share.divisor(sum(part.word for part in one + other)) or 1.0
     gradient = (first.gradient * factors[0] + second.gradient * factors[1]) / divisor
-    return StepResult((first.loss * factors[0] + second.loss * factors[1]) / divisor, gradient)
+    loss = (first.loss * factors[0] + second.loss * factors[1]) / divisor
+    return replace(first, loss=loss, gradient=gradient)
 
 
 def _other_values(first: codec.Tree, second: codec.Tree) -> dict[Key, Any]:

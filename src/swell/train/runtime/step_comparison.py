@@ -8,7 +8,6 @@ Few causes are named: those that the numbers of the compared steps show. Of othe
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -79,27 +78,6 @@ _TEXTS = {
     "a known difference, of the numbers and not of what is learnt: `deterministic=True` takes it away, where "
     "there is one optimizer, or drawing in the dataset, for each sample",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class StepResult:
-    """What a step has come to."""
-
-    loss: float
-    gradient: torch.Tensor  #: `sampled`, as `run.backward` has summed it, over all passes
-    left: codec.Tree = field(default_factory=dict)  #: what the script kept when it asked for the next batch
-
-    def difference(self, other: StepResult, tolerance: float, parts: Sequence[StepResult] = ()) -> str:
-        """Name what differs by more than rounding; empty: nothing does.
-
-        Args:
-            parts: steps of parts of the batch; their losses and gradients widen the tolerance, too.
-        """
-        results = (self, other, *parts)
-        if abs(self.loss - other.loss) > tolerance * max(abs(result.loss) for result in results):
-            return "the loss"
-        bound = tolerance * max(float(result.gradient.norm()) for result in results)
-        return "the gradient" if float((self.gradient - other.gradient).norm()) > bound else ""
 
 
 class StepComparison:
