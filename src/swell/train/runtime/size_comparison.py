@@ -252,10 +252,7 @@ class SizeComparison(StepComparison):
         parts = [Probe(partial(self._part, number)) for number in range(2)]
         first, second = (yield parts[0]), (yield parts[1])
         shares = first.share, second.share
-        marks, num_weighted = (
-            sum(share.mark for share in shares),
-            sum(share.is_weighted for share in shares),
-        )
+        marks, num_weighted = sum(each.mark for each in shares), sum(each.is_weighted for each in shares)
         check_agreement(marks, num_weighted, second.share, 2)
         carried = _other_values(first.left, second.left)
         is_other = self._differ(whole, (yield replace(probe, carried=carried)), first, second)
