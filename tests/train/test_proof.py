@@ -200,6 +200,22 @@ def test_what_begins_late_is_told(name: str, start_agent: Callable[..., FakeAgen
     assert found.holds and told in found.text
 
 
+def test_samples_that_a_collate_fn_leaves_out_count_for_nothing_in_a_proof(
+    start_agent: Callable[..., FakeAgent], tmp_path: Path
+) -> None:
+    sample, loss = PLAIN
+    text = SCRIPT.format(sample=sample, loss=loss).replace(
+        "shuffle=True", "collate_fn=lambda read: torch.stack([x for x in read if x[0] % 3])"
+    )
+    script = tmp_path / "drops.py"
+    script.write_text(text)
+    agent = start_agent(total_steps=60, ends_when_told=True, checkpoint_interval_s=3600.0)
+    agent.start_ready([0, 1], script)
+    agent.join([0], source=None)
+    steps = witness(agent).steps
+    assert prove(agent, 1) == messages.Proved(steps=steps, is_last=True)
+
+
 def test_notes_go_with_their_checkpoints(start_agent: Callable[..., FakeAgent]) -> None:
     agent = start_agent(total_steps=60, ends_when_told=True, checkpoint_interval_s=3600.0)
     agent.start_ready([0], SCRIPTS / "counts.py")
