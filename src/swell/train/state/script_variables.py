@@ -225,7 +225,10 @@ class ScriptVariables:
             self._watched[name].set(bring_back(kept))
 
     def delete_others(self, names: Collection[str]) -> None:
-        """Have no global and no attribute that the script has made since its first batch, beyond these."""
+        """Have no global and no attribute that the script has made since its first batch, beyond these.
+
+        Without this `tests/scripts/same/earlier_selves.py`, whose optimizer makes one in an update, is held.
+        """
         self._look()
         for name, one in self._changed.items():
             if name not in self._first and name not in names:
