@@ -10,16 +10,14 @@ from typing import Any
 import pytest
 from tests.train.fake_agent import FORKING
 
-LIBRARIES = ["accelerate", "transformers.trainer", "trl.trainer.sft_trainer"]
 
-
-@pytest.fixture(scope="package", autouse=True)
-def fork_server_with_libraries() -> Iterator[None]:
-    """Each would take seconds for its imports."""
+@pytest.fixture(scope="module", autouse=True)
+def fork_server_with_libraries(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Each would take seconds for its imports, of what its module names as `PRELOADED`."""
     server: Any = forkserver._forkserver
     others = server._preload_modules
     server._stop()
-    FORKING.set_forkserver_preload([*others, *LIBRARIES])
+    FORKING.set_forkserver_preload([*others, *request.module.PRELOADED])
     first = FORKING.Process(target=time.time)
     first.start()
     first.join()  # it has imported them

@@ -12,22 +12,29 @@ from tests.scripts.gang import FEW_CHANGES, Gang, outcome_at, outcome_of_a_life
 
 from swell.wire import messages
 
+PRELOADED = ["accelerate"]
 SCRIPT = Path(__file__).parent / "scripts" / "with_accelerate.py"
+GAN = Path(__file__).parent / "scripts" / "with_gan.py"
 
 
-def test_a_job_learns_what_the_script_does_alone(tmp_path: Path) -> None:
-    job = outcome_at(SCRIPT, tmp_path / "job", 2)
-    by_itself = alone(SCRIPT, tmp_path / "alone")
-    assert by_itself["history"].shape == (90, 4)
+@pytest.mark.parametrize("script", [SCRIPT, pytest.param(GAN, marks=pytest.mark.slow)])
+def test_a_job_learns_what_the_script_does_alone(script: Path, tmp_path: Path) -> None:
+    job = outcome_at(script, tmp_path / "job", 2)
+    by_itself = alone(script, tmp_path / "alone")
+    if script == SCRIPT:
+        assert by_itself["history"].shape == (90, 4)
+        written = [(tmp_path / name / "lines").read_text().split() for name in ("job", "alone")]
+        assert written == [[str(epoch) for epoch in range(10)]] * 2
     for name, value in by_itself.items():
         assert (job.parameters[name] - value).abs().max() < 1e-9, name
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
-def test_a_job_learns_the_same_in_any_life(seed: int, tmp_path: Path) -> None:
-    job = outcome_of_a_life(SCRIPT, tmp_path / "life", seed, FEW_CHANGES)
-    assert not job.differences(outcome_at(SCRIPT, tmp_path / "job", 1))
+@pytest.mark.parametrize("script", [SCRIPT, GAN])
+def test_a_job_learns_the_same_in_any_life(script: Path, seed: int, tmp_path: Path) -> None:
+    job = outcome_of_a_life(script, tmp_path / "life", seed, FEW_CHANGES)
+    assert not job.differences(outcome_at(script, tmp_path / "job", 1))
 
 
 def test_a_loop_over_epochs_of_the_scripts_own_is_refused_with_the_line_to_write(tmp_path: Path) -> None:

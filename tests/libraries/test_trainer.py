@@ -5,10 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import torch
 from tests.libraries.alone import alone
 from tests.scripts.gang import FEW_CHANGES, outcome_at, outcome_of_a_life
 
-pytestmark = pytest.mark.timeout(600)  # processes that import the library for seconds
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+PRELOADED = ["transformers.trainer", "trl.trainer.sft_trainer"]
 SCRIPTS = Path(__file__).parent / "scripts"
 
 
@@ -21,9 +23,16 @@ def test_a_job_learns_what_the_script_does_alone(name: str, tmp_path: Path) -> N
         assert (job.parameters[key] - value).abs().max() < 1e-9, key
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("name", ["with_trainer.py", "with_classifier.py"])
 def test_a_job_learns_the_same_in_any_life(name: str, seed: int, tmp_path: Path) -> None:
     job = outcome_of_a_life(SCRIPTS / name, tmp_path / "life", seed, FEW_CHANGES)
     assert not job.differences(outcome_at(SCRIPTS / name, tmp_path / "job", 1))
+
+
+def test_sft_trainer_learns_what_it_does_alone(tmp_path: Path) -> None:
+    """Its loss is computed in float32, whatever the parameters are."""
+    job = outcome_at(SCRIPTS / "with_sft.py", tmp_path / "job", 2)
+    by_itself = alone(SCRIPTS / "with_sft.py", tmp_path / "alone")
+    for key, value in by_itself.items():
+        assert torch.allclose(job.parameters[key], value, rtol=1e-4, atol=1e-5), key

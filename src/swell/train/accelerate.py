@@ -7,14 +7,14 @@ import functools
 import itertools
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import nullcontext
 from typing import Any
 
 import accelerate
 import torch
 from accelerate.optimizer import AcceleratedOptimizer
 from accelerate.scheduler import AcceleratedScheduler
-from accelerate.state import PartialState
+from accelerate.state import AcceleratorState, PartialState
 from torch.utils.data import BatchSampler, DataLoader, SequentialSampler
 
 from swell.train.collective.gradients import LoopError
@@ -47,20 +47,19 @@ class Accelerator(_Library):  # type: ignore[misc]  # it has no types
     that nothing is gathered, and `is_main_process` is true in all of them until that loop begins.
     """
 
+    run: Run | None = None  #: of the job, once its loop over epochs has begun
+    weight: Any = None  #: of the next loss, see `Run.backward`
+    step_loss: torch.Tensor  #: mean of the step, on all workers, once its last pass is done
+    trained_loader: DataLoader[Any] | None = None  #: while the loop over epochs is under way
+    _coming_trackers: Callable[[], None] | None = None
+
     def __init__(self, *args: Any, **options: Any) -> None:
-        self.is_elastic = environ.AGENT in os.environ
-        self.run: Run | None = None  #: of the job, once its loop over epochs has begun
-        self.weight: float | None = None  #: of the next loss, see `Run.backward`
-        self.step_loss = torch.zeros(())  #: mean of the step, on all workers, once its last pass is done
-        self.trained_loader: DataLoader[Any] | None = None  #: while the loop over epochs is under way
-        self._elastic_loaders: list[ElasticLoader] = []
-        self._coming_trackers: Callable[[], None] | None = None
+        self.is_elastic, self._elastic_loaders = environ.AGENT in os.environ, list[ElasticLoader]()
         for name in _REFUSED if self.is_elastic else ():
             if options.get(name):
                 refuse("Accelerator", name)
         super().__init__(*args, **options)
 
-    # ------------------------------------------------------------------ the loop
     def epochs(self, num: int | None = None, *, steps: int | None = None) -> Iterator[int]:
         """The epochs that are still to do, which are `range(num)` for a script that runs by itself.
 
@@ -104,8 +103,7 @@ class Accelerator(_Library):  # type: ignore[misc]  # it has no types
 
     def batches(self) -> Iterator[Any]:
         """This worker's batches of the epoch, with the rank that it has by then."""
-        assert self.run is not None  # noqa: S101 - the loop over epochs has begun
-        for batch in self.run.batches():
+        for batch in () if self.run is None else self.run.batches():
             self._note_rank()
             yield batch
         self._note_rank()
@@ -123,25 +121,14 @@ class Accelerator(_Library):  # type: ignore[misc]  # it has no types
         self.gradient_state._set_sync_gradients(any(each.grad is not None for each in parameters))
         return self.step_loss
 
-    @contextmanager
-    def accumulate(self, *models: Any) -> Iterator[None]:
-        if self.is_elastic:  # the batches are one
-            yield
-            return
-        with super().accumulate(*models):
-            yield
+    def accumulate(self, *models: Any) -> Any:
+        return nullcontext() if self.is_elastic else super().accumulate(*models)  # the batches are one
 
-    def clip_grad_norm_(self, *args: Any, **options: Any) -> Any:
-        """Do as Accelerate does, in the last pass of a step: others have no gradients."""
-        if self.is_elastic and not self.sync_gradients:
-            return torch.zeros(())
-        return super().clip_grad_norm_(*args, **options)
-
-    def clip_grad_value_(self, *args: Any, **options: Any) -> None:
+    def unscale_gradients(self, optimizer: Any = None) -> None:
+        """Do as Accelerate does, but in a pass that is not the step's last: it has no gradients."""
         if self.sync_gradients or not self.is_elastic:
-            super().clip_grad_value_(*args, **options)
+            super().unscale_gradients(optimizer)
 
-    # ------------------------------------------------------------------ what is prepared
     def prepare_data_loader(self, data_loader: Any, *args: Any, **options: Any) -> Any:
         prepared = super().prepare_data_loader(data_loader, *args, **options)
         if not self.is_elastic or prepared is data_loader:
@@ -165,12 +152,9 @@ class Accelerator(_Library):  # type: ignore[misc]  # it has no types
         """The loader as it is, in a job, which goes on where it was by itself."""
         return dataloader if self.is_elastic else super().skip_first_batches(dataloader, num_batches)
 
-    # ------------------------------------------------------------------ what one worker does for all
     def _note_rank(self) -> None:
         """Have Accelerate know this worker's rank, which a resize may change."""
-        assert self.run is not None  # noqa: S101 - the loop over epochs has begun
-        for state in (PartialState(), self.state):
-            state.process_index = state.local_process_index = self.run.rank
+        _set_rank(0 if self.run is None else self.run.rank)
         if self.is_main_process and self._coming_trackers is not None:
             begin, self._coming_trackers = self._coming_trackers, None
             begin()
@@ -178,11 +162,10 @@ class Accelerator(_Library):  # type: ignore[misc]  # it has no types
     def on_main_process(self, function: Callable[..., Any] | None = None) -> Any:
         if not self.is_elastic or function is None:
             return super().on_main_process(function)
-        return functools.wraps(function)(
-            lambda *args, **options: function(*args, **options) if self.is_main_process else None
-        )
+        return lambda *args, **options: function(*args, **options) if self.is_main_process else None
 
-    on_local_main_process = on_main_process
+    def on_local_main_process(self, function: Callable[..., Any] | None = None) -> Any:
+        return self.on_main_process(function) if self.is_elastic else super().on_local_main_process(function)
 
     def init_trackers(self, *args: Any, **options: Any) -> None:
         """A job's trackers begin with its loop over epochs, when it is known which worker is the main one."""
@@ -213,8 +196,17 @@ class ElasticLoader:
         self._accelerator, self.plain, self._prepared = accelerator, plain, prepared
 
     def __iter__(self) -> Iterator[Any]:
-        is_trained_on = self.plain is self._accelerator.trained_loader
-        return self._accelerator.batches() if is_trained_on else iter(self._prepared)
+        if self.plain is self._accelerator.trained_loader:
+            yield from self._accelerator.batches()
+            return
+        rank, batches = self._accelerator.process_index, iter(self._prepared)
+        while True:
+            _set_rank(0)  # which alone is given what a stream has
+            batch = next(batches, batches)
+            _set_rank(rank)
+            if batch is batches:
+                return
+            yield batch
 
     def __len__(self) -> int:
         return len(self._prepared)
@@ -270,6 +262,11 @@ def joined(loader: DataLoader[Any], num: int) -> DataLoader[Any]:
     else:
         vars(twin)["batch_sampler"] = JoinedBatches(batches, num)
     return twin
+
+
+def _set_rank(rank: int) -> None:
+    for state in (PartialState(), AcceleratorState()):
+        state.process_index = state.local_process_index = rank
 
 
 def _one_or_named(things: Sequence[Any]) -> Any:

@@ -1,8 +1,4 @@
-"""Libraries with training loops of their own, which become elastic when a job's script imports them.
-
-What makes a library elastic is a module of `swell.train`, which is imported after the library: a script
-without these libraries pays nothing.
-"""
+"""Libraries with training loops of their own, which become elastic when a job's script imports them."""
 
 from __future__ import annotations
 

@@ -45,7 +45,10 @@ class TrainerProgress:
         return {
             "state": {key: getattr(trainer.state, key) for key in _KEPT},
             "numbers": {**numbers, "_tr_loss": float(trainer._tr_loss)},
-            "callbacks": [_plain(each) for each in self._callbacks()],
+            "callbacks": [
+                {key: each for key, each in vars(callback).items() if size_of(each) < math.inf}
+                for callback in self._callbacks()
+            ],
             "stops": trainer.control.should_training_stop,
             "saved_step": self.saved_step,
         }
@@ -83,16 +86,14 @@ class ElasticLoop:
         trainer._total_loss_scalar, trainer._globalstep_last_logged = 0.0, 0
         self._model, _ = trainer._prepare_for_training(steps, loader, None)
         self._progress = TrainerProgress(trainer)
-        self._run = self._begin(loader, steps)
-        self._joined = trainer.args.gradient_accumulation_steps
+        self._run, self._joined = self._begin(loader, steps), trainer.args.gradient_accumulation_steps
         if self._run.own_batch != batch:
             self._num_steps = self._num_batches = math.ceil(num_examples / self._run.own_batch)
             self._joined = 1
         if self._run.is_leader and not self._run.steps:
             self._say_batch(batch)
         self._was_leader, self._is_new_step = self._run.is_leader, True
-        self._grad_norm: Any = None
-        self._learning_rate: float | None = None
+        self._grad_norm = self._learning_rate = None
 
     def _begin(self, loader: Any, steps: int) -> Run:
         trainer, args, scheduler = self._trainer, self._trainer.args, self._trainer.lr_scheduler
@@ -101,18 +102,16 @@ class ElasticLoop:
             state["scheduler"], scheduler = scheduler, None
         has_epochs = args.max_steps <= 0 and float(args.num_train_epochs).is_integer()
         end = {"epochs": int(args.num_train_epochs)} if has_epochs else {"steps": steps}
-        num_batches = args.gradient_accumulation_steps
-        optimizer = trainer.optimizer.optimizer
-        return trainer.accelerator.begin(  # type: ignore[no-any-return]
-            self._model, optimizer, loader.plain, num_batches, scheduler=scheduler, state=state, **end
-        )
+        begin, num_batches = trainer.accelerator.begin, args.gradient_accumulation_steps
+        parts = self._model, trainer.optimizer.optimizer, loader.plain, num_batches
+        return begin(*parts, scheduler=scheduler, state=state, **end)  # type: ignore[no-any-return]
 
     def _say_batch(self, batch: int) -> None:
         args, own = self._trainer.args, self._run.own_batch
-        parts = f"per_device_train_batch_size {args.per_device_train_batch_size} x "
-        parts += f"gradient_accumulation_steps {args.gradient_accumulation_steps}"
-        told = f": {parts}" if own == batch else f", which the job was submitted with in place of {parts}"
-        sys.stderr.write(f"a step has {own} samples on all workers together{told}\n")
+        why = "" if own == batch else "as the job was submitted, in place of "
+        size, num = args.per_device_train_batch_size, args.gradient_accumulation_steps
+        told = f"a step has {own} samples on all workers together: {why}"
+        sys.stderr.write(f"{told}per_device_train_batch_size {size} x gradient_accumulation_steps {num}\n")
 
     def train(self) -> Any:
         trainer, run = self._trainer, self._run
@@ -120,7 +119,6 @@ class ElasticLoop:
         self._note_rank()
         if run.total_steps is not None:
             trainer.state.max_steps = run.total_steps
-        trainer.state.global_step = run.steps
         self._model.zero_grad()
         is_stopping = trainer.control.should_training_stop
         self._call("on_train_begin")  # which forgets that it stops
@@ -128,7 +126,8 @@ class ElasticLoop:
         if trainer.args.eval_on_start and not run.steps:
             trainer._evaluate(None, self._ignore_keys, skip_scheduler=True)
         for epoch in run.epochs():
-            self._train_epoch(epoch)
+            if not trainer.control.should_training_stop:  # it may have been restored
+                self._train_epoch(epoch)
             if trainer.control.should_training_stop and not run.should_stop():
                 break
         trainer.accelerator.trained_loader = None
@@ -142,8 +141,8 @@ class ElasticLoop:
         for inputs in trainer.accelerator.batches():
             self._note_rank()
             self._make_pass(epoch, inputs)
-            control = trainer.control
-            if (control.should_training_stop and not self._run.should_stop()) or control.should_epoch_stop:
+            is_stopping = trainer.control.should_training_stop and not self._run.should_stop()
+            if is_stopping or trainer.control.should_epoch_stop:
                 break
         self._call("on_epoch_end")
         self._log_save_evaluate(epoch)
@@ -184,27 +183,23 @@ class ElasticLoop:
         trainer._tr_loss += trainer._tr_loss / num_steps if is_odd else loss
         factor = share.num_global / max(1, share.passes[-1].num_local)
         trainer.current_flos += factor * float(trainer.floating_point_ops(inputs))
-        before = trainer.state.num_input_tokens_seen
+        state, before = trainer.state, trainer.state.num_input_tokens_seen
         trainer._track_num_input_tokens(inputs)
-        trainer.state.num_input_tokens_seen = before + round(
-            factor * (trainer.state.num_input_tokens_seen - before)
-        )
+        state.num_input_tokens_seen = before + round(factor * (state.num_input_tokens_seen - before))
 
     def _log_save_evaluate(self, epoch: int) -> None:
         trainer = self._trainer
-        trainer._maybe_log_save_evaluate(
-            trainer._tr_loss, self._grad_norm, self._model, None, epoch, self._ignore_keys, self._start_s,
-            learning_rate=self._learning_rate,
-        )  # fmt: skip
+        told = trainer._tr_loss, self._grad_norm, self._model, None, epoch, self._ignore_keys, self._start_s
+        trainer._maybe_log_save_evaluate(*told, learning_rate=self._learning_rate)
 
     def _call(self, event: str) -> None:
         trainer = self._trainer
         call = getattr(trainer.callback_handler, event)
         trainer.control = call(trainer.args, trainer.state, trainer.control)
 
-    # ------------------------------------------------------------------ what the main process does
     def _note_rank(self) -> None:
         state, is_leader = self._trainer.state, self._run.is_leader
+        state.global_step = self._run.steps
         state.is_local_process_zero = state.is_world_process_zero = is_leader
         if is_leader and not self._was_leader and self._progress.saved_step == self._run.steps:
             folder = os.path.join(self._trainer.args.output_dir, f"checkpoint-{self._run.steps}")
@@ -216,33 +211,21 @@ class ElasticLoop:
         """Have the main process save, and the others note it as that does."""
 
         def save_once(model: Any, trial: None) -> None:
-            state, args = self._trainer.state, self._trainer.args
+            state = self._trainer.state
             self._progress.saved_step = state.global_step
             if self._run.is_leader:
                 save(model, trial)
                 return
             self._trainer.store_flos()
-            best = os.path.join(args.output_dir, f"checkpoint-{state.best_global_step}")
-            is_there = state.best_global_step == state.global_step or os.path.exists(best)
-            if state.best_global_step and is_there:
+            best = os.path.join(self._trainer.args.output_dir, f"checkpoint-{state.best_global_step}")
+            if state.best_global_step == state.global_step or os.path.exists(best):
                 state.best_model_checkpoint = best
 
         return save_once
 
 
-def _plain(thing: Any) -> dict[str, Any]:
-    """Attributes that are numbers, texts and the like."""
-    return {key: value for key, value in vars(thing).items() if size_of(value) < math.inf}
-
-
-@functools.wraps(_Library._inner_training_loop)
 def _inner_training_loop(
-    self: Any,
-    batch_size: int | None = None,
-    args: Any = None,
-    resume_from_checkpoint: str | None = None,
-    trial: Any = None,
-    ignore_keys_for_eval: list[str] | None = None,
+    self: Any, *args: Any, trial: Any = None, ignore_keys_for_eval: Any = None, **options: Any
 ) -> Any:
     if trial is not None:
         refuse("Trainer", "hyperparameter_search()")

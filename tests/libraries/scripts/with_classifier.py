@@ -32,6 +32,13 @@ def sentence(index):
     return {"input_ids": tokens, "labels": int(tokens[0] > 10)}
 
 
+class Stream(torch.utils.data.IterableDataset):
+    """Sentences that were not trained on."""
+
+    def __iter__(self):
+        return map(sentence, range(96, 126))
+
+
 def accuracy(predictions):
     return {"accuracy": float((np.argmax(predictions.predictions, -1) == predictions.label_ids).mean())}
 
@@ -61,7 +68,7 @@ trainer = Trainer(
     BertForSequenceClassification(config),
     arguments,
     train_dataset=[sentence(index) for index in range(96)],
-    eval_dataset=[sentence(index) for index in range(96, 126)],
+    eval_dataset=Stream(),
     compute_metrics=accuracy,
     callbacks=[EarlyStoppingCallback(5, early_stopping_threshold=0.02), counted],
 )
