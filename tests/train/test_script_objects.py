@@ -164,7 +164,7 @@ def squared(value: float) -> float:
         (lambda: None, lambda _, step: Point() if step else None, "Point"),
         (list, lambda old, _: [*old, nn.Linear(2, 1)], "list"),
         (nn.MSELoss, lambda _, step: nn.L1Loss() if step else nn.MSELoss(), "L1Loss"),
-        (lambda: abs, lambda _, step: squared if step else abs, "squared"),
+        (lambda: abs, lambda _, step: (lambda value: value) if step else abs, "lambda"),
     ],
 )
 def test_what_cannot_be_saved_is_told_by_its_name(
@@ -175,6 +175,12 @@ def test_what_cannot_be_saved_is_told_by_its_name(
         saved_by_a_loop(begin(), change, told)
     [finding] = [one for one in told if ".value`" in one.text]
     assert finding.text.endswith("in run.state['value']") and not finding.holds
+
+
+def test_a_name_that_stands_for_another_object_of_the_script_is_saved_by_the_name_of_that() -> None:
+    told: list[ScriptFinding] = []
+    saved = saved_by_a_loop(abs, lambda _, step: squared if step else abs, told)
+    assert saved["saved_by_a_loop().value"]["same"] == f"{__name__}.squared" and not told
 
 
 def test_a_step_that_comes_again_finds_the_objects_that_it_began_with() -> None:

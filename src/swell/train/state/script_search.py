@@ -120,7 +120,7 @@ class Search:
         """Find the variables of a namespace, or of what `owner` holds, and those within them."""
         for key, value in values.items():
             is_plain = size_of(value) < math.inf
-            is_ours = any(map(self._is_ours, (value, *tensors_in(value)) if is_plain else (value,)))
+            is_ours = any(map(self.is_ours, (value, *tensors_in(value)) if is_plain else (value,)))
             if str(key).startswith("__") or (is_plain and is_ours):
                 continue
             one = Variable(f"{label}.{key}", key, space, owner)
@@ -148,15 +148,19 @@ class Search:
         if isinstance(value, type) and not isinstance(value, EnumMeta):
             is_own = value.__module__ in self._modules
             return {key: item for key, item in own.items() if is_own and not callable(item)}
-        is_own = type(value).__module__ in self._modules or isinstance(value, _LOOKED_INTO)
-        return own if is_own and not is_object(value) else {}
+        return own if self.is_own(value) else {}
 
-    def _is_ours(self, value: Any) -> bool:
+    def is_own(self, value: Any) -> bool:
+        """Whether it is looked into: an object of the script's own classes, which does not save itself."""
+        is_own = type(value).__module__ in self._modules or isinstance(value, _LOOKED_INTO)
+        return is_own and not is_object(value)
+
+    def is_ours(self, value: Any) -> bool:
         """Whether it is saved anyway, or of Swell itself."""
         if isinstance(value, torch.Tensor) and value.layout == torch.strided:
             return id(value) in self._known or value.data_ptr() in self._memory
         if isinstance(value, nn.Module) and id(value) not in self._known:
-            return any(map(self._is_ours, (*value.parameters(), *value.buffers())))
+            return any(map(self.is_ours, (*value.parameters(), *value.buffers())))
         return id(value) in self._known or type(value).__module__.startswith("swell.")
 
 

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from swell.train.data.stateful import GENERATORS, Stateful, as_stateful
+from swell.train.data.stateful import Stateful, as_stateful
 from swell.train.state import codec
-from swell.train.state.script_values import SCALARS, UNCHANGING, bring_back, fill, keep
+from swell.train.state.script_values import SCALARS, UNCHANGING, bring_back, fill, is_light, keep
 
 _PLAIN = (*SCALARS, torch.Tensor, dict, list, tuple)
 
@@ -31,6 +31,7 @@ class ScriptState(MutableMapping[str, Any]):
         self._entries: dict[str, Any] = {}
         self._waiting: dict[str, Any] = {}  # state dicts of objects that the script has not given yet
         self._unseen: set[str] = set()  # restored values that the script has not looked at
+        self._light: set[str] = set()  # objects that are copied in each step
         self._kept: dict[str, Any] = {}  # as of the step's beginning
         for name, thing in (objects or {}).items():
             self[name] = thing
@@ -50,8 +51,10 @@ class ScriptState(MutableMapping[str, Any]):
         if not isinstance(name, str):
             raise TypeError(f"run.state[{name!r}]: names are strings")
         value = value.item() if isinstance(value, np.generic) else value
+        self._light.discard(name)
         if not _is_plain(value):
             self._give(name, value)
+            self._light |= {name} if is_light(value) else set()
         elif name in self._unseen:
             value = _on_same_device(self._entries[name], value)
         elif not isinstance(value, bool | int | float | str):
@@ -126,11 +129,9 @@ class ScriptState(MutableMapping[str, Any]):
 
     # ------------------------------------------------------------------ steps that are repeated
     def begin_step(self) -> None:
-        """A step begins: `rewind` comes back to here. Of objects, only generators are copied."""
+        """A step begins: `rewind` comes back to here. Of objects, only those of a small state are copied."""
         self._unseen.clear()
-        small = [
-            name for name, value in self._entries.items() if _is_plain(value) or isinstance(value, GENERATORS)
-        ]
+        small = [name for name, value in self._entries.items() if name in self._light or _is_plain(value)]
         self._kept = {name: keep(self._entries[name]) for name in small}
 
     def keep_objects(self) -> None:

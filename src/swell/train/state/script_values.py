@@ -32,6 +32,8 @@ _CONTAINERS = frozenset({list, tuple, set, deque, dict, OrderedDict, Counter})
 
 #: A larger value is not saved. One in a container takes the time of so many bytes of a tensor.
 MAX_BYTES, VALUE_BYTES = 2**30, 512
+#: What an object may say of itself, if that is copied in each step.
+MAX_LIGHT_BYTES = 2**16
 
 #: A value with its kind, of what a codec takes.
 Packed = dict[str, Any]
@@ -100,6 +102,11 @@ def state_of(value: Any) -> Any:
     except Exception:  # noqa: BLE001 - of the script's own code
         return None
     return state
+
+
+def is_light(value: Any) -> bool:
+    """Whether it is an object whose state costs little to copy."""
+    return is_object(value) and size_of(state_of(value)) <= MAX_LIGHT_BYTES
 
 
 def mark(value: Any) -> int | None:
@@ -177,7 +184,7 @@ def fill_object(own: Any, packed: Packed) -> Any:
     """Give an object the state of another one of its type. Raises TypeError: it is of another type."""
     if kind_of(own) != packed["kind"]:
         raise TypeError(f"it was a {packed['kind']}, and here it is a {type(own).__name__}")
-    if packed["object"] is not None:
+    if packed.get("object") is not None:
         as_stateful(own).load_state_dict(packed["object"])
     return own
 

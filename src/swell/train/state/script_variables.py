@@ -8,6 +8,7 @@ back before the head of an epoch reads them. Of others that change the script's 
 
 from __future__ import annotations
 
+import copy
 import math
 import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -17,7 +18,6 @@ from typing import Any, NamedTuple
 import torch
 
 from swell.script_facts import ScriptFinding
-from swell.train.data.stateful import GENERATORS
 from swell.train.link.code_paths import last_place, user_frames
 from swell.train.state import codec
 from swell.train.state.script_search import Search, Variable
@@ -31,6 +31,7 @@ from swell.train.state.script_values import (
     copied,
     fill,
     fill_object,
+    is_light,
     is_object,
     keep,
     kind_of,
@@ -70,6 +71,7 @@ class ScriptVariables:
         self._begun: dict[str, Look] = {}  # the variables before the first epoch
         self._first: frozenset[str] = frozenset()  # those before the first batch
         self._changed: dict[str, Variable] = {}  # since then
+        self._homes: dict[int, str] = {}  # see `_homes_of`
         self._watched: dict[str, Variable] = {}  # what is kept of each step; in the first one, all but data
         self._small: set[str] = set()  # of these, those that are copied
         self._waiting: Mapping[str, Packed] = {}  # until a batch is given
@@ -159,8 +161,8 @@ class ScriptVariables:
     def tree(self) -> dict[str, Packed]:
         """Name and value of those that have changed.
 
-        `is_new`: it is another object than before the first epoch; `same`: the one that this name has; `at`:
-        what holds it, and by which key.
+        `is_new`: it is another object than before the first epoch; `same`: the one that this name has; `kind`
+        alone: an object whose attributes are named by themselves; `at`: what holds it, and by which key.
         """
         if not self._has_begun:
             return dict(self._waiting)
@@ -168,12 +170,15 @@ class ScriptVariables:
         tree: dict[str, Packed] = {}
         names: dict[int, str] = {}
         for name, one in self._changed.items():
-            value = one.now()
-            if value is UNBOUND or not look_at(value).is_saved:
+            value, begun = one.now(), self._begun.get(name)
+            look = look_at(value)
+            home = name if look.kind is None else self._homes.get(id(value), name)
+            is_replaced = begun is not None and begun.own != look.own and self._is_own(value)
+            if value is UNBOUND or not (look.is_saved or home != name or is_replaced):
                 continue
-            same = None if type(value) in UNCHANGING else names.setdefault(id(value), name)
-            packed = wrap(value) if same in (None, name) else {"same": same}
-            begun = self._begun.get(name)
+            same = None if type(value) in UNCHANGING else names.setdefault(id(value), home)
+            whole = wrap(value) if look.is_saved else {"kind": kind_of(value)}
+            packed = whole if same in (None, name) else {"same": same}
             at = None if one.owner is None else [one.owner.name, one.key]
             tree[name] = {**packed, "is_new": begun is None or begun.own != id(value), "at": at}
         return tree
@@ -238,10 +243,13 @@ class ScriptVariables:
         """Copies of all that may be put back, as it is now."""
         self._follow(frame)
         values = {name: one.now() for name, one in {**self._changed, **self._watched}.items()}
+        homes = self._homes_of(values)
+        same = {name: {"same": homes.get(id(value), name)} for name, value in values.items()}
         return {
-            name: copied(wrap(value))
+            name: copied(wrap(value) if is_saved else same[name])
             for name, value in values.items()
-            if isinstance(value, torch.Tensor) or look_at(value).is_saved
+            for is_saved in [isinstance(value, torch.Tensor) or look_at(value).is_saved]
+            if is_saved or same[name]["same"] != name
         }
 
     def _watch(self, variables: dict[str, Variable]) -> None:
@@ -268,12 +276,27 @@ class ScriptVariables:
         if not any(function.frame for function in self._functions.values()):
             return  # training is over, or has not begun
         known, self._changed = self._changed, {}
-        for name, one in {**known, **self._find(self._frame)}.items():
-            look, begun = look_at(one.now()), self._begun.get(name)
+        found = {**known, **self._find(self._frame)}
+        values = {name: one.now() for name, one in found.items()}
+        self._homes = self._homes_of(values)
+        for name, one in found.items():
+            look, begun = look_at(values[name]), self._begun.get(name)
             if name in known or look != begun:
                 self._changed[name] = one
-            if begun is not None and look.kind not in (begun.kind, None):
+            is_elsewhere = self._homes.get(id(values[name]), name) != name
+            if begun is not None and look.kind not in (begun.kind, None) and not is_elsewhere:
                 self._tell_lost(one, "changes while the job trains")
+
+    def _homes_of(self, values: Mapping[str, Any]) -> dict[int, str]:
+        """Find what stands where it stood before the first epoch: another process has it by that name."""
+        homes: dict[int, str] = {}
+        for name, value in values.items():
+            if name in self._begun and self._begun[name].own == id(value):
+                homes.setdefault(id(value), name)
+        return homes
+
+    def _is_own(self, value: Any) -> bool:
+        return self._search is not None and self._search.is_own(value)
 
     def _find(self, frame: FrameType | None, is_of_epochs: bool | None = False) -> dict[str, Variable]:
         """Find them. Of those that the script sets next, where it waits for something, none is shown.
@@ -300,10 +323,25 @@ class ScriptVariables:
                 continue
             found[name] = self._changed[name] = one
             try:
-                one.set(_unpacked(codec.completed(packed), one.now(), found))
+                own = one.now()
+                if packed.get("is_new") and "kind" in packed and self._is_shared(own, name, found):
+                    own = self._copy_of(own, is_whole="object" in packed)
+                one.set(_unpacked(codec.completed(packed), own, found))
             except Exception as error:  # noqa: BLE001 - of the script's own objects, which did not ask for it
                 if self._has_begun:  # else the script may make it yet
                     self._tell_lost(one, f"could not be put back ({error})")
+
+    def _is_shared(self, own: Any, name: str, found: Mapping[str, Variable]) -> bool:
+        """Whether something else holds this object, too, as `best = model` before the loop."""
+        assert self._search is not None  # noqa: S101 - it has found them
+        return self._search.is_ours(own) or any(
+            each.now() is own for other, each in found.items() if other != name
+        )
+
+    def _copy_of(self, own: Any, is_whole: bool) -> Any:
+        """Another object like this one. What is trained stays the same in it, as a scheduler's optimizer."""
+        trained = {id(part): part for part in self._parts() if part is not own}
+        return copy.deepcopy(own, trained) if is_whole else copy.copy(own)
 
     def _tell_lost(self, variable: Variable, why: str) -> None:
         if variable.name in self._told:
@@ -347,7 +385,7 @@ def _unpacked(packed: Packed, own: Any, found: Mapping[str, Variable]) -> Any:
     """What a variable is to hold that holds `own`."""
     if "same" in packed:
         return found[packed["same"]].now()
-    if "object" in packed:
+    if "kind" in packed:
         return fill_object(own, packed)
     value = packed["value"]
     if not packed.get("is_new"):
@@ -370,4 +408,4 @@ def _is_kept(value: Any, most: int = MAX_DATA_BYTES) -> bool:
 
 def _is_small(value: Any) -> bool:
     """Whether a copy of it in each step costs little."""
-    return isinstance(value, GENERATORS) or (size_of(value) <= MAX_SMALL_BYTES and not is_object(value))
+    return is_light(value) if is_object(value) else size_of(value) <= MAX_SMALL_BYTES
