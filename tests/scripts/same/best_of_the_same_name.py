@@ -1,4 +1,4 @@
-"""Before the loop the best model is the model, and the best state the state; later they are copies and others."""
+"""Before the loop the best model is the model, and the best state the state; later they are others."""
 
 import copy
 import sys

@@ -1,4 +1,4 @@
-"""Late in training names stand for other objects that the script had: a loss, a stage, a schedule of rates."""
+"""Late in training names stand for other objects that the script had: a loss, a stage, a schedule."""
 
 from tests.scripts.common import DataLoader, F, TensorDataset, nn, torch, train
 
