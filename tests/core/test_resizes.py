@@ -11,7 +11,7 @@ from tests.examples import fewer_if_quick
 
 from swell.model.command import LaunchGang, Reconfigure
 from swell.model.event import Outcome, StepsReported, Woke
-from swell.model.job import Elasticity
+from swell.model.job import Elasticity, EndCondition
 from swell.model.resize import Resize, Verdict
 
 
@@ -154,6 +154,51 @@ def test_a_restart_costs_the_time_in_which_nobody_trains() -> None:
     entry = last(bench)
     assert (entry.cost_s, entry.gain_s, entry.verdict) == (7.0, None, Verdict.UNKNOWN)
     assert bench.job().resize_pause_s == 7.0
+
+
+def steps_of(bench: Bench, generation: int, made: list[int], found: int, **more: float) -> None:
+    """Reports of a restart job, a second apart, which has found so many steps in its checkpoint."""
+    for steps in made:
+        bench.reported(generation, steps, found_steps=found, **more)
+
+
+@settings(deadline=None, max_examples=fewer_if_quick(40))
+@given(
+    saved=st.integers(0, 40),
+    untold=st.integers(0, 5),
+    num_kills=st.integers(0, 3),
+    wait_s=st.floats(1.0, 60.0),
+    is_counted=st.booleans(),
+)
+def test_steps_that_a_script_makes_again_are_counted_and_charged(
+    saved: int, untold: int, num_kills: int, wait_s: float, is_counted: bool
+) -> None:
+    """It has told of 40, and may have saved more than it told of."""
+    bench = Bench(num_devices=4)
+    end = EndCondition(steps=1000 if is_counted else None)
+    generation = bench.run(job=spec(None, elasticity=Elasticity.RESTART, end=end))
+    steps_of(bench, generation, [10, 20, 40], 0, step_s=0.5)
+    before_s, found = bench.job().resize_pause_s, saved + untold
+    again = max(0, 40 - found)
+    grown = resize_to(bench, 4)
+    bench.now_s = last(bench).at_s + wait_s
+    steps_of(bench, grown, [found + 1], found)
+    assert bench.job().repeated_steps == again
+    assert bench.job().resize_pause_s - before_s == pytest.approx(wait_s + 0.5 * again)
+    for _ in range(num_kills):
+        bench.gone(grown, steps=found + 1)
+        bench.now_s += 100.0
+        [launch] = bench.say(Woke(at_s=bench.now_s))
+        assert isinstance(launch, LaunchGang)
+        assert launch.done_steps == (found + 1 if is_counted else 0)
+        grown = launch.generation
+        bench.started(grown, steps=launch.done_steps)
+        bench.now_s += 7.0
+        steps_of(bench, grown, [saved + 1], saved)
+        again, found = again + found + 1 - saved, saved
+        view = bench.job()
+        assert (view.repeated_steps, view.steps) == (again, saved + 1)
+        assert view.start_s == (pytest.approx(9.0 if is_counted else 1.0)), "until its first step"
 
 
 def test_a_restart_that_reports_costs_the_time_until_its_first_report() -> None:

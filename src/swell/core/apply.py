@@ -389,7 +389,7 @@ def _(event: DeadlineChangeAsked, state: HeadState, record: JobRecord) -> None:
     admission = record.admission
     admission.asked = AskedDeadline(deadline_s=event.deadline_s, accept_until_s=event.accept_until_s)
     admission.refusal, admission.counter_offer_s = "", None
-    record.awaits_speed = record.spec.starts_silently and not state.belief.of(record.id).is_known
+    record.awaits_speed = record.spec.starts_silently and not state.belief.of(record.id).num_known
     state.relearn(record)  # its row has the class of those who ask for a promise
     due = relative(event.deadline_s - record.calendar_offset_s - state.now_s)
     state.tell(record, "deadline_asked", f"its owner asks for another deadline, {due}")
@@ -491,9 +491,9 @@ def _(event: StepsReported, state: HeadState, record: JobRecord) -> None:
 def _note_progress(state: HeadState, record: JobRecord, event: StepsReported) -> None:
     record.advance(event.at_s)
     record.status.stepped_s = event.at_s
+    again_s = learn_first_step(state, record, event)
     if event.steps > record.progress.first_step:
         record.backoff.num_setbacks = 0
-    again_s = learn_first_step(state, record, event)
     learn_rate(state, record, event)
     note_slowness(state, record)
     learn_between(state, record, event)

@@ -63,7 +63,10 @@ def learn_first_step(state: HeadState, record: JobRecord, event: StepsReported) 
     )
     if record.spec.starts_silently and not is_resized:
         learn_start(state, record, event.at_s)
-    if last is None or event.found_steps is None:
+    if event.found_steps is None:
+        return 0.0
+    record.progress.first_step = event.found_steps
+    if last is None:
         return 0.0
     num_again = max(0, last.steps - event.found_steps)
     record.status.repeated_steps += num_again
@@ -87,7 +90,7 @@ def _learn_steps(
     # An estimate that was no measurement is always told of.
     if checked is not None and (checked.source in GUESSES or abs(checked.error) >= NOTABLE_SHARE):
         state.tell(record, "checked", _told_check(num_workers, checked))
-    if record.awaits_speed and belief.of(record.id).is_known:
+    if record.awaits_speed and belief.of(record.id).num_known:
         record.awaits_speed = False
         state.tell(record, "measured", "its first steps are measured: its deadline can be decided on")
     elapsed_s = step_s * num_steps

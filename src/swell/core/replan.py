@@ -56,11 +56,11 @@ class Replan:
         self._told: list[str] = []  #: jobs about which something else was said
         self._belief: tuple[JobProgress, float, float] | None = None  #: of the latest report, before it
         self._unmeasured: JobRecord | None = None  #: whose report is being heard, and has no value so far
-        self._asking: JobRecord | None = None  #: likewise, and awaits its speed
+        self._known: tuple[str, int] | None = None  #: likewise, had no trial run, and sizes that are known
 
     def hear(self, event: AnyEvent) -> None:
         """An event that is not stale, before it is applied."""
-        self._belief = self._unmeasured = self._asking = None
+        self._belief = self._unmeasured = self._known = None
         if not isinstance(event, JobEvent):
             self._is_any_news = True
             return
@@ -77,7 +77,8 @@ class Replan:
 
     def _hear_steps(self, report: StepsReported, record: JobRecord) -> None:
         self._unmeasured = record if record.usage.value is None else None
-        self._asking = record if record.awaits_speed else None
+        is_untried, known = record.spec.starts_silently, self._state.belief.of(record.id).num_known
+        self._known = (record.id, known) if is_untried else None
         if report.brings_steps:
             progress = record.progress
             self._belief = (progress, progress.believed_steps(report.at_s), progress.rate_per_s)
@@ -85,7 +86,7 @@ class Replan:
 
     def note_devices(self) -> None:
         """Devices are, or are no more, held by a gang that the journal does not explain."""
-        self._belief = self._unmeasured = self._asking = None
+        self._belief = self._unmeasured = self._known = None
         self._is_any_news = True
 
     def compare(self) -> None:
@@ -96,7 +97,9 @@ class Replan:
         is_told = self._state.domain.is_told_learning(self._state.usable.is_crowded)
         if is_told and self._unmeasured is not None:
             self._is_any_news |= self._unmeasured.usage.value is not None
-        self._is_any_news |= self._asking is not None and self._asking.is_asking
+        if self._known is not None:
+            job_id, num_known = self._known
+            self._is_any_news |= self._state.belief.of(job_id).num_known > num_known
         if self._belief is not None and _is_surprise(*self._belief):
             self._is_any_surprise = True
             self._state.last_plan.is_overtaken |= self._tells_rate

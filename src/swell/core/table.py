@@ -32,6 +32,7 @@ from swell.model.cluster import Cluster
 from swell.model.job import Elasticity
 from swell.model.options import Options
 from swell.model.snapshot import CLASS_CODES, STRICT, Learning, RowIndex, Snapshot
+from swell.throughput.estimate_margins import GUESS_MARGIN
 
 #: A change that is overdue is expected to take longer by this share of the time by which it is.
 OVERDUE_SHARE = 0.1
@@ -44,6 +45,8 @@ Columns = Mapping[str, Any]
 LEAST_REMAINING_STEPS = 0.001
 #: The same for a restart job, which reports nothing, as a share of what its user estimated.
 LEAST_REMAINING_SHARE = 0.1
+#: A job is at a size for so long before it is known that the size is slow.
+TRY_S = 60.0
 #: Minus priority, time of submission and id: jobs go in this order that are alike otherwise.
 Arrival = tuple[int, float, str]
 #: Types of columns. All values are kept as floats, and copied as these.
@@ -100,6 +103,14 @@ def with_waits(
     since_s = columns["waits_since_s"]
     left_s = np.maximum(most_wait_s - np.where(np.isnan(since_s), 0.0, now_s - since_s), 0.0)
     return read_only(option_start_s + np.repeat(left_s, options.num))
+
+
+def with_way_back(start_s: FloatArray, resize_s: FloatArray, margin_share: FloatArray) -> list[FloatArray]:
+    """(O,) both costs: a size that was only guessed for may turn out to be slower than the one before."""
+    is_guess = margin_share >= GUESS_MARGIN
+    if not is_guess.any():
+        return [start_s, resize_s]
+    return [read_only(cost_s + is_guess * (resize_s + TRY_S)) for cost_s in (start_s, resize_s)]
 
 
 class Column(NamedTuple):
@@ -328,7 +339,8 @@ class JobTable:
         self._write_due()
         columns = self._rows.copied(len(self.ids))
         packed = self._pack(columns, num_devices, num_unpromised)
-        option_start_s, option_resize_s = self._charge(costs, packed, columns)
+        margin_share = read_only(margins[packed.margin_class])
+        option_start_s, option_resize_s = with_way_back(*self._charge(costs, packed, columns), margin_share)
         expected = expected_costs(costs, self._curves, columns, packed.largest)
         own_s = columns["checkpoint_interval_s"]
         return {
@@ -340,7 +352,7 @@ class JobTable:
             "options": packed.options,
             "option_start_s": with_waits(now_s, columns, packed.options, option_start_s, costs.most_wait_s),
             "option_resize_s": option_resize_s,
-            "option_margin_share": read_only(margins[packed.margin_class]),
+            "option_margin_share": margin_share,
             "idle_s": idle_s(now_s, columns, packed.options, option_start_s, option_resize_s),
             "checkpoint_interval_s": read_only(
                 np.where(own_s > 0.0, own_s, checkpoint_interval_s or DEFAULT_S)

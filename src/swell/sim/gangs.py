@@ -41,8 +41,8 @@ from swell.sim.shared_cores import SharedCores
 #: What a live gang says each second is news at first, and less and less so: a simulated one reports after so
 #: long at a size, and then whenever that time has doubled.
 FIRST_REPORT_S = 2.0
-#: After so many the time of a step is known well.
-SETTLING_STEPS = 50
+#: After so many, or so long, the time of a step is known well.
+SETTLING_STEPS, SETTLING_S = 50, 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -297,7 +297,8 @@ class SimGangs:
             if training.job.spec.starts_silently and math.isinf(self._timings.report_s):
                 # It has no trial run: this report shows how fast it is.
                 settled = partial(self.reported, job_id, training.generation)
-                self._queue.put(now_s + SETTLING_STEPS / training.rate_per_s, settled)
+                num_steps = max(1, min(SETTLING_STEPS, int(SETTLING_S * training.rate_per_s)))
+                self._queue.put(now_s + num_steps / training.rate_per_s, settled)
 
     def reported(self, job_id: str, generation: int, now_s: float) -> None:
         training = self.training.get(job_id)

@@ -178,9 +178,9 @@ class Learnt(msgspec.Struct, kw_only=True, omit_defaults=True, dict=True):
         return self.batches is not None and not math.isinf(self.noise_scale)
 
     @property
-    def is_known(self) -> bool:
-        """Whether the time of its steps is known well at one size."""
-        return any(one.settled_s is not None for one in self.measured)
+    def num_known(self) -> int:
+        """Sizes and batches at which the time of its steps is known well."""
+        return sum(one.settled_s is not None for one in self.measured)
 
     @property
     def slowdown_share(self) -> float:
