@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -156,7 +158,7 @@ def test_a_restart_costs_the_time_in_which_nobody_trains() -> None:
     assert bench.job().resize_pause_s == 7.0
 
 
-def steps_of(bench: Bench, generation: int, made: list[int], found: int, **more: float) -> None:
+def steps_of(bench: Bench, generation: int, made: list[int], found: int, **more: Any) -> None:
     """Reports of a restart job, a second apart, which has found so many steps in its checkpoint."""
     for steps in made:
         bench.reported(generation, steps, found_steps=found, **more)
