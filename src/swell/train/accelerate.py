@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import functools
 import itertools
 import os
@@ -15,9 +14,10 @@ import torch
 from accelerate.optimizer import AcceleratedOptimizer
 from accelerate.scheduler import AcceleratedScheduler
 from accelerate.state import AcceleratorState, PartialState
-from torch.utils.data import BatchSampler, DataLoader, SequentialSampler
+from torch.utils.data import DataLoader, SequentialSampler
 
 from swell.train.collective.gradients import LoopError
+from swell.train.data.joined_batches import joined
 from swell.train.elastic import elastic
 from swell.train.libraries import check_version, refuse
 from swell.train.runtime.run import Run
@@ -234,34 +234,6 @@ class ElasticScheduler(AcceleratedScheduler):  # type: ignore[misc]
     def step(self, *args: Any, **options: Any) -> None:
         if self.gradient_state.sync_gradients and not any(each.step_was_skipped for each in self.optimizers):
             self.scheduler.step(*args, **options)
-
-
-class JoinedBatches:
-    """A batch sampler whose batches are several of another one's."""
-
-    def __init__(self, batches: Any, num: int) -> None:
-        self._batches, self._num = batches, num
-
-    def __iter__(self) -> Iterator[list[Any]]:
-        batches = iter(self._batches)
-        while several := list(itertools.islice(batches, self._num)):
-            yield [index for batch in several for index in batch]
-
-    def __len__(self) -> int:
-        return -(-len(self._batches) // self._num)
-
-
-def joined(loader: DataLoader[Any], num: int) -> DataLoader[Any]:
-    """A loader each of whose batches has the samples of `num` batches of this one."""
-    batches: Any = loader.batch_sampler
-    if num == 1 or batches is None:
-        return loader
-    twin = copy.copy(loader)
-    if type(batches) is BatchSampler and not batches.drop_last:
-        vars(twin)["batch_sampler"] = BatchSampler(batches.sampler, num * batches.batch_size, drop_last=False)
-    else:
-        vars(twin)["batch_sampler"] = JoinedBatches(batches, num)
-    return twin
 
 
 def _set_rank(rank: int) -> None:

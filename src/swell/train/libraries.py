@@ -12,6 +12,8 @@ from types import ModuleType
 #: The module of a library that is to be imported, and what has the function `adapt` for it.
 ADAPTERS = {
     "accelerate": "swell.train.accelerate",
+    "lightning.pytorch": "swell.train.lightning.adapter",
+    "pytorch_lightning": "swell.train.lightning.adapter",
     "transformers.trainer": "swell.train.transformers",
 }
 RESTART = "or submit the script with --elasticity restart, where each resize starts it again"
@@ -35,11 +37,15 @@ class LibraryFinder:
 
             def run_and_adapt(module: ModuleType) -> None:
                 run(module)
-                if adapter not in sys.modules:  # else the script uses that by itself
+                if not _is_being_imported(adapter):  # else the script uses that by itself
                     import_module(adapter).adapt()
 
             spec.loader.exec_module = run_and_adapt  # type: ignore[method-assign]  # of this one module
         return spec
+
+
+def _is_being_imported(name: str) -> bool:
+    return name in sys.modules and not hasattr(sys.modules[name], "adapt")
 
 
 def adapt_libraries() -> None:

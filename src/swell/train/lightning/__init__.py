@@ -1,0 +1,1 @@
+"""Lightning in a Swell job."""
