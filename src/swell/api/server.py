@@ -302,7 +302,7 @@ class PlatformVerbs:
 
 def _why_no_curve(view: JobView) -> str:
     if view.elasticity is Elasticity.RESTART:
-        return "with elasticity 'restart' it has no trial run, and is planned by its estimate"
+        return "with elasticity 'restart' it has no trial run, and is planned by its estimate or its steps"
     if view.phase.is_end:
         return "it has ended"
     return f"its trial run is not over; `swell explain {view.id}` tells how far it is"
