@@ -15,12 +15,14 @@ from swell.wire import messages
 #: What begins after the trial run's steps: a worker finds it that is to prove itself later.
 LATE = ("clamped_late", "class_weights_late", "ignored_labels_late")
 FOLDER = Path(__file__).parent / "differs"
+#: What each worker counts of its own samples is reported, or kept in `run.state`.
+OWN_SHARES = ("own_share_reported", "plateau_of_own_losses")
 #: In these each worker's own samples decide when the loop ends.
 EXITS = ("ends_by_running_reward", "patience_by_own_sum")
 DIFFERS = [
     pytest.param(script, id=script.stem)
     for script in sorted(FOLDER.glob("*.py"))
-    if script.stem not in (*EXITS, *LATE, "own_share_reported")
+    if script.stem not in (*EXITS, *LATE, *OWN_SHARES)
 ]
 
 
@@ -59,8 +61,9 @@ def test_what_begins_late_is_found_with_its_line_when_a_worker_proves_itself(
 
 
 @pytest.mark.slow
-def test_a_value_of_a_workers_own_share_is_told_with_its_line(tmp_path: Path) -> None:
-    script = FOLDER / "own_share_reported.py"
+@pytest.mark.parametrize("name", OWN_SHARES)
+def test_a_value_of_a_workers_own_share_is_told_with_its_line(name: str, tmp_path: Path) -> None:
+    script = FOLDER / f"{name}.py"
     number, finding = marked_line(script, "differs")
     gang = Gang(script, tmp_path / "gang")
     try:

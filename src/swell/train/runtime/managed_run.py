@@ -403,7 +403,9 @@ class AgentWorker(Host):
             loss: of the whole step.
         """
         self.notes, state = None, self._task.state
-        own = WorkerNotes(self.max_local_batch, notes.passes, self._reports)
+        place = place_of(sys._getframe(1))
+        kept = {name: (state.steps, value, place) for name, value in state.objects.numbers()}
+        own = WorkerNotes(self.max_local_batch, notes.passes, {**kept, **self._reports})
         told = self._group.gather_bytes(msgspec.msgpack.encode(own))
         if self.rank == 0:
             workers = [msgspec.msgpack.decode(each, type=WorkerNotes) for each in told]

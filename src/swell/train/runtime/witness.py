@@ -74,7 +74,8 @@ class WorkerNotes(msgspec.Struct, frozen=True, array_like=True):
 
     max_local_batch: int | None  #: as its host had it
     passes: list[PassNote]
-    #: Values that the script has reported last without a reduction: by name, the step, value and line.
+    #: Numbers of `run.state`, and values that the script has reported last without a reduction: by name, the
+    #: step, value and line.
     reports: dict[str, tuple[int, float, str]] = {}
 
 
@@ -92,7 +93,7 @@ def different_reports(
         if others:
             text = (
                 f"`{name}` of step {step} is {value:.6g} in one worker and {others[0]:.6g} in another, and "
-                "the first is told: it is counted in a worker's own part of the data. Report it with "
+                "the first counts: it is of a worker's own part of the data. Report it with "
                 'reduce="sum" or reduce="mean", as fits, or count it over all of the data'
             )
             yield name, ScriptFinding(name="own-share", text=text, place=place, holds=False)

@@ -12,10 +12,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from swell.train.data.stateful import Stateful, as_stateful
+from swell.train.data.stateful import GENERATORS, Stateful, as_stateful
 from swell.train.state import codec
 from swell.train.state.script_values import SCALARS, UNCHANGING, bring_back, fill, is_light, keep
 
+#: Items of a container whose numbers are compared between workers, at most.
+MOST_NUMBERS = 64
 _PLAIN = (*SCALARS, torch.Tensor, dict, list, tuple)
 
 
@@ -115,6 +117,13 @@ class ScriptState(MutableMapping[str, Any]):
         """The plain values."""
         return {name: value for name, value in self._entries.items() if _is_plain(value)}
 
+    def numbers(self) -> Iterator[tuple[str, float]]:
+        """Name each number that is kept, but for those of generators and of long lists."""
+        for name, value in self._entries.items():
+            if not isinstance(value, GENERATORS):
+                kept = value if _is_plain(value) else as_stateful(value).state_dict()
+                yield from _numbers_in(kept, f"run.state[{name!r}]")
+
     def restore(self, objects: Mapping[str, Any], values: Mapping[str, Any]) -> None:
         """Take over what was saved."""
         given, own = self.objects, self.values_tree()
@@ -143,6 +152,14 @@ class ScriptState(MutableMapping[str, Any]):
         for name in self.values_tree().keys() - self._kept.keys():
             del self._entries[name]
         self._entries |= {name: bring_back(kept) for name, kept in self._kept.items()}
+
+
+def _numbers_in(value: Any, name: str) -> Iterator[tuple[str, float]]:
+    if isinstance(value, int | float):
+        yield name, float(value)
+    elif isinstance(value, dict | list | tuple) and len(value) <= MOST_NUMBERS:
+        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from _numbers_in(item, f"{name}[{key!r}]")
 
 
 def _is_plain(value: Any) -> bool:
