@@ -61,12 +61,7 @@ class Accelerator(_Library):  # type: ignore[misc]  # it has no types
         super().__init__(*args, **options)
 
     def epochs(self, num: int | None = None, *, steps: int | None = None) -> Iterator[int]:
-        """The epochs that are still to do, which are `range(num)` for a script that runs by itself.
-
-        Args:
-            num: epochs.
-            steps: optimizer steps, instead of epochs; only a Swell job counts them.
-        """
+        """The epochs that are still to do: `range(num)` by itself. A job may end after `steps` instead."""
         if not self.is_elastic:
             yield from itertools.count() if num is None else range(num)
             return

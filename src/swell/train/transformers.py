@@ -13,7 +13,7 @@ import torch
 import transformers
 import transformers.trainer
 from torch.optim.lr_scheduler import ReduceLROnPlateau
-from transformers.trainer_callback import PrinterCallback, ProgressCallback
+from transformers.trainer_callback import PrinterCallback, ProgressCallback, TrainerCallback
 
 from swell.train import accelerate
 from swell.train.libraries import RESTART, check_version, refuse
@@ -29,7 +29,7 @@ _KEPT = (
     "best_model_checkpoint",
 )  # fmt: skip
 #: Callbacks of these packages hold what only their own process has, such as an open file.
-_WITHOUT_STATE = ("transformers.integrations.", "transformers.utils.notebook", "trl.")
+_WITHOUT_STATE = ("swell.", "transformers.integrations.", "transformers.utils.notebook", "trl.")
 
 
 class TrainerProgress:
@@ -67,7 +67,7 @@ class TrainerProgress:
         return [each for each in known if not type(each).__module__.startswith(_WITHOUT_STATE)]
 
 
-class ElasticLoop:
+class ElasticLoop(TrainerCallback):  # type: ignore[misc]
     """The training loop of a Trainer, in place of its own `_inner_training_loop`."""
 
     def __init__(self, trainer: Any, ignore_keys: list[str] | None) -> None:
@@ -76,6 +76,7 @@ class ElasticLoop:
         trainer.accelerator.free_memory()
         if trainer.pop_callback(ProgressCallback) is not None:  # a job's output is no terminal
             trainer.add_callback(PrinterCallback)
+        trainer.add_callback(self)
         loader = trainer.get_train_dataloader()
         epochs, self._num_steps, num_examples, self._num_samples, batch, self._num_batches, steps = (
             trainer.set_initial_training_values(trainer.args, loader)
@@ -91,7 +92,9 @@ class ElasticLoop:
             self._num_steps = self._num_batches = math.ceil(num_examples / self._run.own_batch)
             self._joined = 1
         if self._run.is_leader and not self._run.steps:
-            self._say_batch(batch)
+            parts = "per_device_train_batch_size x gradient_accumulation_steps"
+            why = parts if self._run.own_batch == batch else f"as the job was submitted, in place of {batch}"
+            sys.stderr.write(f"a step has {self._run.own_batch} samples on all workers together: {why}\n")
         self._was_leader, self._is_new_step = self._run.is_leader, True
         self._grad_norm = self._learning_rate = None
 
@@ -105,13 +108,6 @@ class ElasticLoop:
         begin, num_batches = trainer.accelerator.begin, args.gradient_accumulation_steps
         parts = self._model, trainer.optimizer.optimizer, loader.plain, num_batches
         return begin(*parts, scheduler=scheduler, state=state, **end)  # type: ignore[no-any-return]
-
-    def _say_batch(self, batch: int) -> None:
-        args, own = self._trainer.args, self._run.own_batch
-        why = "" if own == batch else "as the job was submitted, in place of "
-        size, num = args.per_device_train_batch_size, args.gradient_accumulation_steps
-        told = f"a step has {own} samples on all workers together: {why}"
-        sys.stderr.write(f"{told}per_device_train_batch_size {size} x gradient_accumulation_steps {num}\n")
 
     def train(self) -> Any:
         trainer, run = self._trainer, self._run
@@ -192,6 +188,12 @@ class ElasticLoop:
         told = trainer._tr_loss, self._grad_norm, self._model, None, epoch, self._ignore_keys, self._start_s
         trainer._maybe_log_save_evaluate(*told, learning_rate=self._learning_rate)
 
+    def on_evaluate(self, *_: Any, metrics: dict[str, Any], **others: Any) -> None:
+        """Tell the job's owner what an evaluation has measured, which is the same on all workers."""
+        told: dict[str, Any] = {key: each for key, each in metrics.items() if isinstance(each, int | float)}
+        own = "epoch", "_runtime", "_per_second", "_time"  # of this worker, or no measurement
+        self._run.report(**{key: each for key, each in told.items() if not key.endswith(own)})
+
     def _call(self, event: str) -> None:
         trainer = self._trainer
         call = getattr(trainer.callback_handler, event)
@@ -227,6 +229,8 @@ class ElasticLoop:
 def _inner_training_loop(
     self: Any, *args: Any, trial: Any = None, ignore_keys_for_eval: Any = None, **options: Any
 ) -> Any:
+    if not hasattr(self, "_prepare_for_training"):
+        raise RuntimeError(f"transformers {transformers.__version__}: install transformers>=5, {RESTART}")
     if trial is not None:
         refuse("Trainer", "hyperparameter_search()")
     if self.args.auto_find_batch_size:
@@ -249,10 +253,7 @@ def _train_anew(self: Any, resume_from_checkpoint: Any = None, *args: Any, **opt
 
 def adapt() -> None:
     """Have each Trainer of this process train in an elastic loop."""
-    version = transformers.__version__
-    if not hasattr(_Library, "_prepare_for_training"):
-        raise RuntimeError(f"transformers {version} is no elastic job: install transformers>=5, {RESTART}")
-    check_version("transformers", version, TRIED)
+    check_version("transformers", transformers.__version__, TRIED)
     accelerate.adapt()
     transformers.trainer.Accelerator = accelerate.Accelerator
     _Library._inner_training_loop, _Library.train = _inner_training_loop, _train_anew

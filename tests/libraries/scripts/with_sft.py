@@ -15,6 +15,7 @@ tokenizer = Tokenizer(models.WordLevel({word: number for number, word in enumera
 tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
 tokenizer = PreTrainedTokenizerFast(tokenizer_object=tokenizer, pad_token="<pad>", eos_token="<end>")
 texts = [" ".join(f"w{(index + place) % 30}" for place in range(3 + index % 6)) for index in range(96)]
+torch.set_default_dtype(torch.float32)  # in which its loss is computed
 torch.manual_seed(0)
 config = GPT2Config(
     vocab_size=32, n_positions=12, n_embd=16, n_layer=2, n_head=2, bos_token_id=1, eos_token_id=1,
