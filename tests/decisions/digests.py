@@ -33,11 +33,14 @@ LATER = frozenset(
         "kinds",
         "known_findings",
         "log_limit_bytes",
+        "on_difference",
         "priority",
         "resize_down_s",
         "resize_up_s",
+        "rolls_back",
         "speed",
         "tags",
+        "verified_steps",
         "weight",
     }
 )
