@@ -57,9 +57,7 @@ class ElasticFit:
         replace_method(strategy, "backward", self._backward)
         replace_method(strategy, "optimizer_step", self._optimizer_step)
         replace_method(self.batch_loop, "_num_ready_batches_reached", lambda: progress.is_last_batch)
-        replace_method(
-            trainer._signal_connector, "register_signal_handlers", lambda: None
-        )  # Swell has its own
+        replace_method(trainer._signal_connector, "register_signal_handlers", lambda: None)  # Swell's stay
 
     def set_rank(self, rank: int) -> None:
         rank_zero_only = import_module("lightning_utilities.core.rank_zero").rank_zero_only
@@ -104,21 +102,16 @@ class ElasticFit:
             **options,
         )
         own = self.run.own_batch
-        is_plain = type(batches) is BatchSampler
-        self.loop.max_batches = len(
-            BatchSampler(batches.sampler, own, batches.drop_last) if is_plain else batches
-        )
+        if type(batches) is BatchSampler:
+            batches = BatchSampler(batches.sampler, own, batches.drop_last)
+        self.loop.max_batches = len(batches)
         trainer.val_check_batch = max(1, trainer.val_check_batch // trainer.accumulate_grad_batches)
-        several_named = (
-            f"accumulate_grad_batches {trainer.accumulate_grad_batches} x {self._num_devices} devices"
-        )
+        several_named = f"accumulate_grad_batches {trainer.accumulate_grad_batches} x {self._num_devices}"
         trainer.accumulate_grad_batches = 1  # from here on
         self._follow()
         if self.run.is_leader and not self.run.updates:
-            told = (
-                f"a step has {own} samples on all workers: batch_size {loader.batch_size} x {several_named}"
-            )
-            sys.stderr.write(f"{told}\n")
+            told = f"a step has {own} samples on all workers: batch_size {loader.batch_size}"
+            sys.stderr.write(f"{told} x {several_named} devices\n")
 
     def _refuse(self) -> None:
         """Raises ValueError for what workers would not do alike, or Swell does in its place."""
