@@ -32,6 +32,13 @@ def test_of_a_right_script_in_single_precision_nothing_is_found(
 
 
 @pytest.mark.slow
+def test_a_loss_in_single_precision_of_a_model_in_double_is_right(
+    start_agent: Callable[..., FakeAgent],
+) -> None:
+    assert findings(start_agent, "single_precision_logits") == []
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "cause"),
     [

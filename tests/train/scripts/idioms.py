@@ -68,6 +68,14 @@ def half_precision() -> None:
     train(classifier(nn.LayerNorm(16)), half_precision_loss)
 
 
+def single_precision_loss(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    return functional.cross_entropy(model(x).float(), y)
+
+
+def single_precision_logits() -> None:
+    train(classifier(nn.LayerNorm(16)), single_precision_loss)
+
+
 def deterministic_dropout() -> None:
     train(classifier(nn.Dropout(0.4), nn.BatchNorm1d(16)), mean_loss, deterministic=True)
 

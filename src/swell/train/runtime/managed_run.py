@@ -409,7 +409,7 @@ class AgentWorker(Host):
         told = self._group.gather_bytes(msgspec.msgpack.encode(own))
         if self.rank == 0:
             workers = [msgspec.msgpack.decode(each, type=WorkerNotes) for each in told]
-            tolerance = tolerance_of([*state.model.parameters()], is_lower=False)
+            tolerance = tolerance_of([*state.model.parameters()])
             for name, found in different_reports(workers, tolerance):
                 if name not in self._told_reports:
                     self._told_reports.add(name)

@@ -59,7 +59,7 @@ class ResumeCheck(StepComparison):
         super().__init__(task)
         self._shown, self._share_of, self._originals = shown, share_of, dict(originals)
         is_cpu = not any(parameter.is_cuda for parameter in self._parameters)
-        self._tolerance = tolerance_of(self._parameters, is_lower=False) * (CPU_SHARE if is_cpu else 1.0)
+        self._tolerance = tolerance_of(self._parameters) * (CPU_SHARE if is_cpu else 1.0)
         self.notes: StepNotes  #: of the step under way
         self._is_again = False
         frames = task.state.variables.frames()

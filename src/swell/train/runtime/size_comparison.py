@@ -89,7 +89,6 @@ class ProbeResult:
 Findings = list[ScriptFinding]
 Plan = Generator[Probe, ProbeResult, Findings]
 
-_LOWER = (torch.bfloat16, torch.float16)
 #: Compared steps begin with parameters that are multiplied by this: zeros, as those of a padding, stay.
 MOVED = 1.01
 #: Variables that are named at most.
@@ -123,7 +122,7 @@ class SizeComparison(StepComparison):
         self._result: ProbeResult  # of the probe that was made last
         self._draws: FixedDraws | None = None  # of the latest probe that had them
         self._has_norm = False  # over the samples of a batch, in a probe
-        self._is_lower = False  # it computes in half precision
+        self._computed: set[torch.dtype] = set()  # types of the loss, and under autocast
         self._probe = Probe(self._whole)  # under way
         self._is_part = False  # of the batch, in that
         self._num_begun = 0
@@ -214,6 +213,7 @@ class SizeComparison(StepComparison):
     def note(self, share: Share, loss: torch.Tensor) -> None:
         """The script's step of a probe, whose gradients are there."""
         self._fixing.close()
+        self._computed.add(loss.dtype)
         part = share.passes[-1]
         draws = drawn_from(self._device, self._task.course.seed, Purpose.PASS, part.step, part.first)
         self._place, loss = place_of(sys._getframe(1)), self._loss_of(share, loss)
@@ -365,7 +365,7 @@ class SizeComparison(StepComparison):
 
     @property
     def _tolerance(self) -> float:
-        return tolerance_of(self._parameters, self._is_lower)
+        return tolerance_of(self._parameters, self._computed)
 
     # ------------------------------------------------------------ what is put back
     def _look_at_values(self, frame: FrameType | None) -> None:
@@ -398,7 +398,7 @@ class SizeComparison(StepComparison):
     def _look_at_module(self, module: nn.Module, given: object) -> None:
         kind = self._device.type
         if torch.is_autocast_enabled(kind):
-            self._is_lower |= torch.get_autocast_dtype(kind) in _LOWER
+            self._computed.add(torch.get_autocast_dtype(kind))
         if isinstance(module, _BatchNorm) and module.training:
             self._has_norm = True
             if self._probe.is_fixed and module.track_running_stats:

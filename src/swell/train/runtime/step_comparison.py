@@ -122,14 +122,14 @@ def buffers_of(model: nn.Module) -> dict[str, torch.Tensor]:
     return {name: tensor.clone() for name, tensor in other_buffers(model).items()}
 
 
-def tolerance_of(parameters: Sequence[torch.Tensor], is_lower: bool) -> float:
+def tolerance_of(parameters: Sequence[torch.Tensor], computed: Iterable[torch.dtype] = ()) -> float:
     """What rounding may come to with these parameters, as a share of the gradients' norm.
 
     Args:
-        is_lower: the model computes in half precision, under autocast.
+        computed: types in which the script computes otherwise, as under autocast.
     """
-    dtypes = {parameter.dtype for parameter in parameters}
-    if is_lower or dtypes & {torch.float16, torch.bfloat16}:
+    dtypes = {*computed, *(parameter.dtype for parameter in parameters)}
+    if dtypes & {torch.float16, torch.bfloat16}:
         return _HALF
     if dtypes <= {torch.float64, torch.complex128}:
         return _DOUBLE
