@@ -105,8 +105,8 @@ def state_of(value: Any) -> Any:
 
 
 def is_light(value: Any) -> bool:
-    """Whether it is an object whose state costs little to copy."""
-    return is_object(value) and size_of(state_of(value)) <= MAX_LIGHT_BYTES
+    """Whether it is a generator, or another object whose state costs little to copy."""
+    return isinstance(value, GENERATORS) or (is_object(value) and size_of(state_of(value)) <= MAX_LIGHT_BYTES)
 
 
 def mark(value: Any) -> int | None:
