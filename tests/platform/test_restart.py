@@ -40,7 +40,7 @@ def test_a_resize_stops_and_starts_the_script(swell: Program, tmp_path: Path) ->
 def test_a_promise_is_kept_through_two_sizes_and_a_kill_and_steps_made_again_are_counted(
     swell: Program, tmp_path: Path
 ) -> None:
-    words = ("--elasticity", "restart", "--steps", 480, "--workers", "1:2", "--deadline", "now+100s")
+    words = ("--elasticity", "restart", "--steps", 480, "--workers", "1:2", "--deadline", "now+400s")
     told = swell.ok("submit", "--script", SAVES, "--workdir", tmp_path, *words)
     assert "promised to finish by" in told, "it knows how long a step takes"
     job = job_id(told)
