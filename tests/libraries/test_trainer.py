@@ -23,6 +23,23 @@ def test_a_job_learns_what_the_script_does_alone(name: str, tmp_path: Path) -> N
         assert (job.parameters[key] - value).abs().max() < 1e-9, key
 
 
+def test_a_checkpoint_of_another_run_is_neither_read_nor_overwritten(tmp_path: Path) -> None:
+    alone(SCRIPTS / "with_trainer.py", tmp_path / "run")
+    script, before = tmp_path / "again.py", tmp_path / "run" / "out"
+    script.write_text(
+        "import runpy, shutil, sys\nfrom pathlib import Path\n"
+        f"shutil.copytree({str(before)!r}, Path(sys.argv[1]).with_name('out'))\n"
+        f"runpy.run_path({str(SCRIPTS / 'with_trainer.py')!r}, run_name='__main__')\n"
+    )
+    with pytest.raises(AssertionError, match=r"checkpoint-\d+'\): a Swell job begins with step 0"):
+        outcome_at(script, tmp_path / "job", 1)
+    saved, left = (
+        {path.relative_to(out): path.read_bytes() for path in out.rglob("*.safetensors")}
+        for out in (before, tmp_path / "job" / "out")
+    )
+    assert saved == left != {}
+
+
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("name", ["with_trainer.py", "with_classifier.py"])
 def test_a_job_learns_the_same_in_any_life(name: str, seed: int, tmp_path: Path) -> None:

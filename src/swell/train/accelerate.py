@@ -34,7 +34,8 @@ _REFUSED = (
 )
 _NO_EPOCHS = (
     "accelerator.backward(loss) outside of `for epoch in accelerator.epochs(num_epochs):`; write this in "
-    "place of `for epoch in range(num_epochs):`, for a worker that joins begins at a later epoch"
+    "place of `for epoch in range(num_epochs):`, for a worker that joins begins at a later epoch. With `from "
+    "swell.train.accelerate import Accelerator` the script also runs without Swell"
 )
 _Library: Any = accelerate.Accelerator  # as it is before `adapt`
 

@@ -7,6 +7,7 @@ import math
 import os
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -14,11 +15,13 @@ import transformers
 import transformers.trainer
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 from transformers.trainer_callback import PrinterCallback, ProgressCallback, TrainerCallback
+from transformers.trainer_utils import get_last_checkpoint
 
 from swell.train import accelerate
 from swell.train.libraries import RESTART, check_version, refuse
 from swell.train.runtime.run import Run
 from swell.train.state.script_values import size_of
+from swell.wire import environ
 
 #: The version with which this was tried.
 TRIED = "5.24"
@@ -91,6 +94,8 @@ class ElasticLoop(TrainerCallback):  # type: ignore[misc]
         if self._run.own_batch != batch:
             self._num_steps = self._num_batches = math.ceil(num_examples / self._run.own_batch)
             self._joined = 1
+        if not self._run.steps:
+            self._check_folder(trainer.asked_checkpoint)
         if self._run.is_leader and not self._run.steps:
             parts = "per_device_train_batch_size x gradient_accumulation_steps"
             why = parts if self._run.own_batch == batch else f"as the job was submitted, in place of {batch}"
@@ -108,6 +113,20 @@ class ElasticLoop(TrainerCallback):  # type: ignore[misc]
         begin, num_batches = trainer.accelerator.begin, args.gradient_accumulation_steps
         parts = self._model, trainer.optimizer.optimizer, loader.plain, num_batches
         return begin(*parts, scheduler=scheduler, state=state, **end)  # type: ignore[no-any-return]
+
+    def _check_folder(self, checkpoint: str | None) -> None:
+        """The job begins. Raises ValueError where it is to go on from a checkpoint of another run."""
+        own, job = Path(self._trainer.args.output_dir, "swell-job"), os.environ.get(environ.JOB_ID, "")
+        known = own.read_text() if own.is_file() else None
+        if checkpoint and job != known:
+            raise ValueError(
+                f"Trainer.train(resume_from_checkpoint={checkpoint!r}): a Swell job begins with step 0, and "
+                "that checkpoint is of another run; take another output_dir, give the checkpoint to "
+                f"from_pretrained() to begin with its weights, {RESTART}"
+            )
+        if self._run.is_leader and job != known:
+            own.parent.mkdir(parents=True, exist_ok=True)
+            own.write_text(job)
 
     def train(self) -> Any:
         trainer, run = self._trainer, self._run
@@ -127,7 +146,7 @@ class ElasticLoop(TrainerCallback):  # type: ignore[misc]
             if trainer.control.should_training_stop and not run.should_stop():
                 break
         trainer.accelerator.trained_loader = None
-        if not run.is_leader:  # which may still be writing what is the best one
+        if trainer.state.best_global_step == run.steps:  # the main process may still be writing it
             trainer._load_best_model = lambda: None
         return trainer._finalize_training(None, self._num_samples, self._start_s)
 
@@ -243,11 +262,9 @@ _train = _Library.train
 
 @functools.wraps(_train)
 def _train_anew(self: Any, resume_from_checkpoint: Any = None, *args: Any, **options: Any) -> Any:
-    if resume_from_checkpoint:
-        sys.stderr.write(
-            "Trainer.train(resume_from_checkpoint=...) reads nothing, for a Swell job goes on by itself; "
-            "to begin with the weights of a checkpoint give it to from_pretrained()\n"
-        )
+    """Train from where the job is. A checkpoint of its Trainer is not read, and another run's refused."""
+    found = get_last_checkpoint(self.args.output_dir) if resume_from_checkpoint is True else None
+    self.asked_checkpoint = found or resume_from_checkpoint
     return _train(self, None, *args, **options)
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import torch
 from transformers import EarlyStoppingCallback, GPT2Config, GPT2LMHeadModel, Trainer, TrainingArguments
+from transformers.trainer_utils import get_last_checkpoint
 
 final = Path(sys.argv[1])
 
@@ -64,7 +65,8 @@ trainer = Trainer(
     compute_loss_func=token_loss,
     callbacks=[EarlyStoppingCallback(3)],
 )
-trainer.train()
+before = final.parent / "out"
+trainer.train(resume_from_checkpoint=get_last_checkpoint(str(before)) if before.is_dir() else None)
 if trainer.is_world_process_zero():
     names = ("step", "epoch", "loss", "eval_loss", "grad_norm", "learning_rate")
     rows = [[float(each.get(name, -1.0)) for name in names] for each in trainer.state.log_history]
