@@ -88,7 +88,7 @@ def test_a_dry_run_prints_a_job_file_and_submits_nothing(
         ((), "module load cuda", ("train.sbatch, line 1: `module`: Swell loads no modules", "`swell up`")),
         ((), "# nothing", ("train.sbatch, line 1: no line runs a Python file",)),
         (("--dry-run",), "srun python missing.py", ("missing.py", "script: ")),
-        (("--dry-run", "--deadline", "now+1h"), "srun python train.py", ("needs an estimate",)),
+        (("--dry-run", "--deadline", "now+1h"), "srun python train.py", ("needs its steps, or an estimate",)),
         ((), None, ("train.sbatch cannot be read (No such file or directory); correct the path",)),
         ((), "\udcff", ("train.sbatch is not UTF-8 text; save it as UTF-8",)),
     ],

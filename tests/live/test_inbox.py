@@ -46,6 +46,7 @@ SAID = {
     "between": BetweenSteps(time_s=1.0, num_steps=5),
     "noise_scale": 7.0,
     "save_s": 0.125,
+    "found_steps": 2,
     "usage": GangUsage(cpu_s=1.0),
     "curves": {"loss": Tally(1, 1, 2, 1, 0, 1.0, 1.0, 1.0, 1.0)},
     "mark": 3,

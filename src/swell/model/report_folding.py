@@ -33,6 +33,7 @@ def fold(older: StepsReported, newer: StepsReported) -> StepsReported:
         between=older.between.plus(newer.between) if older.between else newer.between,
         pause_s=sum(pauses) if pauses else None,
         save_s=older.save_s if newer.save_s is None else newer.save_s,
+        found_steps=older.found_steps if newer.found_steps is None else newer.found_steps,
         usage=newer.usage or older.usage,
         noise_scale=newer.noise_scale if newer.noise_scale is not None else older.noise_scale,
         curves=plus(older.curves, newer.curves),
