@@ -173,7 +173,8 @@ class ScriptVariables:
             value, begun = one.now(), self._begun.get(name)
             look = look_at(value)
             home = name if look.kind is None else self._homes.get(id(value), name)
-            is_replaced = begun is not None and begun.own != look.own and self._is_own(value)
+            is_other = begun is not None and begun.own != look.own and not self._is_brief(name)
+            is_replaced = is_other and self._is_own(value)
             if value is UNBOUND or not (look.is_saved or home != name or is_replaced):
                 continue
             same = None if type(value) in UNCHANGING else names.setdefault(id(value), home)
@@ -291,7 +292,8 @@ class ScriptVariables:
         """Find what stands where it stood before the first epoch: another process has it by that name."""
         homes: dict[int, str] = {}
         for name, value in values.items():
-            if name in self._begun and self._begun[name].own == id(value):
+            is_begun = name in self._begun and self._begun[name].own == id(value)
+            if is_begun and not self._is_brief(name):
                 homes.setdefault(id(value), name)
         return homes
 
@@ -334,9 +336,12 @@ class ScriptVariables:
     def _is_shared(self, own: Any, name: str, found: Mapping[str, Variable]) -> bool:
         """Whether something else holds this object, too, as `best = model` before the loop."""
         assert self._search is not None  # noqa: S101 - it has found them
-        return self._search.is_ours(own) or any(
-            each.now() is own for other, each in found.items() if other != name
-        )
+        others = (each for other, each in found.items() if other != name and not self._is_brief(other))
+        return self._search.is_ours(own) or any(each.now() is own for each in others)
+
+    def _is_brief(self, name: str) -> bool:
+        """Whether it is of a function that is called in an epoch, and has its objects from elsewhere."""
+        return name.partition(".")[0] in self._functions.keys() - self._of_epochs
 
     def _copy_of(self, own: Any, is_whole: bool) -> Any:
         """Another object like this one. What is trained stays the same in it, as a scheduler's optimizer."""
