@@ -20,7 +20,7 @@ from transformers.trainer_utils import get_last_checkpoint
 from swell.train import accelerate
 from swell.train.libraries import RESTART, check_version, refuse
 from swell.train.runtime.run import Run
-from swell.train.state.script_values import size_of
+from swell.train.state.script_values import plain_attributes
 from swell.wire import environ
 
 #: The version with which this was tried.
@@ -48,10 +48,7 @@ class TrainerProgress:
         return {
             "state": {key: getattr(trainer.state, key) for key in _KEPT},
             "numbers": {**numbers, "_tr_loss": float(trainer._tr_loss)},
-            "callbacks": [
-                {key: each for key, each in vars(callback).items() if size_of(each) < math.inf}
-                for callback in self._callbacks()
-            ],
+            "callbacks": [plain_attributes(callback) for callback in self._callbacks()],
             "stops": trainer.control.should_training_stop,
             "saved_step": self.saved_step,
         }
@@ -261,7 +258,7 @@ _train = _Library.train
 
 
 @functools.wraps(_train)
-def _train_anew(self: Any, resume_from_checkpoint: Any = None, *args: Any, **options: Any) -> Any:
+def _train_where_the_job_is(self: Any, resume_from_checkpoint: Any = None, *args: Any, **options: Any) -> Any:
     """Train from where the job is. A checkpoint of its Trainer is not read, and another run's refused."""
     found = get_last_checkpoint(self.args.output_dir) if resume_from_checkpoint is True else None
     self.asked_checkpoint = found or resume_from_checkpoint
@@ -273,4 +270,4 @@ def adapt() -> None:
     check_version("transformers", transformers.__version__, TRIED)
     accelerate.adapt()
     transformers.trainer.Accelerator = accelerate.Accelerator
-    _Library._inner_training_loop, _Library.train = _inner_training_loop, _train_anew
+    _Library._inner_training_loop, _Library.train = _inner_training_loop, _train_where_the_job_is

@@ -19,7 +19,7 @@ from swell.wire import environ
 TRIED = "2.6"
 #: Strategies that average the gradients of whole models, as Swell does in their place.
 _AVERAGING = {"auto", "ddp", "ddp_spawn", "ddp_fork", "ddp_notebook", "single_device", "DDPStrategy"}
-#: Values of a Trainer's arguments that are not refused, beside None.
+#: Values of a Trainer's arguments that are not refused, besides None.
 _ALLOWED = {
     "limit_train_batches": {"1.0"},
     "overfit_batches": {"0", "0.0"},

@@ -117,7 +117,7 @@ def _digest(names: Iterable[str]) -> float:
 def keep_earlier_rows(loggers: Sequence[Any], step: int) -> None:
     """This worker leads from now on: its loggers go on with what others have written of steps before this.
 
-    A worker that leaves may write its last rows meanwhile, so the file is made anew only if it must be.
+    A worker that leaves may write its last rows meanwhile, so the file is written again only if it must be.
     """
     for logger in loggers:
         path = os.path.join(logger.log_dir or "", "metrics.csv")

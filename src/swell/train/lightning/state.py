@@ -1,13 +1,12 @@
-"""What of a Lightning Trainer belongs to the state of its job, beside model and optimizers."""
+"""What of a Lightning Trainer belongs to the state of its job, besides model and optimizers."""
 
 from __future__ import annotations
 
 import copy
-import math
 import os
 from typing import Any
 
-from swell.train.state.script_values import size_of
+from swell.train.state.script_values import plain_attributes
 
 #: Of what Lightning's results keep, and of its connector to loggers.
 _OPTIONS = ("fx", "name", "prog_bar", "logger", "on_step", "on_epoch", "enable_graph", "add_dataloader_idx")
@@ -94,8 +93,4 @@ def _packed(result: Any) -> tuple[dict[str, Any], Any, int]:
 
 def _plain(callback: Any) -> dict[str, Any]:
     """Values that a callback counts and keeps, but for times of this process."""
-    return {
-        name: value
-        for name, value in vars(callback).items()
-        if "time" not in name and size_of(value) < math.inf
-    }
+    return {name: value for name, value in plain_attributes(callback).items() if "time" not in name}

@@ -69,6 +69,11 @@ def size_of(value: Any, around: tuple[int, ...] = ()) -> float:
     return sum(size_of(item, (*around, id(value))) for item in items)
 
 
+def plain_attributes(thing: Any) -> dict[str, Any]:
+    """Those attributes of an object that are plain values."""
+    return {name: value for name, value in vars(thing).items() if size_of(value) < math.inf}
+
+
 def tensors_in(value: Any) -> Iterator[torch.Tensor]:
     """The tensors that a plain value holds."""
     if isinstance(value, torch.Tensor):
