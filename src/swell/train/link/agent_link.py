@@ -63,13 +63,13 @@ class Link:
             None  #: the newest order not yet taken; read without a lock each step
         )
         self.is_witness_wanted = False  #: rank 0 is to save, and all to note the step after that
-        self.verified_steps: int | None = None  #: as the agent said last
         #: Called by the listening thread: the second with `news` held, before `order` is the new one.
         self.abort: Callable[[int], None] = lambda generation: None
         self.note_order: Callable[[Order], None] = lambda order: None
         self.heartbeat = Heartbeat()
         self.lease = Lease()
         self.welcome = self._await_welcome(address)
+        self.verified_steps = self.welcome.verified_steps  #: as the agent said last
         self._line.socket.settimeout(None)
         threading.Thread(target=self._listen, name="swell-link", daemon=True).start()
 

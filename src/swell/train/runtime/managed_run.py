@@ -451,7 +451,6 @@ class AgentWorker(Host):
     # ------------------------------------------------------------------ reports
     def _save_if_due(self, is_end: bool = False) -> None:
         is_unsaved, self._is_unsaved = self._is_unsaved, False
-        self._checkpoints.verified_steps = self._link.verified_steps or self._checkpoints.verified_steps
         if not (is_idle := self._checkpoints.is_idle):
             self._note_save(self._checkpoints.take)
             is_idle = self._checkpoints.is_idle
@@ -497,6 +496,7 @@ class AgentWorker(Host):
     def _prepare_save(self) -> None:
         self._tell()  # a gang that goes on from there does not make these steps again
         course, self._steps_to_save = self._task.course, self._task.state.steps
+        self._checkpoints.verified_steps = self._link.verified_steps
         self._place_to_save = replace(course.place) if course.is_stream else None
 
     def _note_save(self, save: Callable[[], Path | None], is_behind: bool = True) -> int | None:

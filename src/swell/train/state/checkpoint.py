@@ -370,6 +370,8 @@ class CheckpointStore:
 
     def _verified(self) -> Path | None:
         """The newest checkpoint from which a new process has computed the same, if it is to be kept."""
+        if self.verified_steps is None:
+            return None
         found = (path for _, path in checkpoints_in(self.folder) if steps_in(path) == self.verified_steps)
         return next(found, None)
 
