@@ -341,7 +341,8 @@ class ScriptVariables:
 
     def _is_brief(self, name: str) -> bool:
         """Whether it is of a function that is called in an epoch, and has its objects from elsewhere."""
-        return name.partition(".")[0] in self._functions.keys() - self._of_epochs
+        label = name.partition(".")[0]
+        return label in self._functions and label not in self._of_epochs
 
     def _copy_of(self, own: Any, is_whole: bool) -> Any:
         """Another object like this one. What is trained stays the same in it, as a scheduler's optimizer."""
