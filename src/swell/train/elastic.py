@@ -59,6 +59,7 @@ def elastic(
     shard: ShardChoice | None = None,
     mirrors: bool = False,
     max_local_batch: int | None = None,
+    num_passes: int | None = None,
 ) -> Run:
     """Put a training loop in a position to be resized while it runs.
 
@@ -103,6 +104,8 @@ def elastic(
             its checkpoint.
         max_local_batch: samples that go through the model together at most; a larger share of a step is
             computed in several passes, the loop's body running once for each.
+        num_passes: of each worker in each step, for a loop that counts them, as one that steps after every
+            fourth.
 
     Raises:
         LoaderError: what the loader gives cannot be divided among workers.
@@ -128,6 +131,7 @@ def elastic(
     host = _find_host(model, seed, max_local_batch, shard is not None)
     _use_device(model, stepped, host)
     laid_out = _course(loader, model, host, (shards or 0) if deterministic else None, has_blocks)
+    laid_out.num_passes = num_passes or 0
     own_batch = loader.batch_sampler.batch_size if type(loader.batch_sampler) is BatchSampler else 0
     own = ScriptNumbers(batch=own_batch or laid_out.global_batch, epochs=epochs, steps=steps)
     course = host.adapt(laid_out)

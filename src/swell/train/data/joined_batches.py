@@ -25,14 +25,18 @@ class JoinedBatches:
         return -(-len(self._batches) // self._num)
 
 
-def joined(loader: DataLoader[Any], num: int) -> DataLoader[Any]:
-    """A loader each of whose batches has the samples of `num` batches of this one."""
+def joined(loader: DataLoader[Any], num: int, drops_last: bool = False) -> DataLoader[Any]:
+    """A loader each of whose batches has the samples of `num` batches of this one.
+
+    Args:
+        drops_last: leave out what an epoch has beyond these.
+    """
     batches: Any = loader.batch_sampler
     if num == 1 or batches is None:
         return loader
     twin = copy.copy(loader)
-    if type(batches) is BatchSampler and not batches.drop_last:
-        vars(twin)["batch_sampler"] = BatchSampler(batches.sampler, num * batches.batch_size, drop_last=False)
+    if type(batches) is BatchSampler and (drops_last or not batches.drop_last):
+        vars(twin)["batch_sampler"] = BatchSampler(batches.sampler, num * batches.batch_size, drops_last)
     else:
         vars(twin)["batch_sampler"] = JoinedBatches(batches, num)
     return twin

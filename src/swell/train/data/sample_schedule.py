@@ -132,6 +132,7 @@ class SampleSchedule:
     total_steps: int = UNBOUNDED  #: of the own batch, until the end
     has_even_passes: bool = False  #: all workers make as many in a step, of which the first may be borrowed
     least_samples: int = 1  #: of a pass, as far as a step has so many
+    num_passes: int = 0  #: that each worker makes in a step; 0: as many as it needs
     place: Place = field(default_factory=Place)
     sampler: EpochSampler | None = None  #: the script's own, which says the order
     is_stream: bool = False
@@ -269,11 +270,13 @@ class SampleSchedule:
         Returns:
             For each pass its places among the step's samples; the worker's shards; and how many the step has.
         """
-        most_parts = max(1, num_global // self.least_samples)
+        most_parts = max(1, num_global // (self.least_samples * max(1, self.num_passes)))
         if self.num_shards is None:
             num_parts = min(num_workers, most_parts)
             own = cut(num_parts, num_workers, rank)  # one part, or none
             places = cut(num_global, num_parts, own.start)[: None if own else 0]
+            if self.num_passes:
+                return self._counted_passes(places, max_local_batch), range(0), 0
             most = -(-num_global // num_parts) if self.has_even_passes else len(places)
             return slices(places, most, max_local_batch), range(0), 0
         self.check_passes(max_local_batch)
@@ -283,6 +286,16 @@ class SampleSchedule:
         shards = cut(num_shards, num_workers, rank)
         parts = [cut(num_global, num_shards, shard) for shard in shards]
         return parts or [cut(num_global, num_shards, shards.start)[:0]], shards, num_shards
+
+    def _counted_passes(self, places: range, max_local_batch: int | None) -> list[range]:
+        passes = slices(places, self.num_passes, 1)
+        if max_local_batch is not None and max(map(len, passes)) > max_local_batch:
+            raise ValueError(
+                f"a device has room for {max_local_batch} samples, and this worker's part of a batch that "
+                f"the script accumulates has {max(map(len, passes))}: ask for more workers, or have it "
+                "accumulate more batches of fewer samples"
+            )
+        return passes
 
     def check_passes(self, max_local_batch: int | None) -> None:
         """Raises ValueError if a step cannot be cut into its shards, or one is larger than a pass may be."""

@@ -17,7 +17,7 @@ from swell.script_facts import ScriptFinding, ScriptNumbers
 from swell.train.collective.gradients import StepTotals
 from swell.train.collective.group import check_no_group
 from swell.train.data.place import UNBOUNDED
-from swell.train.data.sample_schedule import SampleSchedule, Share
+from swell.train.data.sample_schedule import SampleSchedule, Share, tighter
 from swell.train.link.agent_link import Link, exit_now
 from swell.train.runtime.host import Host, ShownCounts, Task
 from swell.train.runtime.meter import Meter
@@ -231,6 +231,8 @@ class Profiling(Host):
         course = self.course
         size = max(size, course.least_samples)
         num_shards, most = self.num_shards(size), self.max_local_batch
+        if course.num_passes:
+            most = tighter(most, -(-size // course.num_passes))
         if course.is_stream:  # which may have no more for several workers
             return course.trial_share(step, range(size), size, num_shards, most)
         own = range(self.rank * size, (self.rank + 1) * size)
