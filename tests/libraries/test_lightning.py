@@ -45,12 +45,13 @@ def rows_in(folder: Path) -> list[dict[str, float]]:
 
 
 def test_a_job_learns_what_the_script_does_alone(tmp_path: Path) -> None:
-    """Validation, the best checkpoint, an early end, a schedule by the validated loss."""
+    """Validation, the best checkpoint, an early end, a schedule by the validated loss; then a test of it."""
     by_itself = alone(CLASSIFIER, tmp_path / "alone")
     job = outcome_at(CLASSIFIER, tmp_path / "job", 2)
     assert by_itself["epoch"] < 12  # it ends early
     assert_same(job, by_itself)
     assert rows_in(tmp_path / "job") == rows_in(tmp_path / "alone")
+    assert (tmp_path / "job" / "tested").read_text() == "0\n"  # the worker that has written the best one
     step, value = job.metrics["train_loss_step"]
     assert step == by_itself["global_step"]
     assert value == pytest.approx(float(by_itself["train_loss_step"]))
@@ -82,7 +83,7 @@ def test_a_job_learns_the_same_in_any_life(script: Path, seed: int, tmp_path: Pa
 )
 def test_what_goes_beyond_is_refused_by_name(options: dict[str, Any], named: str) -> None:
     with pytest.raises(ValueError, match=named) as refused:
-        adapter.trainer_options("lightning.pytorch", options)
+        adapter.one_device_options("Trainer", "lightning.pytorch", options)
     assert "--elasticity restart" in str(refused.value)
 
 

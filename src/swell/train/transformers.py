@@ -19,6 +19,7 @@ from transformers.trainer_utils import get_last_checkpoint
 
 from swell.train import accelerate
 from swell.train.libraries import RESTART, check_version, refuse
+from swell.train.prepared_loop import leave_to_leader
 from swell.train.runtime.run import Run
 from swell.train.state.script_values import plain_attributes
 from swell.wire import environ
@@ -107,7 +108,7 @@ class ElasticLoop(TrainerCallback):  # type: ignore[misc]
             state["scheduler"], scheduler = scheduler, None
         has_epochs = args.max_steps <= 0 and float(args.num_train_epochs).is_integer()
         end = {"epochs": int(args.num_train_epochs)} if has_epochs else {"steps": steps}
-        begin, num_batches = trainer.accelerator.begin, args.gradient_accumulation_steps
+        begin, num_batches = trainer.accelerator.loop.begin, args.gradient_accumulation_steps
         parts = self._model, trainer.optimizer.optimizer, loader.plain, num_batches
         return begin(*parts, scheduler=scheduler, state=state, **end)  # type: ignore[no-any-return]
 
@@ -142,15 +143,14 @@ class ElasticLoop(TrainerCallback):  # type: ignore[misc]
                 self._train_epoch(epoch)
             if trainer.control.should_training_stop and not run.should_stop():
                 break
-        trainer.accelerator.trained_loader = None
-        if trainer.state.best_global_step == run.steps:  # the main process may still be writing it
-            trainer._load_best_model = lambda: None
+        trainer.accelerator.loop.trained = None
+        leave_to_leader(run)
         return trainer._finalize_training(None, self._num_samples, self._start_s)
 
     def _train_epoch(self, epoch: int) -> None:
         trainer = self._trainer
         self._call("on_epoch_begin")
-        for inputs in trainer.accelerator.batches():
+        for inputs in trainer.accelerator.loop.batches():
             self._note_rank()
             self._make_pass(epoch, inputs)
             is_stopping = trainer.control.should_training_stop and not self._run.should_stop()
@@ -183,7 +183,7 @@ class ElasticLoop(TrainerCallback):  # type: ignore[misc]
         trainer.state.global_step = run.steps
         num_batches = self._joined * (run.steps - epoch * self._num_steps)
         trainer.state.epoch = epoch + min(1.0, num_batches / self._num_batches)
-        self._count(accelerator.step_loss, inputs, share)
+        self._count(accelerator.loop.step_loss, inputs, share)
         self._call("on_step_end")
         self._log_save_evaluate(epoch)
 

@@ -44,7 +44,7 @@ def _adapt_trainer(package: str, trainer: Any) -> None:
     @functools.wraps(begin)
     def begin_elastic(self: Any, *args: Any, **options: Any) -> None:
         if environ.AGENT in os.environ:
-            options, num_devices = trainer_options(package, options)
+            options, num_devices = one_device_options("Trainer", package, options)
         begin(self, *args, **options)
         if environ.AGENT in os.environ:
             self.elastic = ElasticFit(self, package, num_devices)
@@ -54,31 +54,46 @@ def _adapt_trainer(package: str, trainer: Any) -> None:
         if self.elastic is not None:  # a job goes on from its own state, and not from the last checkpoint
             if (path := options.pop("ckpt_path", None)) not in (None, "last", "hpc"):
                 refuse("Trainer.fit", f"ckpt_path={path!r}")
-            self.elastic.set_rank(1)  # until it is known which worker leads, none writes
+            self.strategy.set_rank(1)  # until it is known which worker leads, none writes
         fit(self, *args, **options)
 
     trainer.__init__, trainer.fit = begin_elastic, fit_elastic
 
 
-def trainer_options(package: str, options: dict[str, Any]) -> tuple[dict[str, Any], int]:
-    """What a Trainer of one worker gets, and the number of devices that the script has named."""
+class ElasticStrategy:
+    """What the strategy of one device is besides: its rank, which a resize may change, is the worker's."""
+
+    global_rank: int
+
+    @property
+    def is_global_zero(self) -> bool:
+        return self.global_rank == 0
+
+    def set_rank(self, rank: int) -> None:
+        rank_zero_only = import_module("lightning_utilities.core.rank_zero").rank_zero_only
+        self.global_rank = rank_zero_only.rank = rank
+
+
+def one_device_options(
+    library: str, package: str, options: dict[str, Any], form: type = ElasticStrategy
+) -> tuple[dict[str, Any], int]:
+    """What a Trainer or Fabric of one worker gets, and the number of devices that the script has named."""
     strategy = options.get("strategy", "auto")
     named = strategy if isinstance(strategy, str) else type(strategy).__name__
     if named.removesuffix("_find_unused_parameters_true") not in _AVERAGING:
-        refuse("Trainer", f"the strategy {named}")
+        refuse(library, f"the strategy {named}")
     for name in options.keys() & _ALLOWED.keys():
         if repr(options[name]) not in _ALLOWED[name] | {"None"}:
-            refuse("Trainer", f"{name}={options[name]!r}")
+            refuse(library, f"{name}={options[name]!r}")
     device = torch.device(open_link().welcome.device)
-    strategies = import_module(f"{package}.strategies")
+    of_one = import_module(f"{package}.strategies").SingleDeviceStrategy
     environment = import_module(f"{package}.plugins.environments").LightningEnvironment()
-    ranked = {"is_global_zero": property(lambda self: self.global_rank == 0)}
     others = options.get("plugins") or []
     own = {
         "accelerator": "cpu" if device.type == "cpu" else "gpu",
         "devices": 1 if device.type == "cpu" else [device.index or 0],
         "num_nodes": 1,
-        "strategy": type("ElasticStrategy", (strategies.SingleDeviceStrategy,), ranked)(device=device),
+        "strategy": type("ElasticStrategy", (form, of_one), {})(device=device),
         "plugins": [*(others if isinstance(others, list) else [others]), environment],
     }
     return {**options, **own}, num_named(options.get("devices", "auto")) * int(options.get("num_nodes", 1))

@@ -9,6 +9,7 @@ samples in passes of the loader's batch size, all but the last of which compute 
 from __future__ import annotations
 
 import copy
+import math
 import os
 import sys
 from collections import OrderedDict
@@ -24,6 +25,7 @@ from swell.train.elastic import elastic
 from swell.train.libraries import refuse
 from swell.train.lightning.logs import StepLogs, keep_earlier_rows
 from swell.train.lightning.state import TrainerState
+from swell.train.prepared_loop import leave_to_leader
 from swell.train.runtime.run import Run
 
 
@@ -50,7 +52,6 @@ class ElasticFit:
         progress, strategy = self.batch_loop.batch_progress, trainer.strategy
         replace_method(self.loop, "run", self._fit)
         self._setup_data = replace_method(self.loop, "setup_data", self._setup_loader)
-        self._is_due = replace_method(self.batch_loop, "_should_check_val_fx", self._is_validation_due)
         self._train_manually = replace_method(self.batch_loop.manual_optimization, "run", self._run_manual)
         self._log = replace_method(trainer._logger_connector, "log_metrics", self._log_and_report)
         self._save = replace_method(strategy, "save_checkpoint", self._save_checkpoint)
@@ -58,10 +59,6 @@ class ElasticFit:
         replace_method(strategy, "optimizer_step", self._optimizer_step)
         replace_method(self.batch_loop, "_num_ready_batches_reached", lambda: progress.is_last_batch)
         replace_method(trainer._signal_connector, "register_signal_handlers", lambda: None)  # Swell's stay
-
-    def set_rank(self, rank: int) -> None:
-        rank_zero_only = import_module("lightning_utilities.core.rank_zero").rank_zero_only
-        self.trainer.strategy.global_rank = rank_zero_only.rank = rank
 
     # ------------------------------------------------------------------ before the loop
     def _setup_loader(self) -> None:
@@ -104,8 +101,10 @@ class ElasticFit:
         own = self.run.own_batch
         if type(batches) is BatchSampler:
             batches = BatchSampler(batches.sampler, own, batches.drop_last)
+        is_whole = trainer.check_val_every_n_epoch and trainer.val_check_batch >= self.loop.max_batches
+        between = max(1, trainer.val_check_batch // trainer.accumulate_grad_batches)
+        trainer.val_check_batch = math.inf if is_whole else between  # after an epoch, whatever batches it has
         self.loop.max_batches = len(batches)
-        trainer.val_check_batch = max(1, trainer.val_check_batch // trainer.accumulate_grad_batches)
         several_named = f"accumulate_grad_batches {trainer.accumulate_grad_batches} x {self._num_devices}"
         trainer.accumulate_grad_batches = 1  # from here on
         self._follow()
@@ -140,7 +139,7 @@ class ElasticFit:
 
     def _follow(self) -> None:
         """Know the rank that this worker has by now."""
-        self.set_rank(self.run.rank)
+        self.trainer.strategy.set_rank(self.run.rank)
         if self.run.is_leader and not self._is_leader:
             keep_earlier_rows(self.trainer.loggers, self.batch_loop._batches_that_stepped)
             if self.trainer.enable_autolog_hparams:
@@ -164,7 +163,7 @@ class ElasticFit:
             loop.on_iteration_done()
             if self._stops:
                 break
-        self.run.finish()
+        leave_to_leader(self.run)
         loop.epoch_progress.current.completed = loop.epoch_progress.current.processed
         loop.on_run_end()
 
@@ -258,15 +257,6 @@ class ElasticFit:
             raise StepLost
         self.done = self.batch_loop.batch_progress.is_last_batch = is_last
         self.logs.log()
-
-    def _is_validation_due(self, fetcher: Any) -> bool:
-        trainer, loop = self.trainer, self.batch_loop
-        is_whole = (
-            trainer.check_val_every_n_epoch is not None and trainer.val_check_batch >= self.loop.max_batches
-        )
-        if is_whole and not self._stops:  # after an epoch, however many batches it has
-            return bool(loop._should_check_val_epoch() and loop.batch_progress.is_last_batch)
-        return bool(self._is_due(fetcher))
 
     # ------------------------------------------------------------------ what is told and written
     def _log_and_report(self, metrics: dict[str, Any], step: int | None = None) -> None:

@@ -141,7 +141,7 @@ class Search:
             own = {key: item for key, item in own.items() if size_of(item) < math.inf}
             return {key: own[key] for key in own if not key.startswith("_") and key not in _OF_OPTIMIZERS}
         if isinstance(value, DataLoader):
-            return {key: own[key] for key in ("dataset", "sampler", "batch_sampler")}
+            return {key: getattr(value, key) for key in ("dataset", "sampler", "batch_sampler")}
         if isinstance(value, dict | list | tuple):
             items = [*value.items()] if isinstance(value, dict) else [*enumerate(value)]
             return {key: item for key, item in items[: MAX_OBJECTS + 1] if isinstance(key, str | int)}
