@@ -26,8 +26,9 @@ from swell.train.state.script_state import ScriptState
 from swell.wire.reports import checked_step, number
 
 ACCUMULATED = (
-    "the loop adds gradients of several batches up before run.step(); a loop that accumulates over `accum` "
-    "batches has them in one step: give the loader batch_size=accum * batch_size and elastic() "
+    "the loop adds gradients of several batches up before the optimizer steps; a loop that accumulates over "
+    "`accum` batches has them in one step: with a library say so to it (gradient_accumulation_steps=accum, "
+    "fabric.epochs(accumulate=accum)), else give the loader batch_size=accum * batch_size and elastic() "
     "max_local_batch=batch_size, do not divide the loss by accum, and call optimizer.zero_grad(), "
     "run.backward(loss) and run.step() for each batch"
 )

@@ -42,41 +42,45 @@ PAGE = (
 )
 _TEXTS = {
     "hidden-state": "the same batch gives another gradient the second time: the step depends on what the "
-    "script keeps and changes by itself, which each worker has for itself{kept}; take it from `run.steps` or "
-    f"from what `run.backward` returns, or keep it out of the loss ({PAGE})",
+    "script keeps and changes by itself, which each worker has for itself{kept}; take it from the number of "
+    "steps (`run.steps`) or from the loss that `backward` returns, or keep it out of the loss "
+    f"({PAGE})",
     "batch-buffer": "the model's buffer '{buffer}' is set from the batch, and each worker has another part "
     "of it; set it from values that are averaged over the workers, or keep it out of the loss",
     "each-pass": "{names} changes with each pass of a step, and a worker that has more of its samples makes "
-    "more passes; put what belongs to a step after `run.step`, under `if run.has_stepped:`",
+    "more passes; put what belongs to a step after its last pass, once the optimizer has stepped: under `if "
+    "run.has_stepped:`, `if accelerator.sync_gradients:` or in a callback's hook for the end of a step",
     "sum-loss": "the loss is a sum over the batch's samples, maybe divided by a constant, so two workers' "
-    'average is half of it; divide by `len(batch)`, or declare it: `elastic(..., loss_reduction="sum")`',
+    "average is half of it; divide by `len(batch)`, or, where the script calls `elastic`, declare it: "
+    '`elastic(..., loss_reduction="sum")`',
     "weighted-mean": "the loss is a mean over more than samples (tokens, masks or weights), and workers are "
-    "weighted by their samples; tell what it is a mean over: `run.backward(loss, weight=N)`, N the sum of "
-    "the weights, or the number of tokens that count",
+    "weighted by their samples; tell what it is a mean over: `backward(loss, weight=N)`, N the sum of the "
+    "weights, or the number of tokens that count",
     "batch-dependent": "a batch's gradient is not the mean of its samples' gradients, so it depends on how "
     "many samples a worker has: make the loss a mean over samples that does not compare them with each "
-    "other, change gradients between `run.backward` and `run.step` and not in hooks, or keep to one worker "
-    f"({PAGE})",
+    "other, change gradients between the backward pass and the optimizer's step and not in hooks, or keep "
+    f"to one worker ({PAGE})",
     PART_OF_BATCH: "the script fails with a part of a batch, and not with all of it ({error}): each of "
     "several workers gets a part, and parts differ in size. Take sizes from the batch, as `len(x)`, keep "
     "nothing from one batch to the next whose size is that of a batch, and ask `p.grad is not None` before a "
     "gradient is changed: a step in several passes has them in the last",
     SCRIPT_STATE: "a job of this script that is saved and goes on in a new process {what}. Something that "
-    "the script counts, keeps or reads is neither in run.state nor in a variable that can be put back, as an "
-    "`enumerate`, a `range`, an iterator, a closure, a gradient that it does not clear in each step or a "
-    "file that it reads back: keep it in run.state, or use run.steps, run.epoch or run.progress, which go "
-    f"on, and have the dataset give the same sample for an index in any process and at any time ({PAGE})",
-    "unused-batches": "the loop over run.batches() does not use the batch that it gets, and draws one of its "
-    "own: each worker draws a whole one, so that a step has more samples on more workers. Put what makes a "
-    "batch (get_batch, or the like) into a torch Dataset that gives one sample, with a DataLoader that has "
-    "batch_size and, to draw with replacement, sampler=RandomSampler(dataset, replacement=True, "
-    "num_samples=...)",
+    "the script counts, keeps or reads is neither saved with the job nor in a variable that can be put back, "
+    "as an `enumerate`, a `range`, an iterator, a closure, a gradient that it does not clear in each step or "
+    "a file that it reads back: keep it in `run.state`, in an object with a `state_dict` or in a plain "
+    "attribute of a callback, or use the counts of steps and epochs of the loop, which go on, and have the "
+    f"dataset give the same sample for an index in any process and at any time ({PAGE})",
+    "unused-batches": "the loop over the batches of the job does not use the batch that it gets, and draws "
+    "one of its own: each worker draws a whole one, so that a step has more samples on more workers. Put "
+    "what makes a batch (get_batch, or the like) into a torch Dataset that gives one sample, with a "
+    "DataLoader that has batch_size and, to draw with replacement, sampler=RandomSampler(dataset, "
+    "replacement=True, num_samples=...)",
     "batch-statistics": "a batch norm takes its statistics from each worker's own part of the batch; that is "
-    "a known difference, as in data-parallel training elsewhere: `deterministic=True` takes it away, where "
-    "there is one optimizer, or a norm within samples, such as GroupNorm or LayerNorm",
+    "a known difference, as in data-parallel training elsewhere: a norm within samples, such as GroupNorm or "
+    "LayerNorm, takes it away, or in a script with one optimizer `elastic(..., deterministic=True)`",
     "random-draws": "dropout or other random numbers are drawn for each worker's part of the batch; that is "
-    "a known difference, of the numbers and not of what is learnt: `deterministic=True` takes it away, where "
-    "there is one optimizer, or drawing in the dataset, for each sample",
+    "a known difference, of the numbers and not of what is learnt: drawing in the dataset, for each sample, "
+    "takes it away, or in a script with one optimizer `elastic(..., deterministic=True)`",
 }
 
 
