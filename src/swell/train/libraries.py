@@ -12,7 +12,9 @@ from types import ModuleType
 #: The module of a library that is to be imported, and what has the function `adapt` for it.
 ADAPTERS = {
     "accelerate": "swell.train.accelerate",
+    "lightning.fabric.fabric": "swell.train.lightning.fabric",
     "lightning.pytorch": "swell.train.lightning.adapter",
+    "lightning_fabric.fabric": "swell.train.lightning.fabric",
     "pytorch_lightning": "swell.train.lightning.adapter",
     "transformers.trainer": "swell.train.transformers",
 }

@@ -7,6 +7,7 @@ gradients, as those of a parameter of no model, and are given to Lightning once 
 from __future__ import annotations
 
 import csv
+import math
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from importlib import import_module
@@ -114,25 +115,31 @@ def _digest(names: Iterable[str]) -> float:
     return crc32("\n".join(names).encode()) % 4096 / 4096
 
 
-def keep_earlier_rows(loggers: Sequence[Any], step: int) -> None:
+def keep_earlier_rows(loggers: Sequence[Any], step: float) -> None:
     """This worker leads from now on: its loggers go on with what others have written of steps before this.
 
     A worker that leaves may write its last rows meanwhile, so the file is written again only if it must be.
     """
-    for logger in loggers:
-        path = os.path.join(logger.log_dir or "", "metrics.csv")
-        if type(logger).__name__ == "TensorBoardLogger":
+    for logger in loggers if step else ():
+        if type(logger).__name__ == "TensorBoardLogger" and step < math.inf:
             logger._kwargs.setdefault("purge_step", step)
-        if type(logger).__name__ != "CSVLogger" or not (step and os.path.exists(path)):
-            continue
-        with open(path, newline="") as file:
-            reader = csv.DictReader(file)
-            rows, names = [*reader], [*(reader.fieldnames or ())]
-        if any(int(row["step"]) >= step for row in rows):  # the job goes on from a state before these
-            with open(path, "w", newline="") as file:
-                writer = csv.DictWriter(file, names)
-                writer.writeheader()
-                writer.writerows(row for row in rows if int(row["step"]) < step)
-        kind, logger._experiment = import_module(type(logger).__module__).ExperimentWriter, None
-        kind._check_log_dir_exists = lambda writer: None  # it removes the file
-        logger.experiment.metrics_keys = names
+        elif type(logger).__name__ == "CSVLogger":
+            module, logger._experiment = import_module(type(logger).__module__), None
+            kind: Any = getattr(module, "ExperimentWriter", None) or module._ExperimentWriter
+            kind._check_log_dir_exists = lambda writer: None  # it removes the file
+            logger.experiment.metrics_keys = _kept_names(logger.experiment.metrics_file_path, step)
+
+
+def _kept_names(path: str, step: float) -> list[str]:
+    """Names that a table of metrics has, without the rows of this step and later ones."""
+    if not os.path.exists(path):
+        return []
+    with open(path, newline="") as file:
+        reader = csv.DictReader(file)
+        rows, names = [*reader], [*(reader.fieldnames or ())]
+    if any(int(row["step"]) >= step for row in rows):  # the job goes on from a state before these
+        with open(path, "w", newline="") as file:
+            writer = csv.DictWriter(file, names)
+            writer.writeheader()
+            writer.writerows(row for row in rows if int(row["step"]) < step)
+    return names

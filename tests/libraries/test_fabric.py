@@ -1,0 +1,78 @@
+"""A script with Lightning's Fabric learns in a Swell job what it learns by itself."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.libraries.alone import alone
+from tests.scripts.gang import FEW_CHANGES, agent_in, outcome_at, outcome_of_a_life
+
+from swell.wire import messages
+
+pytestmark = pytest.mark.timeout(600)  # processes that import the library for seconds
+PRELOADED = ["lightning.fabric"]
+SCRIPT = Path(__file__).parent / "scripts" / "with_fabric.py"
+
+
+def errors_in(folder: Path) -> list[tuple[int, float]]:
+    """What the script's logger has written."""
+    [path] = folder.rglob("metrics.csv")
+    with path.open(newline="") as file:
+        return [(int(row["step"]), round(float(row["error"]), 9)) for row in csv.DictReader(file)]
+
+
+def test_a_job_learns_what_the_script_does_alone(tmp_path: Path) -> None:
+    job = outcome_at(SCRIPT, tmp_path / "job", 2)
+    by_itself = alone(SCRIPT, tmp_path / "alone")
+    for name, value in by_itself.items():
+        assert (job.parameters[name] - value).abs().max() < 1e-9, name
+    assert errors_in(tmp_path / "job") == errors_in(tmp_path / "alone")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(2))
+def test_a_job_learns_the_same_in_any_life(seed: int, tmp_path: Path) -> None:
+    job = outcome_of_a_life(SCRIPT, tmp_path / "life", seed, FEW_CHANGES)
+    by_itself = alone(SCRIPT, tmp_path / "alone")
+    for name, value in by_itself.items():
+        assert (job.parameters[name] - value).abs().max() < 1e-9, name
+    assert errors_in(tmp_path / "life") == errors_in(tmp_path / "alone")
+
+
+def test_a_trial_run_of_a_script_that_accumulates_finds_nothing(tmp_path: Path) -> None:
+    fields: dict[str, Any] = {"compares": True, "resumes": True, "local_batches": (12, 6, 2)}
+    agent = agent_in(tmp_path / "trial", mode="profile", total_steps=None, **fields)
+    try:
+        agent.start(0, SCRIPT, str(tmp_path / "trial" / "final.pt"))
+        assert agent.exit_status(0) == 0, agent.logs()
+        told = [said for _, said in agent.all_said(messages.Profiled)][-1]
+    finally:
+        agent.close()
+    assert not told.findings
+    assert told.compute_s.keys() == {12, 6, 2}
+
+
+@pytest.mark.parametrize(
+    ("line", "other", "told"),
+    [
+        ("if elastic else range", "if not elastic else range", "for epoch in fabric.epochs(num_epochs):"),
+        (", accumulate=ACCUMULATED", "", "fabric.epochs(accumulate=accum)"),
+        ('accelerator="cpu"', 'strategy="fsdp"', "Fabric was given the strategy fsdp"),
+        (
+            "        if not is_acc",
+            "        fabric.all_reduce(loss)\n        if not is_acc",
+            "in the loop over the training",
+        ),
+    ],
+)
+def test_what_a_job_cannot_have_is_refused(line: str, other: str, told: str, tmp_path: Path) -> None:
+    text = SCRIPT.read_text()
+    assert line in text
+    script = tmp_path / "other.py"
+    script.write_text(text.replace(line, other))
+    with pytest.raises(AssertionError) as failed:
+        outcome_at(script, tmp_path / "job", 1)
+    assert told in str(failed.value)
