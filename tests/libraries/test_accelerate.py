@@ -30,6 +30,18 @@ def test_a_job_learns_what_the_script_does_alone(script: Path, tmp_path: Path) -
 
 
 @pytest.mark.slow
+def test_scaled_losses_teach_the_same(tmp_path: Path) -> None:
+    """As with half precision, but in double: factors are powers of two, and round nothing."""
+    made, scaler = "accelerator = Accelerator(cpu=True)\n", 'torch.amp.GradScaler("cpu", growth_interval=5)'
+    scaled = tmp_path / "scaled.py"
+    scaled.write_text(GAN.read_text().replace(made, f"{made}accelerator.scaler = {scaler}\n"))
+    assert "scaler" in scaled.read_text()
+    job = outcome_at(scaled, tmp_path / "job", 2)
+    for name, value in alone(GAN, tmp_path / "alone").items():
+        assert (job.parameters[name] - value).abs().max() < 1e-9, name
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("script", [SCRIPT, GAN])
 def test_a_job_learns_the_same_in_any_life(script: Path, seed: int, tmp_path: Path) -> None:

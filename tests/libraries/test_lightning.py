@@ -57,6 +57,24 @@ def test_a_job_learns_what_the_script_does_alone(tmp_path: Path) -> None:
     assert value == pytest.approx(float(by_itself["train_loss_step"]))
 
 
+SCALED = """
+from contextlib import nullcontext
+
+class Scaled(pl.plugins.MixedPrecision):
+    convert_input, forward_context = staticmethod(lambda data: data), staticmethod(nullcontext)
+"""
+
+
+@pytest.mark.slow
+def test_scaled_losses_teach_the_same(tmp_path: Path) -> None:
+    """As with half precision, but in double: factors are powers of two, and round nothing."""
+    text = CLASSIFIER.read_text().replace("from torch import nn\n", f"from torch import nn\n{SCALED}")
+    plugin = 'Scaled("16-mixed", "cpu", torch.amp.GradScaler("cpu", growth_interval=5))'
+    scaled = tmp_path / "scaled.py"
+    scaled.write_text(text.replace('accelerator="cpu",', f'accelerator="cpu", plugins=[{plugin}],'))
+    assert_same(outcome_at(scaled, tmp_path / "job", 2), alone(CLASSIFIER, tmp_path / "alone"))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("script", [CLASSIFIER, GAN, DATA_MODULE], ids=lambda script: script.stem)
