@@ -54,13 +54,12 @@ class Accelerator(_Library):  # type: ignore[misc]  # it has no types
     def epochs(self, num: int | None = None, *, steps: int | None = None) -> Iterator[int]:
         """The epochs that are still to do: `range(num)` by itself. A job may end after `steps` instead."""
         if self.loop is None:
-            yield from itertools.count() if num is None else range(num)
-            return
+            return iter(itertools.count() if num is None else range(num))
         state = {f"scheduler{place}": each.scheduler for place, each in enumerate(self._schedulers)}
         state |= {f"object{place}": each for place, each in enumerate(self._custom_objects)}
         self.loop.models, self.loop.optimizers = self._models, [each.optimizer for each in self._optimizers]
         self.loop.loaders = [each.plain for each in self._dataloaders if isinstance(each, ElasticLoader)]
-        yield from self.loop.epochs(self.gradient_accumulation_steps, epochs=num, steps=steps, state=state)
+        return self.loop.epochs(self.gradient_accumulation_steps, epochs=num, steps=steps, state=state)
 
     def backward(self, loss: torch.Tensor, **options: Any) -> torch.Tensor | None:
         """Compute the gradients of a step; see `Run.backward`, also for the loss that is returned."""

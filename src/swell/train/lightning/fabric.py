@@ -99,11 +99,10 @@ class ElasticFabric:
                 steps is left out in a job.
         """
         if self.loop is None:
-            yield from itertools.count() if num is None else range(num)
-            return
+            return iter(itertools.count() if num is None else range(num))
         seed = int(os.environ.get("PL_GLOBAL_SEED", 0))  # of `seed_everything`
         self.loop.num_passes = accumulate if accumulate > 1 else 0
-        yield from self.loop.epochs(accumulate, epochs=num, steps=steps, seed=seed)
+        return self.loop.epochs(accumulate, epochs=num, steps=steps, seed=seed)
 
     def backward(self, tensor: torch.Tensor, *args: Any, **options: Any) -> torch.Tensor | None:
         """Compute the gradients of a step; a job is told the mean loss of it, on all workers."""

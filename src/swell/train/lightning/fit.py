@@ -114,19 +114,15 @@ class ElasticFit:
 
     def _refuse(self) -> None:
         """Raises ValueError for what workers would not do alike, or Swell does in its place."""
-        trainer = self.trainer
-        kinds = {
-            type(each).__name__: getattr(each, "_train_time_interval", None) for each in trainer.callbacks
-        }
-        named = {
-            "the callback GradientAccumulationScheduler": "GradientAccumulationScheduler" in kinds,
-            "ModelCheckpoint(train_time_interval=...)": any(kinds.values()),
-            "val_check_interval as a time": getattr(trainer, "_val_check_time_interval", None) is not None,
-            "a backward of the module's own": "backward" in vars(type(trainer.lightning_module)),
-        }
-        for what, is_there in named.items():
-            if is_there:
-                refuse("Trainer.fit", what)
+        for each in self.trainer.callbacks:
+            if type(each).__name__ == "GradientAccumulationScheduler":
+                refuse("Trainer.fit", "the callback GradientAccumulationScheduler")
+            if getattr(each, "_train_time_interval", None):
+                refuse("Trainer.fit", "ModelCheckpoint(train_time_interval=...)")
+        if getattr(self.trainer, "_val_check_time_interval", None) is not None:
+            refuse("Trainer.fit", "val_check_interval as a time")
+        if "backward" in vars(type(self.trainer.lightning_module)):
+            refuse("Trainer.fit", "a backward of the module's own")
 
     def _end(self, num_batches: int) -> dict[str, int]:
         """After how many epochs or steps the script's own training ends."""
