@@ -19,16 +19,12 @@ from swell.train.data.random_streams import end_script
 from swell.train.data.sample_schedule import SampleSchedule
 from swell.train.data.stateful import Stateful
 from swell.train.link.agent_link import open_link
-from swell.train.runtime.divided_run import DividedWorker
 from swell.train.runtime.group_trial import GroupProfiling
 from swell.train.runtime.host import Host, Task, Torchrun
 from swell.train.runtime.managed_run import AgentWorker
 from swell.train.runtime.run import Run, started
 from swell.train.runtime.trial_run import NO_END, Profiling
 from swell.train.scaling import RULES
-from swell.train.sharding.divided_gradients import DividedGradients
-from swell.train.sharding.shard_choice import ShardChoice, check_choice, make_shard
-from swell.train.sharding.state_shard import StateShard
 from swell.train.state.gradient_noise import GradientNoise
 from swell.train.state.model_changes import check_model
 from swell.train.state.optimizer_set import OptimizerSet, SchedulerSet, join_modules
@@ -56,8 +52,6 @@ def elastic(
     seed: int = 0,
     deterministic: bool = False,
     shards: int | None = None,
-    shard: ShardChoice | None = None,
-    mirrors: bool = False,
     max_local_batch: int | None = None,
     num_passes: int | None = None,
 ) -> Run:
@@ -93,15 +87,6 @@ def elastic(
             passes and summed in one order. Sets torch to deterministic algorithms and, on a CPU, one thread.
         shards: passes of a step with `deterministic`, shared out among the workers; 8 by default, fewer where
             the batch is smaller. Workers beyond that idle; each pass must fit on a device.
-        shard: `optimizer` divides what the optimizer keeps (the moments of Adam) among the workers of a Swell
-            job: each keeps a part, updates those elements, and hands them round. It takes less memory, and
-            more of a step's time on the network. Parameters stay whole. The optimizer must treat each element
-            by itself, as AdamW does. Classes of modules, `[Block]`, or modules divide the parameters and
-            gradients of these blocks of the model as well: a worker has all of a block only while the block
-            computes. Then all workers call the model alike, also between steps.
-        mirrors: each such part lies at two workers, which both update it, in two racks, or on two machines
-            where there are several. Then no step is lost with a worker. Without mirrors the job goes on from
-            its checkpoint.
         max_local_batch: samples that go through the model together at most; a larger share of a step is
             computed in several passes, the loop's body running once for each.
         num_passes: of each worker in each step, for a loop that counts them, as one that steps after every
@@ -126,12 +111,11 @@ def elastic(
         )
     _check_choice("loss_reduction", loss_reduction, LossReduction)
     _check_choice("rate_rule", rate_rule, RateRule)
-    has_blocks, is_sum = not isinstance(shard, str | None), loss_reduction == "sum"
-    _check_together(stepped, deterministic, shards, mirrors, shard, max_local_batch, rate_rule, is_sum)
-    host = _find_host(model, seed, max_local_batch, shard is not None)
+    is_sum = loss_reduction == "sum"
+    _check_together(stepped, deterministic, shards, max_local_batch, rate_rule, is_sum)
+    host = _find_host(model, seed, max_local_batch)
     _use_device(model, stepped, host)
-    laid_out = _course(loader, model, host, (shards or 0) if deterministic else None, has_blocks)
-    laid_out.num_passes = num_passes or 0
+    laid_out = _course(loader, model, host, (shards or 0) if deterministic else None)
     own_batch = loader.batch_sampler.batch_size if type(loader.batch_sampler) is BatchSampler else 0
     own = ScriptNumbers(batch=own_batch or laid_out.global_batch, epochs=epochs, steps=steps)
     course = host.adapt(laid_out)
@@ -142,21 +126,19 @@ def elastic(
         course.total_steps = NO_END
     rule, base_batch = RULES.get(rate_rule), course.global_batch
     rate = None if rule is None else lambda batch: rule(batch / base_batch)
-    has_one_mean = not is_sum and not has_blocks and not isinstance(stepped, OptimizerSet)
+    has_one_mean = not is_sum and not isinstance(stepped, OptimizerSet)
     noise = GradientNoise(course.global_batch) if host.welcome.measures_noise and has_one_mean else None
-    own_shard = _make_shard(shard, host, model, stepped)
-    train_state = TrainState(model, stepped, scheduler, state or {}, course, rate, noise, own_shard)
+    train_state = TrainState(model, stepped, scheduler, state or {}, course, rate, noise)
     train_state.variables.is_wanted = host.has_agent
     if host.welcome.target is None:  # else it may end before
         _check_schedules(train_state.schedulers, known_steps)
     task = Task(
         train_state,
-        _gradients(model, host, deterministic, own_shard),
+        _gradients(model, host, deterministic),
         course,
         laid_out.global_batch,
         end_epoch,
         is_sum=is_sum,
-        is_mirrored=mirrors,
         known_steps=known_steps,
         own=own,
     )
@@ -194,20 +176,16 @@ def _check_kind(name: str, given: object, attribute: str, remedy: str) -> None:
             raise TypeError(f"elastic() was given {told} as {name}; give it {remedy}")
 
 
-def _course(
-    loader: DataLoader[Any], model: nn.Module, host: Host, num_shards: int | None, has_even_passes: bool
-) -> SampleSchedule:
+def _course(loader: DataLoader[Any], model: nn.Module, host: Host, num_shards: int | None) -> SampleSchedule:
     """The order in which samples are trained on. `num_shards`: of a step; 0: as many as usual; None: none."""
-    course = schedule_of(loader, host.seed, host.welcome.global_batch, num_shards, has_even_passes)
+    course = schedule_of(loader, host.seed, host.welcome.global_batch, num_shards)
     course.check_passes(host.max_local_batch)
     norms = (module for module in model.modules() if isinstance(module, nn.modules.batchnorm._BatchNorm))
     course.least_samples = 1 if next(norms, None) is None else 2  # one value of a channel is an error
     return course
 
 
-def _gradients(model: nn.Module, host: Host, deterministic: bool, shard: StateShard | None) -> Gradients:
-    if shard is not None and shard.blocks:
-        return DividedGradients(model, shard)
+def _gradients(model: nn.Module, host: Host, deterministic: bool) -> Gradients:
     if not deterministic:
         return Gradients(model)
     compute_alike(host.device)
@@ -230,34 +208,22 @@ def _own_steps(steps: int | None, epochs: int | None, course: SampleSchedule) ->
     return epochs * course.steps_per_epoch if course.steps_per_epoch else UNBOUNDED
 
 
-def _find_host(model: nn.Module, seed: int, max_local_batch: int | None, is_divided: bool) -> Host:
+def _find_host(model: nn.Module, seed: int, max_local_batch: int | None) -> Host:
     """Who started this process, as the environment tells."""
     if environ.AGENT in os.environ:
-        link, worker = open_link(), DividedWorker if is_divided else AgentWorker
+        link = open_link()
         kinds: dict[str, type[AgentWorker | Profiling]] = {"profile": Profiling, "group": GroupProfiling}
-        return kinds.get(link.welcome.mode, worker)(link, max_local_batch)
+        return kinds.get(link.welcome.mode, AgentWorker)(link, max_local_batch)
     device = str(next(model.parameters()).device)
     own = messages.Welcome(mode="train", device=device, seed=seed)
     is_torchruns = environ.RANK in os.environ and environ.WORLD_SIZE in os.environ
     return (Torchrun if is_torchruns else Host)(own, max_local_batch)
 
 
-def _make_shard(
-    shard: ShardChoice | None, host: Host, model: nn.Module, optimizer: torch.optim.Optimizer | OptimizerSet
-) -> StateShard | None:
-    """This worker's, if it may have others. Raises ValueError for what cannot be divided so."""
-    if shard is None or isinstance(optimizer, OptimizerSet):
-        return None
-    check_choice(shard, model, optimizer)
-    return make_shard(shard, model, optimizer) if host.has_agent else None
-
-
 def _check_together(
     stepped: torch.optim.Optimizer | OptimizerSet,
     deterministic: bool,
     shards: int | None,
-    mirrors: bool,
-    shard: ShardChoice | None,
     max_local_batch: int | None,
     rate_rule: RateRule,
     is_sum: bool,
@@ -274,13 +240,6 @@ def _check_together(
         f"shards={shards}; it must be 1 or more": shards is not None and shards < 1,
         f"max_local_batch={max_local_batch}; it must be 1 or more": (
             max_local_batch is not None and max_local_batch < 1
-        ),
-        "mirrors=True without shard, where each worker has the whole state anyway; give both, or neither": (
-            mirrors and shard is None
-        ),
-        "shard and several optimizers; give one, or take shard out": shard is not None and has_several,
-        "shard and deterministic=True, which do not go together; take one out": (
-            shard is not None and deterministic
         ),
         f"rate_rule={rate_rule!r} and loss_reduction='sum', whose gradient grows with the batch by itself; "
         "take the mean, or leave the rule out": is_sum and rate_rule != "none",
@@ -349,8 +308,7 @@ def _check_optimizer(model: nn.Module, optimizer: torch.optim.Optimizer | Optimi
     if any(type(each).__name__ == "ZeroRedundancyOptimizer" for each in optimizers):
         raise ValueError(
             "elastic() got a ZeroRedundancyOptimizer, of which each worker holds a part for a fixed group of "
-            "workers; give elastic() the optimizer that it was made of, such as torch.optim.AdamW, and "
-            "shard='optimizer', which divides its state among the workers at any number of them"
+            "workers; give elastic() the optimizer that it was made of, such as torch.optim.AdamW"
         )
     own = {id(parameter) for parameter in model.parameters() if parameter.requires_grad}
     if not own:

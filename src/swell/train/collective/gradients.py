@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass
 
 import torch
@@ -72,7 +71,6 @@ class Gradients:
     A step is `begin`, then for each pass but the last `add`, and for the last `reduce`; or `abandon`.
     """
 
-    _apart: Collection[int] = ()  # see `Packing`
     _flat: FlatBuffer | None = None  # of the step under way, and then of the next one
 
     def __init__(self, model: nn.Module) -> None:
@@ -81,7 +79,6 @@ class Gradients:
         self._buffers = StepBuffers(model)
         self._is_begun = False  # a pass of this step is packed
         self._overlapped: BucketedSum | None = None  # the sum of the step, from its last backward pass on
-        self.has_gradient_apart = False  #: there is one of a parameter that is summed apart
         self._remake()
 
     @property
@@ -163,7 +160,7 @@ class Gradients:
         )
 
     def _check_gradient(self, has_weight: bool, has_gradient: bool) -> None:
-        if has_weight and not has_gradient and not self.has_gradient_apart:
+        if has_weight and not has_gradient:
             raise LoopError(
                 "run.backward(loss), and no parameter has a gradient after it; give it a loss that is "
                 "computed from the model's parameters, with its graph"
@@ -179,7 +176,7 @@ class Gradients:
 
     def _remake(self) -> None:
         """Sum the parameters that are trained by now."""
-        self._packing = Packing(self._model, self._statistics, self._apart)
+        self._packing = Packing(self._model, self._statistics)
         self._flat = None
 
     def _follow(self) -> None:

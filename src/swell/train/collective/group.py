@@ -106,11 +106,6 @@ class Group:
                 given_up.give_up()
 
     # ------------------------------------------------------------ in the main thread
-    def refuse(self, generation: int, why: str) -> None:
-        """This worker will not enter the group of this generation: the agent is told why."""
-        if self.next is not None and self.next.generation == generation:
-            self.next.fail(why)
-
     def form(self, regroup: messages.Regroup, card: bytes = b"") -> list[bytes]:
         """Leave the present group for the next one, which is formed by now or waited for.
 

@@ -15,9 +15,6 @@ SIGNS = (
     "CUBLAS_STATUS_ALLOC_FAILED",
     "CUDNN_STATUS_ALLOC_FAILED",
 )
-#: What helps a job whose state is too large for a worker, by whether it is divided.
-DIVIDE = "divide the state among several workers (elastic() with shard=[...] or shard='optimizer')"
-MORE_WORKERS = "let the job have more workers at least (`--workers N:`)"
 
 
 def is_out_of_memory(error: BaseException) -> bool:
@@ -34,25 +31,13 @@ def largest_pass(share: Share) -> int:
     return max(len(part.indices) for part in share.passes)
 
 
-def why_hopeless(share: Share, is_divided: bool, is_updating: bool) -> str | None:
-    """What to do about a step that does not fit, where it cannot be cut smaller; None where it can.
-
-    Args:
-        is_divided: the workers have parts of the state.
-        is_updating: no sample was on its way any more: the optimizer was at work.
-    """
+def why_hopeless(share: Share) -> str | None:
+    """What to do about a step that does not fit, where it cannot be cut smaller; None where it can."""
     num_samples = largest_pass(share)
-    more = MORE_WORKERS if is_divided else DIVIDE
-    if is_divided and is_updating:
-        return (
-            "what the optimizer keeps does not fit into the device's memory, with the model and its "
-            f"gradients; {more}, make the model smaller, compute in half precision, or use a larger device"
-        )
     if num_samples == 1:
         return (
             "one sample does not fit into the device's memory, with the model and the optimizer's state; "
-            f"{more}, make the model or the samples smaller, compute in half precision, or use a larger "
-            "device"
+            "make the model or the samples smaller, compute in half precision, or use a larger device"
         )
     if share.num_shards:
         return (

@@ -8,7 +8,7 @@ numbers up to 2**24, which float32 adds without rounding in any order.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 import torch
 from torch import nn
@@ -61,12 +61,9 @@ class FlatBuffer:
 class Packing:
     """Between a model and flat buffers: `write` or `add`, sum, `read`; no graph goes through it."""
 
-    def __init__(
-        self, model: nn.Module, statistics: BatchNormStatistics, apart: Collection[int] = ()
-    ) -> None:
-        """`apart`: ids of parameters that are summed in another way."""
-        mark_trained(parameter for parameter in model.parameters() if parameter.requires_grad)
-        parameters = [parameter for parameter in model.parameters() if id(parameter) not in apart]
+    def __init__(self, model: nn.Module, statistics: BatchNormStatistics) -> None:
+        parameters = [*model.parameters()]
+        mark_trained(parameter for parameter in parameters if parameter.requires_grad)
         self.parameters = [parameter for parameter in parameters if was_trained(parameter)]
         self._untrained = [parameter for parameter in parameters if not was_trained(parameter)]
         self._device = next(model.parameters()).device

@@ -52,7 +52,6 @@ def schedule_of(
     seed: int,
     own_batch: int | None = None,
     num_shards: int | None = None,
-    has_even_passes: bool = False,
 ) -> SampleSchedule:
     """The order in which a loader's samples are trained on.
 
@@ -86,7 +85,6 @@ def schedule_of(
         drops_last,
         seed,
         default_shards(batch) if num_shards == 0 else num_shards,
-        has_even_passes=has_even_passes,
         sampler=sampler,
         is_stream=is_stream(loader),
     )

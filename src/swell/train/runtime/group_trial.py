@@ -16,8 +16,6 @@ from swell.train.link.agent_link import Link, Superseded, exit_now, open_link
 from swell.train.runtime.host import Host, Task
 from swell.train.runtime.step_comparison import ShareOf
 from swell.train.runtime.trial_run import NUM_WARM_UPS, Profiling
-from swell.train.sharding.layout import FailureDomains
-from swell.train.sharding.shard_group import ShardGroup
 from swell.wire import environ, messages
 
 T = TypeVar("T")
@@ -35,27 +33,17 @@ class GroupProfiling(Profiling):
     """
 
     is_amid_epoch = False  #: it makes as many steps as it is asked for, whatever an epoch has
-    _shards: ShardGroup | None = None
 
     def enter(self, task: Task) -> Host:
         check_no_group()
         self._tell_ready(task)
-        in_group(self._link, self._group, lambda: self._divide(task))
+        in_group(self._link, self._group, lambda: None)
         return self
-
-    def _divide(self, task: Task) -> None:
-        """Take this worker's part of a state that is divided. Raises GroupBroken."""
-        if task.state.shard is not None:
-            self._shards = ShardGroup(self._group, task.state.shard, task.is_mirrored)
-            cards = [self._shards.card(has_state=rank == 0) for rank in range(self._group.num_workers)]
-            self._shards.settle(cards, [FailureDomains()] * len(cards))
 
     def _trial(self) -> Generator[ShareOf | None, None, None]:
         share_of = partial(self._share_of_size, next(iter(self._sizes), self._least_size))
         for _ in range(NUM_WARM_UPS + self.welcome.group_steps):
             yield share_of
-            if self._shards is not None:
-                self._shards.spread()
             self._time_step()
         if self.rank == 0:
             self._link.send(messages.GroupStepped(step_s=statistics.median(self._timed[NUM_WARM_UPS:])))

@@ -33,31 +33,16 @@ class Task:
     own_batch: int  #: samples of a step of the job's own batch, also where a trial run takes smaller ones
     end_epoch: int | None = None  #: epochs to do, where that is not told in steps
     is_sum: bool = False  #: the loss is a sum over samples, and not their mean
-    is_mirrored: bool = False  #: each part of a divided state lies at two workers
     known_steps: int = UNBOUNDED  #: until the end, as far as is known before it
     own: ScriptNumbers | None = None  #: of the script by itself
-
-    @property
-    def num_holders(self) -> int:
-        """Workers that hold each part of a divided state; 0: it is not divided."""
-        return 0 if self.state.shard is None else 2 if self.is_mirrored else 1
-
-    @property
-    def summed_bytes(self) -> int:
-        """Bytes whose all-reduce takes as long as what the workers exchange in a step.
-
-        Handing round the parameters of a divided state moves half of what an all-reduce of them would.
-        """
-        spread_bytes = 0 if self.state.shard is None else self.state.shard.parameter_bytes()
-        return self.gradients.num_bytes + spread_bytes // 2
 
 
 class Host:
     """The surroundings of a run. This class is for `python train.py`: one process, without an agent.
 
     Other surroundings are its subclasses. `Run` calls them in this order: those that shape the task, `enter`
-    once, then for each step `reach_boundary`, `share`, `begin_backward`, `reduce`, `may_update`,
-    `finish_step`, and at the end `finish`.
+    once, then for each step `reach_boundary`, `share`, `begin_backward`, `reduce`, `finish_step`, and at
+    the end `finish`.
     """
 
     edition = 0  #: changes whenever the shares of coming steps do, or `max_local_batch`
@@ -140,16 +125,6 @@ class Host:
     def reduce(self, share: Share, loss: torch.Tensor, stop: bool) -> StepTotals | None:
         """Average the gradients over all workers; None if that failed and the step must be done again."""
         return self._task.gradients.reduce(share, loss, StepVote(stop=stop), self._group)
-
-    def may_update(self) -> bool:
-        """Whether all workers apply the step that they have summed; False: it must be done again."""
-        return True
-
-    def clip_norm(self, max_norm: float, norm_type: float, error_if_nonfinite: bool) -> torch.Tensor:
-        """Clip the gradients of the step by their norm, which is returned."""
-        shard, parameters = self._task.state.shard_of_blocks, self._task.state.model.parameters()
-        clip = torch.nn.utils.clip_grad_norm_ if shard is None or shard.is_whole else shard.clip_norm
-        return clip(parameters, max_norm, norm_type, error_if_nonfinite)
 
     def loss_told(self, own: torch.Tensor) -> torch.Tensor:
         """What `run.backward` returns where nothing was summed, and this worker's own loss is this."""

@@ -35,7 +35,7 @@ from swell.tally import Reduction, Tally, tally_of
 from swell.train.collective.gradients import StepTotals, StepVote
 from swell.train.collective.group import GroupBroken, check_no_group
 from swell.train.collective.next_group import FormFailed
-from swell.train.collective.peer_memory import allow_siblings
+from swell.train.collective.peer_memory import allow_siblings, own_place
 from swell.train.data.loader import Feed
 from swell.train.data.place import Place, StreamPosition
 from swell.train.data.sample_schedule import Share, tighter
@@ -59,7 +59,7 @@ from swell.train.state.checkpoint import CheckpointStore, SaveError, room_for_ne
 from swell.train.state.codec import EncodeError
 from swell.train.state.drift import DriftError, DriftWatch
 from swell.train.state.loss import LossNotFinite, not_finite
-from swell.train.state.state_transfer import NO_STATE, MemberCard, hand_state, own_card
+from swell.train.state.state_transfer import NO_STATE, MemberCard, hand_state
 from swell.wire import environ, messages
 from swell.wire.checkpoint_files import checkpoint_name, steps_in, witness_path
 from swell.wire.reports import LOSS, NOISE_SCALE, spelled
@@ -90,7 +90,6 @@ class AgentWorker(Host):
         self._told_measured = 0  # measurements of noise when it was last told
         self._stepped_generation = -1  # in which this worker made a step last
         self._whereabouts: StreamPosition | None = None
-        self._coming_batch = 0  # of the next step in the group
         self._is_save_agreed = False  # by the votes of the last step
         self._noted_steps: int | None = None  # before the step that was noted last in this group
         self._reports: dict[str, tuple[int, float, str]] = {}  # the last ones, see `WorkerNotes`
@@ -123,7 +122,7 @@ class AgentWorker(Host):
         task.state.variables.tell = lambda found: self._link.send(messages.ScriptFound(finding=found))
         self._place_to_save: Place | None = None  # of the state that is being saved
         allow_siblings()
-        warm_up(task, welcome.num_workers)
+        warm_up(task)
         task.state.encode()  # raises now, not at the first save, if something cannot be saved
         self._link.send(messages.Ready())
         while True:
@@ -259,7 +258,7 @@ class AgentWorker(Host):
     def _save_last(self) -> None:
         """Save what training has ended with. Its end is told already, so only the script waits for this."""
         state = self._task.state
-        if self.rank == 0 and state.steps and state.shard is None and state.num_bytes() <= MOST_LAST_BYTES:
+        if self.rank == 0 and state.steps and state.num_bytes() <= MOST_LAST_BYTES:
             self._save(once=True)
 
     # ------------------------------------------------------------------ orders
@@ -312,19 +311,14 @@ class AgentWorker(Host):
         self.edition = regroup.generation
         self.max_local_batch = tighter(self.max_local_batch, regroup.max_local_batch)
         self._checkpoints.mean_time_to_loss_s = regroup.mean_time_to_loss_s
-        self._coming_batch = regroup.global_batch or self._task.course.global_batch
         self._drift_watch.begin()
         if self._task.course.epoch != epoch:
             self._meter.skip_to(self._task.course.epoch)
         self._meter.begin_generation()
-        self._tell_joined()
+        self._task.course.batch = regroup.global_batch or self._task.course.global_batch
+        self._link.heartbeat.note_steps(state.steps)
+        self._link.send(messages.Joined(generation=self._generation, steps=state.steps))
         return True
-
-    def _tell_joined(self) -> None:
-        """This worker has made the steps that all in its group have made."""
-        self._task.course.batch = self._coming_batch
-        self._link.heartbeat.note_steps(self._task.state.steps)
-        self._link.send(messages.Joined(generation=self._generation, steps=self._task.state.steps))
 
     def _find_state(self) -> None:
         """No worker has any: it is that of the newest checkpoint, or else what the script begins with."""
@@ -341,22 +335,17 @@ class AgentWorker(Host):
         """How far this worker has got."""
         state = self._task.state
         is_holder = rank == 0 if regroup.source is None else state.is_valid
-        return own_card(state.updates if is_holder else NO_STATE)
+        return MemberCard(state.updates if is_holder else NO_STATE, own_place())
 
-    def _agree_on_state(
-        self, regroup: messages.Regroup, cards: Sequence[MemberCard], others: Sequence[int] = ()
-    ) -> None:
+    def _agree_on_state(self, regroup: messages.Regroup, cards: Sequence[MemberCard]) -> None:
         """Those that have no state, or an older one, take over that of those who are furthest.
 
         When a group breaks in the very step in which its members agree to change, some have finished that
         step and some have not.
-
-        Args:
-            others: ranks that need no state, though it is not known yet how far they are.
         """
         furthest = max(card.updates for card in cards)
         holders = [rank for rank, card in enumerate(cards) if card.updates == furthest > NO_STATE]
-        hand_state(self._group, self._task.state, cards, holders or [regroup.source or 0], others)
+        hand_state(self._group, self._task.state, cards, holders or [regroup.source or 0])
         self._task.state.is_valid = True
 
     def _break_off(self, why: Exception) -> None:
@@ -381,21 +370,15 @@ class AgentWorker(Host):
             self._leave(suspend.generation)
         if is_safe:  # after one step more, which updates nothing: it is noted
             self._leaves_as = suspend.generation
-            self._begin_notes()
+            self.notes = StepNotes(self._task.state)
         return True
 
     def _may_go_on(self) -> bool:
         """Whether the script is about to make another step of the same epoch, which can be noted."""
         state, course = self._task.state, self._task.course
-        is_within = course.epoch == state.entered_epoch and state.steps < course.total_steps
-        return is_within and state.shard is None
+        return course.epoch == state.entered_epoch and state.steps < course.total_steps
 
     # ------------------------------------------------------------------ what another process computes again
-    def _begin_notes(self) -> None:
-        """The state is saved as it is now: the next step is noted, where one process has all of the state."""
-        if self._task.state.shard is None:
-            self.notes = StepNotes(self._task.state)
-
     def _note_step(self, notes: StepNotes, loss: float) -> None:
         """Put what all workers have noted of the step beside the checkpoint. Raises GroupBroken.
 
@@ -432,13 +415,11 @@ class AgentWorker(Host):
 
         It takes the newest checkpoint whose next step was noted.
         """
-        state, why_not = self._task.state, "its training state is divided among the workers"
-        if state.shard is None:
-            path = self._checkpoints.load_newest(state, lambda path: read_witness(path) is not None)
-            step = None if path is None else read_witness(path)
-            if step is not None:
-                return Prover(self._link, self.max_local_batch, Proof(self._task, step, order.cuts))
-            why_not = "there is no checkpoint with a note of the step after it"
+        path = self._checkpoints.load_newest(self._task.state, lambda path: read_witness(path) is not None)
+        step = None if path is None else read_witness(path)
+        if step is not None:
+            return Prover(self._link, self.max_local_batch, Proof(self._task, step, order.cuts))
+        why_not = "there is no checkpoint with a note of the step after it"
         self._link.send(messages.Proved(why_not=why_not))
         return None
 
@@ -466,14 +447,12 @@ class AgentWorker(Host):
         if self._link.is_witness_wanted:
             self._link.is_witness_wanted, self._noted_steps = False, None
             self._is_witness_out = True
-            if self._task.state.shard is not None:
-                self._end_witness(None)
         is_idle = self._group.rank == 0 and self._checkpoints.is_idle
         return is_idle and (self._is_witness_out or self._checkpoints.is_due())
 
     def _save_behind(self) -> None:
         """Rank 0 saves while training goes on. All note what the next step comes to."""
-        self._begin_notes()
+        self.notes = StepNotes(self._task.state)
         if self.rank == 0:
             self._prepare_save()
             self._note_save(partial(self._checkpoints.begin, self._task.state))

@@ -217,22 +217,6 @@ class Run:
         return self._has_stepped or (shown is not None and shown.is_tried)
 
     @property
-    def is_step_lost(self) -> bool:
-        """Whether a model that is divided is not here as it is until the next step: a peer has left."""
-        shard = self._task.state.shard_of_blocks
-        return shard is not None and shard.is_lost
-
-    @property
-    def is_divided(self) -> bool:
-        """Whether each worker of the job has a part of the training state."""
-        return self._task.state.shard is not None
-
-    @property
-    def is_updating(self) -> bool:
-        """Whether the optimizer is at work, and no sample is on its way."""
-        return self._is_applying
-
-    @property
     def share(self) -> Share | None:
         """What this worker computes in the step under way; None between two steps."""
         return self._share
@@ -366,7 +350,7 @@ class Run:
             check_not_scaled(loss)
         share, part, is_last = self._weighed(out, weight)
         notes = self._host.notes
-        if is_last and notes is None and not (state.undo.is_lost or self._is_stopped):
+        if is_last and notes is None and self._counts:
             self._host.begin_backward(part)
         if loss.requires_grad:
             try:
@@ -381,7 +365,7 @@ class Run:
         if self._several is None:
             self._out = None
         self._has_trained, self._has_stepped, self._may_step = True, False, True
-        if state.undo.is_lost or self._is_stopped:  # in an earlier one of several sums of this batch
+        if not self._counts:  # an earlier one of several sums of this batch did not
             return own_loss
         if not is_last:
             self._task.gradients.add(part, own_loss)
@@ -422,36 +406,8 @@ class Run:
             raise LoopError(FORMER)
         optimizer = former.get("optimizer", optimizer)
         stepping, self._num_skipped = self._check_step(optimizer), -1
-        if self._turns and self._may_update(sys._getframe(1)):
+        if self._turns and self._counts:
             self._update(stepping)
-
-    def clip_grad_norm_(
-        self, max_norm: float, norm_type: float = 2.0, error_if_nonfinite: bool = False
-    ) -> torch.Tensor:
-        """Do as `torch.nn.utils.clip_grad_norm_(model.parameters(), ...)`, also where blocks are divided.
-
-        There each worker has a part of the gradients, and torch's own function is refused.
-        """
-        if not self._turns or self._task.state.undo.is_lost:
-            return torch.zeros((), device=self.device)
-        return self._host.clip_norm(max_norm, norm_type, error_if_nonfinite)
-
-    def clip_grad_value_(self, clip_value: float) -> None:
-        """Do as `torch.nn.utils.clip_grad_value_(model.parameters(), ...)`, also where blocks are divided."""
-        shard, parameters = self._task.state.shard_of_blocks, self._task.state.model.parameters()
-        if shard is None or shard.is_whole:
-            torch.nn.utils.clip_grad_value_(parameters, clip_value)
-        else:
-            shard.clip_value(parameters, clip_value)
-
-    def _may_update(self, frame: FrameType) -> bool:
-        """Whether the sum of the batch counts: all workers have it, and none ends training with it."""
-        undo = self._task.state.undo
-        if self._is_stopped or undo.is_lost:
-            return False
-        if not self._host.may_update():
-            undo.lose(frame)
-        return not undo.is_lost
 
     def report(
         self, /, *, step: int | None = None, reduce: Reduction = "rank0", **metrics: SupportsFloat
@@ -514,22 +470,27 @@ class Run:
                 yield batch
                 if self._out is not None and self._several is None:
                     raise LoopError(NO_BACKWARD)
-            self._close_skipped(sys._getframe(2))
+            self._close_skipped()
         finally:
             self._out, self._is_within = None, False  # also where the script leaves its loop
             if not (self._has_stepped or self._is_skipped):
                 task.gradients.abandon()
-        if task.state.undo.is_lost or self._is_stopped:
-            self._revert(sys._getframe(2))
-        else:
+        if self._counts:
             self._close_batch()
+        else:
+            self._revert(sys._getframe(2))
 
-    def _close_skipped(self, frame: FrameType) -> None:
+    @property
+    def _counts(self) -> bool:
+        """Whether the step under way counts: no worker was lost in it, and none ends training with it."""
+        return not (self._is_stopped or self._task.state.undo.is_lost)
+
+    def _close_skipped(self) -> None:
         """The script wants the next batch. Raises LoopError where it has never updated its model."""
         if not self._turns:
-            if self._several is not None and not (self._is_stopped or self._task.state.undo.is_lost):
+            if self._several is not None and self._counts:
                 raise LoopError(NO_BACKWARD)
-        elif not self._has_stepped and self._may_update(frame):
+        elif not self._has_stepped and self._counts:
             self._is_skipped = True
             self._num_skipped += self._num_skipped >= 0
             if self._num_skipped == MOST_SKIPPED:
@@ -538,7 +499,7 @@ class Run:
     def _check_cleared(self) -> None:
         """Raises LoopError where gradients of a batch without a step go on: workers that join lack them."""
         self._is_skipped = False
-        gradients = (parameter.grad for parameter in self._task.state.parameters_here())
+        gradients = (parameter.grad for parameter in self._task.state.model.parameters())
         if any(gradient is not None and bool(gradient.any()) for gradient in gradients):
             raise LoopError(ACCUMULATED)
 

@@ -97,14 +97,11 @@ def _tell(link: Link, error: BaseException, text: str) -> int:
     last_line = text.rstrip().splitlines()[-1][-MAX_MESSAGE_CHARS:]
     if started:
         started[-1].settle(error, last_line)
-    if started and started[-1].is_step_lost:  # what it computed was not the model's any more
-        sys.stderr.write("the script raised this in a step that comes again, for a peer left\n")
-        return environ.EXIT_STOPPED
     run = started[-1] if started else None
     share, advice = None if run is None or not is_out_of_memory(error) else run.share, None
     if run is not None and share is not None:
         # A gang takes smaller passes also where the update did not fit: it loses little.
-        advice = why_hopeless(share, run.is_divided, run.is_updating and link.welcome.mode == "profile")
+        advice = why_hopeless(share)
         if advice is None:
             _keep(error, is_end=False)
             link.send(messages.OutOfMemory(num_samples=largest_pass(share), message=last_line))

@@ -26,7 +26,6 @@ from torch.nn.modules.module import register_module_forward_pre_hook
 from swell.script_facts import ScriptFinding, not_compared
 from swell.train.collective.gradients import EpochLeft, LoopError, StepVote, check_agreement
 from swell.train.collective.group import Group
-from swell.train.collective.memory_errors import is_out_of_memory
 from swell.train.data.random_streams import Purpose, apart, drawn_from, stream_states
 from swell.train.data.sample_schedule import Pass, SampleSchedule, Share, cut
 from swell.train.link.code_paths import place_of, place_of_error
@@ -192,8 +191,7 @@ class SizeComparison(StepComparison):
     def finding_of(self, error: BaseException | None, line: str) -> ScriptFinding | None:
         """Return the finding of an error of the script; None: what is tried has not caused it.
 
-        A loop that breaks a rule with whole batches is no matter of parts. Where memory runs out, one of
-        several workers may need less: the comparison keeps the whole state.
+        A loop that breaks a rule with whole batches is no matter of parts.
 
         Args:
             error: None: the script has left its loop instead.
@@ -203,8 +201,6 @@ class SizeComparison(StepComparison):
             self._fixing.close()
             self._leave()
             return not_compared("the script left its loop after a few batches")
-        if self._task.state.shard is not None and is_out_of_memory(error):
-            return not_compared(line)
         is_part = self._num_begun > 1 and (self._is_part or not isinstance(error, LoopError))
         if isinstance(error, EpochLeft) or not is_part:
             return None

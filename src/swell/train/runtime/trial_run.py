@@ -21,7 +21,7 @@ from swell.train.data.sample_schedule import SampleSchedule, Share, tighter
 from swell.train.link.agent_link import Link, exit_now
 from swell.train.runtime.host import Host, ShownCounts, Task
 from swell.train.runtime.meter import Meter
-from swell.train.runtime.resume_check import ResumeCheck, not_tried
+from swell.train.runtime.resume_check import ResumeCheck
 from swell.train.runtime.size_comparison import MOST_SAMPLES, SizeComparison
 from swell.train.runtime.step_comparison import ShareOf
 from swell.train.state.optimizer_set import OptimizerSet
@@ -114,7 +114,7 @@ class Profiling(Host):
         """Take over what is to be trained, and tell the agent that it is there."""
         self._task = task
         task.state.encode()  # raises before anything is measured, if something cannot be saved
-        self._link.send(messages.Ready(num_holders=task.num_holders))
+        self._link.send(messages.Ready())
 
     def enter(self, task: Task) -> Host:
         check_no_group()
@@ -131,18 +131,7 @@ class Profiling(Host):
             self._tried = comparison if comparison.is_possible else None
         if not self._sizes and self._tried is None and not self.welcome.resumes:
             self._finish_trial()
-        self.divide()
         return self
-
-    def divide(self, num_workers: int = 1) -> None:
-        """Keep a divided state as one of so many workers does, so that all it refuses is refused here."""
-        if (shard := self._task.state.shard) is not None:
-            shard.hold_share(num_workers, self._task.num_holders)
-
-    def _join_parts(self) -> None:
-        """Keep a divided state as the only worker does, if it is all here."""
-        if (shard := self._task.state.shard) is not None:
-            shard.hold_whole()
 
     # ------------------------------------------------------------ what is tried, one after the other
     def _trial(self) -> Generator[ShareOf | None, None, None]:
@@ -152,18 +141,13 @@ class Profiling(Host):
         if self._tried is not None:
             yield from self._try(self._tried)
         share_of = partial(self._share_of_size, self._least_size)
-        is_small = self._task.state.shard is not None and welcome.least_workers > 1
-        if welcome.resumes and is_small:
-            self._findings.append(not_tried("one worker may be too small for the whole state"))
-        elif welcome.resumes:
+        if welcome.resumes:
             yield from self._try(ResumeCheck(self._task, self.shown, share_of, originals))
-        self.divide(welcome.least_workers)
         yield from self._measure()
         writes_over_files = environ.TRIAL in os.environ and not are_private()
         if writes_over_files or not self._has_epoch_ends:
             return
         self._link.send(self._profiled(goes_on=True))
-        self.divide(welcome.least_workers)
         self._end_epoch()
         self._left_s = time.monotonic()
         yield None
@@ -173,7 +157,6 @@ class Profiling(Host):
 
     def _try(self, tried: SizeComparison | ResumeCheck) -> Generator[ShareOf | None, None, None]:
         self._tried = tried
-        self._join_parts()
         self._findings += yield from tried.steps()
         self._tried = None
         if not self._sizes and any(finding.holds for finding in self._findings):
@@ -186,8 +169,6 @@ class Profiling(Host):
             while not self._is_measured():
                 yield share_of
                 self._time_step()
-                if len(self._timed) == NUM_WARM_UPS:
-                    self._join_parts()
             self._note_size()
             if not goes_on(self._sizes, self._compute_s):
                 return
@@ -329,17 +310,15 @@ class Profiling(Host):
         task = self._task
         return messages.Profiled(
             compute_s=self._compute_s,
-            grad_bytes=task.summed_bytes,
+            grad_bytes=task.gradients.num_bytes,
             state_bytes=task.state.num_bytes(),
-            divided_bytes=0 if task.state.shard is None else task.state.shard.whole_bytes(),
-            has_mirrors=task.is_mirrored,
             samples_per_epoch=self.course.samples_per_epoch,
             num_shards=self.course.num_shards,
             goes_on=goes_on,
             between_s=self._between_s,
             findings=self._findings,
             own=self._own,
-            save_s=None if task.state.shard is not None else task.state.num_bytes() / COPIED_BYTES_PER_S,
+            save_s=task.state.num_bytes() / COPIED_BYTES_PER_S,
         )
 
 

@@ -21,7 +21,6 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from copy import deepcopy
 from dataclasses import dataclass, replace
 from io import FileIO
 from pathlib import Path
@@ -131,7 +130,7 @@ class Content:
 
 def content_of(state: TrainState) -> Content:
     """The content of a checkpoint of this state; tensors are not copied. Raises `codec.EncodeError`."""
-    trained = [each.detach() for each in state.parameters_here() if each.requires_grad]
+    trained = [each.detach() for each in state.model.parameters() if each.requires_grad]
     return Content(state.steps, state.updates, *state.encode(), trained)
 
 
@@ -389,8 +388,7 @@ class CheckpointStore:
             self._sound.clear()  # a disk may have lost what was written to it
             newest = self._newest_sound(1, is_meant)
         for path in newest:
-            # Where the state is divided a worker needs a part of it, and may have no memory for the rest.
-            state.restore(_read(path, in_place=state.shard is not None))
+            state.restore(_read(path))
         return newest[0] if newest else None
 
     def _newest_sound(self, most: int, is_meant: Callable[[Path], bool] = lambda path: True) -> list[Path]:
@@ -513,15 +511,10 @@ def _is_finite(tensor: torch.Tensor) -> bool:
     return all(math.isfinite(bound) for bound in torch.aminmax(as_real(tensor)))  # NaN is either
 
 
-def _read(path: Path, in_place: bool = False) -> dict[str, Any]:
-    """`in_place`: model and optimizer lie in the file until they are written to, which changes no file."""
-    read = torch.load(path, map_location="cpu", weights_only=True, mmap=in_place)
+def _read(path: Path) -> dict[str, Any]:
+    read = torch.load(path, map_location="cpu", weights_only=True)
     tree: dict[str, Any] = codec.decode(*codec.encode(read))
-    if not in_place:
-        return tree
-    # What the script keeps for long does not lie in a file that is removed some day.
-    large = ("model", "optimizer")
-    return {name: part if name in large else deepcopy(part) for name, part in tree.items()}
+    return tree
 
 
 @contextmanager

@@ -53,10 +53,6 @@ _OF_TENSORS = (
     "state. Put all parameters into one optimizer, as parameter groups; or step the second one after the "
     "first has stepped, and, where the script calls that, give it to elastic(state={'second': ...})"
 )
-_OF_MIRRORS = (
-    "what the optimizer keeps differs between two workers that have the same part of it (mirrors=True); the "
-    "script changes optimizer.state on some workers only, or memory is faulty"
-)
 #: Number of a parameter group, name of a hyperparameter, and its value as it is compared.
 Hyperparameter = tuple[int, str, Any]
 
@@ -70,15 +66,12 @@ class Replica:
 
     def __init__(self, state: TrainState) -> None:
         self._optimizer = state.optimizer
-        optimizers = (
+        #: Optimizers by their names.
+        self._keeping = (
             self._optimizer.named if isinstance(self._optimizer, OptimizerSet) else {"": self._optimizer}
         )
-        #: By their names, if all workers have the same of what they keep.
-        self._keeping = optimizers if state.shard is None else {}
         self._parameters = {
-            name.removeprefix("_orig_mod."): parameter
-            for name, parameter in state.model.named_parameters()
-            if state.shard is None or not state.shard.divides(parameter)
+            name.removeprefix("_orig_mod."): parameter for name, parameter in state.model.named_parameters()
         }
         sizes = [parameter.numel() for parameter in self._parameters.values()]
         times = max(1, -(-sum(sizes) // NUM_ELEMENTS), -(-len(sizes) // NUM_PARAMETERS))
@@ -193,13 +186,7 @@ class DriftWatch:
         message = ""
         if is_said:
             message = self._describe_hyperparameters(known) or self._describe_tensors(group)
-        return self._told(message, self.on_drift == "heal" and self._heal(group, known, len(sums) == 1))
-
-    def of_mirrors(self, is_healed: bool) -> DriftFound:
-        """Two workers have the same part of a divided state, and it differs."""
-        return self._told(_OF_MIRRORS, is_healed)
-
-    def _told(self, message: str, is_healed: bool) -> DriftFound:
+        is_healed = self.on_drift == "heal" and self._heal(group, known, len(sums) == 1)
         step, self._num = self._state.steps + 1, self._num + 1
         return DriftFound(step=step, num=self._num, message=message, is_healed=is_healed)
 

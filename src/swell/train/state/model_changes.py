@@ -209,10 +209,8 @@ def _check_tensors(named: str, module: nn.Module) -> None:
         if is_shard(tensor):
             raise TypeError(
                 f"{named} has {key!r} as a DTensor, of which each worker holds a part, as after "
-                "parallelize_module() or fully_shard(); leave that call out, and "
-                "give elastic() shard=[Block] with the classes of its blocks, which then are divided at any "
-                "number of workers; or run the script without swell.train, with `elasticity: restart` and "
-                "its own checkpoint"
+                "parallelize_module() or fully_shard(); leave that call out, or run the script without "
+                "swell.train, with `elasticity: restart` and its own checkpoint"
             )
         if tensor.is_meta:
             raise TypeError(

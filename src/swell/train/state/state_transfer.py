@@ -8,7 +8,6 @@ the network once. NCCL would need a connection for each pair of neighbours: ther
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 
 import msgspec
@@ -16,12 +15,10 @@ import torch
 import torch.distributed as dist
 
 from swell.train.collective.group import Group, await_all
-from swell.train.collective.peer_memory import NOWHERE, PeerMemory, has_read, lend, own_place
+from swell.train.collective.peer_memory import NOWHERE, PeerMemory, has_read, lend
 from swell.train.collective.pieces import Pieces, piece_sizes
 from swell.train.collective.process_groups import backend_of
-from swell.train.sharding.layout import ShardCard
 from swell.train.state.train_state import TrainState
-from swell.wire import environ
 
 #: In place of a number of updates: what this worker has is not the job's.
 NO_STATE = -1
@@ -32,8 +29,6 @@ class MemberCard(msgspec.Struct, frozen=True):
 
     updates: int  #: finished, or NO_STATE
     place: str = NOWHERE  #: workers of one place can read each other's memory
-    rack: str = ""  #: in which its machine stands; empty: not known
-    shard: ShardCard | None = None  #: where the optimizer's state is divided among the workers
 
 
 class TensorForm(msgspec.Struct, frozen=True, array_like=True):
@@ -52,18 +47,8 @@ class _StateOffer(msgspec.Struct):
     lent: PeerMemory  #: the tensors
 
 
-def own_card(updates: int) -> MemberCard:
-    return MemberCard(updates, own_place(), os.environ.get(environ.RACK, ""))
-
-
-def hand_state(
-    group: Group,
-    state: TrainState,
-    cards: Sequence[MemberCard],
-    holders: Sequence[int],
-    others: Sequence[int] = (),
-) -> None:
-    """Give all members of a group, but `others`, the state of the ranks `holders`, which have the same.
+def hand_state(group: Group, state: TrainState, cards: Sequence[MemberCard], holders: Sequence[int]) -> None:
+    """Give all members of a group the state of the ranks `holders`, which have the same.
 
     A worker that has a valid state of its own keeps it until all of the new one has come.
 
@@ -71,10 +56,10 @@ def hand_state(
         GroupBroken: a peer is gone.
         codec.EncodeError: in a holder, the state has something that cannot be sent.
     """
-    lacking = [rank for rank in range(group.num_workers) if rank not in (*holders, *others)]
+    lacking = [rank for rank in range(group.num_workers) if rank not in holders]
     if not lacking:
         return
-    own, tensors = make_offer(state) if group.rank in holders else (b"", [])
+    own, tensors = _make_offer(state) if group.rank in holders else (b"", [])
     told = group.gather_bytes(own)
     offers = {rank: msgspec.json.decode(told[rank], type=_StateOffer) for rank in holders}
     offer = offers[holders[0]]
@@ -96,12 +81,9 @@ def hand_state(
         state.load(offer.skeleton, tensors)
 
 
-def make_offer(state: TrainState) -> tuple[bytes, list[torch.Tensor]]:
-    """A `_StateOffer`, encoded, of what all workers have the same of, and its tensors, which stay there.
-
-    Raises `codec.EncodeError`.
-    """
-    skeleton, tensors = state.encode(is_shared=True)
+def _make_offer(state: TrainState) -> tuple[bytes, list[torch.Tensor]]:
+    """A `_StateOffer`, encoded, and its tensors, which stay there. Raises `codec.EncodeError`."""
+    skeleton, tensors = state.encode()
     tensors = [tensor.contiguous() for tensor in tensors]
     offer = _StateOffer(skeleton, [_form_of(tensor) for tensor in tensors], lend(tensors))
     return msgspec.json.encode(offer), tensors

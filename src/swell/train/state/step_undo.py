@@ -50,12 +50,11 @@ class StepUndo:
         """Copy all that updates change: the step has several, and may be lost between two of them."""
         state = self._state
         self._forget()  # before the next copies are made: a GPU may have no room for both
-        held = (*state.parameters_here(), *state.model.buffers())
+        held = (*state.model.parameters(), *state.model.buffers())
         self._tensors = {tensor: tensor.detach().clone() for tensor in held}
-        optimizers = state.optimizers if state.shard is None else ()
         self._kept = [
             (optimizer, {each: copy.deepcopy(slots) for each, slots in optimizer.state.items()})
-            for optimizer in optimizers
+            for optimizer in state.optimizers
         ]
         self.keep_scaler()
 
@@ -77,7 +76,7 @@ class StepUndo:
         self._modes = self._state.forms.modes()
         if self._scaler is None:
             self.keep_scaler()
-        for parameter in self._state.parameters_here():
+        for parameter in self._state.model.parameters():
             if parameter not in self._tensors:
                 self._tensors[parameter] = parameter.detach().to("cpu", copy=True)
 

@@ -12,7 +12,6 @@ from torch import nn
 from swell.train.collective.gradients import LoopError
 from swell.train.data.sample_schedule import SampleSchedule
 from swell.train.data.stateful import Stateful
-from swell.train.sharding.state_shard import StateShard
 from swell.train.state import codec
 from swell.train.state.gradient_noise import GradientNoise
 from swell.train.state.loss import LossLog
@@ -40,14 +39,12 @@ class TrainState:
         course: SampleSchedule | None = None,
         rate: Callable[[int], float] | None = None,
         noise: GradientNoise | None = None,
-        shard: StateShard | None = None,
     ) -> None:
         """
         Args:
             course: whose place belongs to the state; without one, steps are counted and no more.
             rate: the factor on the learning rates in a step of this batch; None: 1.
             noise: measures the gradients of each step.
-            shard: this worker's part of the optimizer's state, where that is divided among workers.
         """
         several = list(scheduler.named.values()) if isinstance(scheduler, SchedulerSet) else [scheduler]
         self.schedulers: list[Stateful] = [each for each in several if each is not None]
@@ -75,12 +72,6 @@ class TrainState:
         self.course = course
         self.rate = rate
         self.noise = noise
-        self.shard = shard
-        #: The shard of a model whose blocks are divided; None: no parameter is.
-        self.shard_of_blocks = shard if shard is not None and shard.blocks else None
-        named = self._plain_model.named_parameters(remove_duplicate=False)
-        #: Names of what is divided, in the model's state dict.
-        self._divided = {name for name, parameter in named if shard is not None and shard.divides(parameter)}
         self.steps = 0  #: of the job's own batch, finished since the job began
         #: What the model is made of, apart from its tensors.
         self.forms = ModelChanges(self._plain_model, self.optimizers)
@@ -132,8 +123,6 @@ class TrainState:
         finally:
             for group, rate in zip(optimizer.param_groups, rates, strict=False):
                 group["lr"] = rate
-            if self.shard is not None:
-                self.shard.leave_step()
 
     def finish_batch(self, loss: torch.Tensor | None) -> None:
         """Count the step, whose updates are applied. The course has moved on already."""
@@ -161,15 +150,10 @@ class TrainState:
         Its state may have come before, from a worker or a checkpoint whose script had used its own.
 
         Raises:
-            LoopError: it is a second one, or blocks of the model are divided.
+            LoopError: it is a second one.
         """
         if scaler is self.scaler:
             return
-        if self.shard_of_blocks is not None:
-            raise LoopError(
-                "the loop uses a GradScaler, and elastic() got shard=[...], whose blocks sum their gradients "
-                "before the scaler's factor can be taken off; train in bfloat16, or use shard='optimizer'"
-            )
         if self.scaler is not None:
             raise LoopError("the loop scales by a second GradScaler; use one for all losses")
         self.scaler = scaler
@@ -276,25 +260,14 @@ class TrainState:
             "variables": self.variables.values(frame),
         }
 
-    def parameters_here(self) -> list[nn.Parameter]:
-        """The model's, without those whose elements other workers keep."""
-        shard = self.shard
-        return [each for each in self.model.parameters() if shard is None or not shard.is_away(each)]
-
-    def tree(self, is_shared: bool = False) -> codec.Tree:
-        """The whole state, by part; tensors are not copied.
-
-        Args:
-            is_shared: what all workers have the same of. Of an optimizer whose state is divided among them
-                that is the hyperparameters only.
-        """
+    def tree(self) -> codec.Tree:
+        """The whole state, by part; tensors are not copied."""
         return {
             "steps": self.steps,
             "loss": self.losses.state(),
-            "model": self._model_state(is_shared),
+            "model": self._plain_model.state_dict(),
             **self.forms.tree(),
-            "optimizer": self._optimizer_state(is_shared),
-            "is_divided": is_shared and self.shard is not None,
+            "optimizer": self.optimizer.state_dict(),
             "scaler": self._found_scaler,
             **{name: None if part is None else part.state_dict() for name, part in self._parts().items()},
             "objects": self.objects.state_dicts(),
@@ -313,22 +286,9 @@ class TrainState:
             return self._restored_at
         return "amid" if self.course.epoch == self.entered_epoch else "between"
 
-    def _model_state(self, is_shared: bool) -> dict[str, Any]:
-        """The model's state dict, `is_shared`: of what is not divided among the workers."""
-        if self.shard is None:
-            return self._plain_model.state_dict()
-        with self.shard.reading():
-            state = self._plain_model.state_dict()
-        return {name: state[name] for name in state if not is_shared or name not in self._divided}
-
-    def _optimizer_state(self, is_shared: bool) -> codec.Tree:
-        if self.shard is None:
-            return self.optimizer.state_dict()
-        return self.shard.hyperparameters() if is_shared else self.shard.state_dict()
-
-    def encode(self, is_shared: bool = False) -> tuple[str, list[torch.Tensor]]:
+    def encode(self) -> tuple[str, list[torch.Tensor]]:
         """The whole state as a skeleton and tensors (not copied); see `tree`. Raises `codec.EncodeError`."""
-        return codec.encode(self.tree(is_shared))
+        return codec.encode(self.tree())
 
     def copy(self) -> tuple[str, list[torch.Tensor]]:
         """Encode the whole state with copies of its tensors in host memory; see `encode`."""
@@ -345,7 +305,7 @@ class TrainState:
             return {}
         self.is_torn = True
         held = {tensor.data_ptr() for tensor in (*model.parameters(), *model.buffers())}
-        own = {key: tensor for key, tensor in self._model_state(True).items() if _lies_in(tensor, held)}
+        own = {key: tensor for key, tensor in model.state_dict().items() if _lies_in(tensor, held)}
         slots: dict[str, object] = codec.slots(skeleton)["model"]
         return {slot: own[key] for key, slot in slots.items() if isinstance(slot, codec.Slot) and key in own}
 
@@ -361,14 +321,11 @@ class TrainState:
         """
         self._check(tree)
         self.forget_loads()
-        is_divided = tree["is_divided"]
         self.forms.restore(tree)
-        self._restore_model(tree["model"], is_shared=is_divided)
-        if self.shard is None:
-            self.optimizer.load_state_dict(tree["optimizer"])
-        else:
-            self.shard.load(tree["optimizer"], is_divided=is_divided)
-        for optimizer in self.optimizers if self.shard is None or self.shard.is_whole else ():
+        if not _is_same_memory(self._plain_model.state_dict(), tree["model"]):
+            self._plain_model.load_state_dict(tree["model"])
+        self.optimizer.load_state_dict(tree["optimizer"])
+        for optimizer in self.optimizers:
             _lay_out_alike(optimizer)
         self._found_scaler = tree["scaler"] if self.scaler is None else None
         for name, part in self._parts().items():
@@ -385,19 +342,8 @@ class TrainState:
         self._restored = self._settings() if is_waiting else None
         self._noted = None
         self.is_valid, self.is_torn = True, False
-        if not self.undo.has_begun and self.updates and self.shard is None:
+        if not self.undo.has_begun and self.updates:
             self._guard = LoadGuard(self.model, [*self.optimizers, *self.schedulers])
-
-    def _restore_model(self, values: Mapping[str, Any], is_shared: bool) -> None:
-        """`is_shared`: they are those of what is not divided among the workers."""
-        if self.shard is not None and not is_shared:
-            self.shard.expect_whole()
-        if _is_same_memory(self._model_state(is_shared), values):
-            return
-        lacking = self._divided if is_shared else set()
-        answer = self._plain_model.load_state_dict(values, strict=not lacking)
-        if missing := {*answer.missing_keys} - lacking:
-            raise RuntimeError(f"the state lacks {_listed(missing)}, which this script's model has")
 
     def _parts(self) -> dict[str, Stateful | None]:
         """Parts that a run need not have, unlike model and optimizer; None: it has no such part."""
@@ -426,10 +372,7 @@ class TrainState:
 
     def num_bytes(self) -> int:
         """Bytes of the whole state."""
-        elsewhere, shard = 0, self.shard
-        if shard is not None and not shard.is_whole:  # the tree tells of blocks as if they were here
-            elsewhere = shard.whole_bytes() - shard.block_bytes()
-        return elsewhere + sum(tensor.numel() * tensor.element_size() for tensor in self.encode()[1])
+        return sum(tensor.numel() * tensor.element_size() for tensor in self.encode()[1])
 
 
 def _listed(names: set[str]) -> str:

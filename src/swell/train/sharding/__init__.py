@@ -1,1 +1,0 @@
-"""Training state of which each worker of a gang holds a part."""
