@@ -21,6 +21,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from swell.train.collective.local_tensors import is_shard
+
 Tree = Any  #: nested dict, list, tuple, set, deque, None, bool, int, float, complex, str, Tensor, array
 
 #: A container becomes an object of one member, whose name tells the kind; a plain value stays itself.
@@ -151,11 +153,6 @@ def _marked(mark: str, content: Any) -> Any:
 def is_of_numbers(array: np.ndarray) -> bool:
     """Whether a tensor can hold it: there is none of long doubles."""
     return array.dtype.kind in "biufc" and array.dtype.itemsize <= (16 if array.dtype.kind == "c" else 8)
-
-
-def is_shard(tensor: torch.Tensor) -> bool:
-    """Whether other workers have other parts of it: a DTensor, as `fully_shard` makes them."""
-    return type(tensor).__name__ == "DTensor"  # by name: to import the class takes a tenth of a second
 
 
 def _slot(value: torch.Tensor, path: str, tensors: list[torch.Tensor]) -> dict[str, int]:
