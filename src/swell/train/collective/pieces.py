@@ -9,6 +9,8 @@ from collections.abc import Sequence
 
 import torch
 
+from swell.train.collective.local_tensors import local
+
 _INTEGERS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
@@ -59,10 +61,11 @@ def _piece_bytes(device: torch.device) -> int:
 
 
 def as_real(tensor: torch.Tensor) -> torch.Tensor:
-    """A complex tensor as a real one with a last dimension of 2, in the same memory; another one as it is.
+    """This process's part of a tensor, in the same memory; a complex one with a last dimension of 2.
 
     One that is conjugated or negated lazily, as by `tensor.conj()`, is a copy.
     """
+    tensor = local(tensor)
     if not tensor.is_complex():
         return tensor.resolve_neg()
     return torch.view_as_real(tensor.resolve_conj().resolve_neg())

@@ -1,4 +1,4 @@
-"""Checksum of a tensor's elements, computed where the tensor is."""
+"""Checksum of a tensor's elements, of which this process has a part or all, computed where that is."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from functools import lru_cache
 
 import torch
 
+from swell.train.collective.local_tensors import local
 from swell.train.collective.pieces import bits_of
 
 #: Elements at a time: what a processor's cache holds.
@@ -23,7 +24,7 @@ def checksum(tensor: torch.Tensor) -> torch.Tensor:
     have no rounding, so neither the order of adding nor the device counts, nor does the memory layout. No
     wait for a GPU.
     """
-    words = bits_of(tensor.detach().resolve_conj().resolve_neg().reshape(-1)).reshape(-1)
+    words = bits_of(local(tensor).detach().resolve_conj().resolve_neg().reshape(-1)).reshape(-1)
     weights = _weights(tensor.device)
     total = torch.zeros((), dtype=torch.int64, device=tensor.device)
     for chunk in words.split(CHUNK):
@@ -39,10 +40,11 @@ def combine(total: torch.Tensor, part: torch.Tensor | int) -> torch.Tensor:
 def is_summable(value: object) -> bool:
     """Whether it is a tensor that has a checksum: dense, with its own memory, and no subclass."""
     return (
-        type(value) in (torch.Tensor, torch.nn.Parameter)
-        and value.layout == torch.strided  # type: ignore[attr-defined]
-        and not value.is_quantized  # type: ignore[attr-defined]
-        and not value.is_meta  # type: ignore[attr-defined]
+        isinstance(value, torch.Tensor)
+        and type(local(value)) in (torch.Tensor, torch.nn.Parameter)
+        and value.layout == torch.strided
+        and not value.is_quantized
+        and not value.is_meta
     )
 
 

@@ -1,7 +1,8 @@
 """A state tree as JSON plus tensors, and back: what is broadcast and saved, without pickle.
 
 A state tree is what `state_dict()` returns: containers of plain values, tensors and NumPy arrays. It is
-split into a *skeleton*, a JSON text in which each tensor is a numbered slot, and the list of tensors.
+split into a *skeleton*, a JSON text in which each tensor is a numbered slot, and the list of tensors, which
+has this process's part of a DTensor.
 What `torch.load(path, weights_only=True)` refuses, as arrays and deques, is a marked dict there and in files.
 """
 
@@ -18,10 +19,12 @@ from functools import partial
 from pathlib import PurePath
 from typing import Any
 
+import msgspec
 import numpy as np
 import torch
 
-from swell.train.collective.local_tensors import is_shard
+from swell.train.collective.local_tensors import is_shard, local
+from swell.train.state.shards import Layout, assembled, layout_of
 
 Tree = Any  #: nested dict, list, tuple, set, deque, None, bool, int, float, complex, str, Tensor, array
 
@@ -68,7 +71,7 @@ def decode(skeleton: str, tensors: Sequence[torch.Tensor], *, for_file: bool = F
     Args:
         for_file: leave marked dicts as they are. To encode and decode what was read later gives the tree.
     """
-    return _tree(json.loads(skeleton), tensors.__getitem__, None if for_file else _made)
+    return _tree(json.loads(skeleton), _filler(tensors), None if for_file else _made)
 
 
 def completed(tree: Tree) -> Tree:
@@ -80,12 +83,19 @@ def completed(tree: Tree) -> Tree:
         skeleton, tensors = encode(tree)
     except EncodeError:  # it was never encoded
         return tree
-    return _tree(json.loads(skeleton), tensors.__getitem__, partial(_made, is_last=True))
+    return _tree(json.loads(skeleton), _filler(tensors), partial(_made, is_last=True))
 
 
 def slots(skeleton: str) -> Tree:
     """The tree with a `Slot` in place of each tensor."""
-    return _tree(json.loads(skeleton), Slot, None)
+    return _tree(json.loads(skeleton), lambda slot, layout=None: Slot(slot), None)
+
+
+def _filler(tensors: Sequence[torch.Tensor]) -> Callable[..., torch.Tensor]:
+    def fill(slot: int, layout: Any = None) -> torch.Tensor:
+        return tensors[slot] if layout is None else assembled(tensors[slot], msgspec.convert(layout, Layout))
+
+    return fill
 
 
 def _skeleton(value: Tree, path: str, tensors: list[torch.Tensor]) -> Any:
@@ -155,12 +165,13 @@ def is_of_numbers(array: np.ndarray) -> bool:
     return array.dtype.kind in "biufc" and array.dtype.itemsize <= (16 if array.dtype.kind == "c" else 8)
 
 
-def _slot(value: torch.Tensor, path: str, tensors: list[torch.Tensor]) -> dict[str, int]:
+def _slot(value: torch.Tensor, path: str, tensors: list[torch.Tensor]) -> dict[str, Any]:
     if is_shard(value):
-        raise EncodeError(
-            f"{path} is a DTensor, of which this worker has a part only; only whole tensors can be sent or "
-            "saved: keep its full_tensor(), or leave it out of the state"
-        )
+        try:
+            layout = msgspec.to_builtins(layout_of(value))
+        except TypeError as error:
+            raise EncodeError(f"{path} has {error}; only those of torch can be sent or saved") from error
+        return {"shard": [_slot(local(value), path, tensors)["tensor"], layout]}
     if value.layout != torch.strided or value.is_quantized or value.is_meta:
         raise EncodeError(f"{path} is a {value.layout} tensor; only dense tensors can be sent or saved")
     tensors.append(value.detach().resolve_conj().resolve_neg())  # a lazy view has no bytes of its own
@@ -175,13 +186,15 @@ def _key(key: Any, path: str) -> Any:
     return told
 
 
-def _tree(node: Any, fill: Callable[[int], Any], make: Callable[[tuple[Tree, ...]], Tree] | None) -> Tree:
-    """`make`: what a marked tuple stands for; None: marks are left as they are."""
+def _tree(node: Any, fill: Callable[..., Any], make: Callable[[tuple[Tree, ...]], Tree] | None) -> Tree:
+    """`fill`: the tensor of a slot, and of a layout if it is a shard; `make`: what a marked tuple stands for; None: marks are left as they are."""
     if not isinstance(node, dict):
         return node
     [(tag, content)] = node.items()
     if tag == "tensor":
         return fill(content)
+    if tag == "shard":
+        return fill(content[0], content[1])
     if tag == "complex":
         return complex(*content)
     tree = partial(_tree, fill=fill, make=make)

@@ -19,10 +19,10 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from swell.train.collective.gradients import LoopError
-from swell.train.collective.local_tensors import is_shard
 from swell.train.collective.norms import StatisticsError
 from swell.train.collective.packing import mark_trained, was_trained
 from swell.train.link.code_paths import place_of_change
+from swell.train.state.shards import reshard
 
 #: Calls that change a model, where no attribute is set.
 _CHANGES = frozenset({"add_module", "register_module", "register_parameter", "setattr", "add_param_group"})
@@ -130,6 +130,7 @@ class ModelChanges:
         """Raises LoopError: the model has changed in a way that cannot be handed on."""
         if self._has_left:
             return
+        reshard(self._model)
         for what, name in self._strange_tensors():
             place = place_of_change(frame, name.split(".")[:-3:-1], _CHANGES)
             raise LoopError(f"{what}{place and f' ({place})'}. {REMEDY}")
@@ -206,12 +207,6 @@ def check_model(model: nn.Module) -> None:
 def _check_tensors(named: str, module: nn.Module) -> None:
     """Raises TypeError for a parameter or a buffer that could not be saved or sent to a new worker."""
     for key, tensor in (*module.named_parameters(recurse=False), *saved_buffers(module)):
-        if is_shard(tensor):
-            raise TypeError(
-                f"{named} has {key!r} as a DTensor, of which each worker holds a part, as after "
-                "parallelize_module() or fully_shard(); leave that call out, or run the script without "
-                "swell.train, with `elasticity: restart` and its own checkpoint"
-            )
         if tensor.is_meta:
             raise TypeError(
                 f"{named} has {key!r} on the meta device, without values; give it values before elastic(), "

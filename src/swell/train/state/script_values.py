@@ -18,6 +18,7 @@ from zlib import crc32
 import numpy as np
 import torch
 
+from swell.train.collective.local_tensors import local
 from swell.train.data.stateful import GENERATORS, as_stateful
 from swell.train.state import codec
 from swell.train.state.checksum import checksum
@@ -130,6 +131,8 @@ def mark(value: Any) -> int | None:
 
 
 def _mark_of_elements(value: torch.Tensor | np.ndarray) -> int:
+    if isinstance(value, torch.Tensor):
+        value = local(value)
     if isinstance(value, torch.Tensor) and value.is_cuda:
         return int(checksum(value))
     if isinstance(value, torch.Tensor):

@@ -13,6 +13,9 @@ from typing import Any
 
 import torch
 
+from swell.train.collective.local_tensors import local
+from swell.train.state.shards import reshard
+
 
 class StepUndo:
     """Notes little as each step begins. The rest is copied before it changes, or once the step is lost."""
@@ -49,9 +52,10 @@ class StepUndo:
     def keep_all(self) -> None:
         """Copy all that updates change: the step has several, and may be lost between two of them."""
         state = self._state
+        reshard(state.model)
         self._forget()  # before the next copies are made: a GPU may have no room for both
         held = (*state.model.parameters(), *state.model.buffers())
-        self._tensors = {tensor: tensor.detach().clone() for tensor in held}
+        self._tensors = {tensor: local(tensor).detach().clone() for tensor in held}
         self._kept = [
             (optimizer, {each: copy.deepcopy(slots) for each, slots in optimizer.state.items()})
             for optimizer in state.optimizers
@@ -76,9 +80,10 @@ class StepUndo:
         self._modes = self._state.forms.modes()
         if self._scaler is None:
             self.keep_scaler()
+        reshard(self._state.model)
         for parameter in self._state.model.parameters():
             if parameter not in self._tensors:
-                self._tensors[parameter] = parameter.detach().to("cpu", copy=True)
+                self._tensors[parameter] = local(parameter).detach().to("cpu", copy=True)
 
     def catch_up(self, frame: FrameType | None) -> None:
         """Another worker's state has come, and has what its script does between two epochs.
@@ -97,7 +102,7 @@ class StepUndo:
         state.objects.rewind()
         state.variables.rewind(frame)
         for tensor, before in self._tensors.items():
-            tensor.data.copy_(before)
+            local(tensor).data.copy_(before)
         for optimizer, slots in self._kept:
             optimizer.state.clear()
             optimizer.state.update(slots)

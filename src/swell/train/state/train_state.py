@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from swell.train.collective.gradients import LoopError
+from swell.train.collective.local_tensors import local
 from swell.train.data.sample_schedule import SampleSchedule
 from swell.train.data.stateful import Stateful
 from swell.train.state import codec
@@ -304,10 +305,10 @@ class TrainState:
         if not _is_plain(model):
             return {}
         self.is_torn = True
-        held = {tensor.data_ptr() for tensor in (*model.parameters(), *model.buffers())}
+        held = {local(tensor).data_ptr() for tensor in (*model.parameters(), *model.buffers())}
         own = {key: tensor for key, tensor in model.state_dict().items() if _lies_in(tensor, held)}
         slots: dict[str, object] = codec.slots(skeleton)["model"]
-        return {slot: own[key] for key, slot in slots.items() if isinstance(slot, codec.Slot) and key in own}
+        return {slot: local(own[key]) for key, slot in slots.items() if isinstance(slot, codec.Slot) and key in own}
 
     def load(self, skeleton: str, tensors: list[torch.Tensor]) -> None:
         """Take over another worker's state, in place; see `restore`. What is in its room is there already."""
@@ -396,18 +397,23 @@ def _lay_out_alike(optimizer: torch.optim.Optimizer) -> None:
 
 def _is_plain(model: nn.Module) -> bool:
     """Whether loading a state dict does no more than copy tensors, as far as one can see."""
-    return type(model).load_state_dict is nn.Module.load_state_dict and not any(
-        module._load_state_dict_pre_hooks or module._load_state_dict_post_hooks for module in model.modules()
+    hooks = (
+        getattr(hook, "hook", hook)
+        for module in model.modules()
+        for hooks in (module._load_state_dict_pre_hooks, module._load_state_dict_post_hooks)
+        for hook in hooks.values()
     )
+    is_own = type(model).load_state_dict is not nn.Module.load_state_dict
+    return not is_own and all(hook.__module__.startswith("torch.distributed.fsdp.") for hook in hooks)
 
 
 def _lies_in(value: object, addresses: set[int]) -> bool:
-    return isinstance(value, torch.Tensor) and value.data_ptr() in addresses
+    return isinstance(value, torch.Tensor) and local(value).data_ptr() in addresses
 
 
 def _is_same_memory(own: Mapping[str, object], other: Mapping[str, object]) -> bool:
     """Whether two state dicts hold nothing but tensors, and the same ones in memory."""
     return own.keys() == other.keys() and all(
-        isinstance(value, torch.Tensor) and _lies_in(own[key], {value.data_ptr()})
+        isinstance(value, torch.Tensor) and _lies_in(own[key], {local(value).data_ptr()})
         for key, value in other.items()
     )

@@ -1,0 +1,93 @@
+"""DTensors as JSON and this process's part of each, and back.
+
+Processes of other workers have other meshes of the same dimensions: a layout names those, and what is made of
+it lies on this process's own mesh. The registry of these is filled as the process encodes its own state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import torch
+from torch import nn
+
+_meshes: dict[object, Any] = {}  # of this process, by their dimensions, and by the names of these alone
+
+
+class Layout(msgspec.Struct, frozen=True):
+    """How the processes of a worker have a tensor among them."""
+
+    shape: tuple[int, ...]  #: of the whole tensor
+    stride: tuple[int, ...]
+    placements: list[tuple[str, list[int | str]]]  #: types and arguments
+    names: list[str] | None  #: of the mesh's dimensions
+    sizes: tuple[int, ...]  #: of these
+
+
+def layout_of(tensor: torch.Tensor) -> Layout:
+    """How a DTensor lies. Raises TypeError: a placement is none of torch's own."""
+    mesh, placements = tensor.device_mesh, tensor.placements  # type: ignore[attr-defined]
+    names = mesh.mesh_dim_names and list(mesh.mesh_dim_names)
+    layout = Layout(tensor.shape, tensor.stride(), [*map(_told, placements)], names, mesh.shape)
+    _meshes.setdefault(str((names, *mesh.shape)), mesh)
+    _meshes.setdefault(str(names), mesh)
+    return layout
+
+
+def assembled(part: torch.Tensor, layout: Layout) -> torch.Tensor:
+    """The DTensor of which this process has the part. Raises LookupError: it has no such mesh."""
+    from torch.distributed.tensor import DTensor
+
+    whole: torch.Tensor = DTensor.from_local(
+        part, mesh_of(layout), _placements(layout), shape=torch.Size(layout.shape), stride=layout.stride
+    )
+    return whole
+
+
+def mesh_of(layout: Layout) -> Any:
+    """This process's mesh of the same dimensions. Raises LookupError: it has none."""
+    mesh = _meshes.get(str((layout.names, *layout.sizes)), _meshes.get(str(layout.names)))
+    if mesh is None:
+        raise LookupError(
+            f"the state is divided over a mesh with the dimensions {layout.names}, and this script has none: "
+            "run the script that wrote the state"
+        )
+    return mesh
+
+
+def _told(placement: Any) -> tuple[str, list[int | str]]:
+    match type(placement).__name__:
+        case "Shard" as kind:
+            return kind, [placement.dim]
+        case "_StridedShard" as kind:
+            return kind, [placement.dim, placement.split_factor]
+        case "Replicate" as kind:
+            return kind, []
+        case "Partial" as kind:
+            return kind, [placement.reduce_op]
+    raise TypeError(f"the placement {placement}")
+
+
+def _placements(layout: Layout) -> list[Any]:
+    from torch.distributed.tensor import placement_types
+
+    return [
+        placement_types._StridedShard(args[0], split_factor=args[1])
+        if kind == "_StridedShard"
+        else getattr(placement_types, kind)(*args)
+        for kind, args in layout.placements
+    ]
+
+
+def reshard(model: nn.Module) -> None:
+    """Have parameters of `fully_shard` be DTensors again, which an evaluation may leave gathered."""
+    for module in _fully_sharded(model):
+        module.reshard()
+
+
+def _fully_sharded(model: nn.Module) -> Iterator[Any]:
+    for module in model.modules():
+        if any(kind.__name__ == "FSDPModule" for kind in type(module).__mro__):
+            yield module
