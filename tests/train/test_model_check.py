@@ -10,16 +10,12 @@ import torch
 import torch.distributed as dist
 from tests.train.torchrun import run_under_torchrun
 from torch import nn
-from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import fully_shard
 from torch.distributed.optim import ZeroRedundancyOptimizer
-from torch.distributed.tensor import distribute_tensor
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, TensorDataset
 
 from swell import train
 from swell.train.collective.norms import StatisticsError
-from swell.train.state.codec import EncodeError, encode
 
 
 def elastic(model: nn.Module) -> train.Run:
@@ -40,25 +36,11 @@ def test_a_model_in_ddp_is_refused(group: None) -> None:
         elastic(DistributedDataParallel(nn.Linear(1, 1)))
 
 
-def test_a_sharded_model_is_refused(group: None) -> None:
-    model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 1))
-    fully_shard(model[0])
-    with pytest.raises(TypeError, match=r"module '0' has 'weight' as a DTensor.*elasticity: restart"):
-        elastic(model)
-
-
 def test_a_sharded_optimizer_is_refused(group: None) -> None:
     model = nn.Linear(1, 1)
     optimizer = ZeroRedundancyOptimizer(model.parameters(), torch.optim.AdamW)
     with pytest.raises(ValueError, match=r"a ZeroRedundancyOptimizer.*AdamW"):
         train.elastic(model, optimizer, DataLoader(TensorDataset(torch.arange(12)), batch_size=4), epochs=1)
-
-
-def test_a_sharded_tensor_in_the_state_is_refused(group: None) -> None:
-    """It was saved as if it were whole."""
-    sharded = distribute_tensor(torch.ones(4), init_device_mesh("cpu", (1,)))
-    with pytest.raises(EncodeError, match=r"average.* is a DTensor.*full_tensor"):
-        encode({"average": sharded})
 
 
 @pytest.mark.parametrize("module", [nn.Embedding(12, 2, sparse=True), nn.EmbeddingBag(12, 2, sparse=True)])

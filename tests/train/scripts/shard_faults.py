@@ -16,12 +16,6 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-
-from swell.train.collective import peer_memory
-from swell.train.collective.group import GroupBroken
-from swell.train.collective.pieces import Pieces
-from swell.train.link.agent_link import open_link
-from swell.train.runtime import divided_run
 from swell.train.runtime.divided_run import DividedWorker
 from swell.train.sharding import block_exchange
 from swell.train.sharding.block_exchange import BlockExchange
@@ -29,6 +23,12 @@ from swell.train.sharding.divided_block import DividedBlock
 from swell.train.sharding.shard_exchange import ShardExchange
 from swell.train.sharding.shard_group import ShardGroup
 from swell.train.sharding.state_pieces import StatePiece
+
+from swell.train.collective import peer_memory
+from swell.train.collective.group import GroupBroken
+from swell.train.collective.pieces import Pieces
+from swell.train.link.agent_link import open_link
+from swell.train.runtime import divided_run
 from swell.train.state import state_transfer
 from swell.wire import environ
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 import torch
-from torch import nn
-
 from swell.train.sharding.shard_choice import make_shard
+from torch import nn
 
 
 @pytest.fixture

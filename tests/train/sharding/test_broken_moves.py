@@ -8,14 +8,14 @@ from contextlib import suppress
 from typing import Any, cast
 
 import torch
-from torch import nn
-
-from swell.train.collective.group import Group, GroupBroken
 from swell.train.sharding.layout import FailureDomains, ShardCard
 from swell.train.sharding.shard_exchange import ShardExchange
 from swell.train.sharding.shard_group import ShardGroup
 from swell.train.sharding.state_pieces import KeptForm, StatePieces
 from swell.train.sharding.state_shard import StateShard
+from torch import nn
+
+from swell.train.collective.group import Group, GroupBroken
 
 NUM = 100  #: elements
 

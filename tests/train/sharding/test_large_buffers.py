@@ -10,7 +10,6 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-
 from swell.train.sharding.large_buffers import LargeBuffers
 from swell.train.sharding.shard_group import scratch_room
 

@@ -8,8 +8,6 @@ from itertools import accumulate, pairwise
 import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.core.fakes import profile
-
 from swell.train.sharding.layout import (
     FailureDomains,
     Interval,
@@ -24,6 +22,7 @@ from swell.train.sharding.layout import (
     union,
     without,
 )
+from tests.core.fakes import profile
 
 sizes = st.lists(st.integers(1, 6), min_size=1, max_size=12)
 

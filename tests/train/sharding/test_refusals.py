@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 import torch
+from swell.train.sharding.divided_block import TOP_HOOKS
+from swell.train.sharding.shard_choice import check_choice, check_elementwise
 from tests.train.curve_runs import CURVE
 from tests.train.fake_agent import FakeAgent
 from torch import nn
@@ -14,8 +16,6 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from swell import train
 from swell.train.collective.gradients import LoopError
-from swell.train.sharding.divided_block import TOP_HOOKS
-from swell.train.sharding.shard_choice import check_choice, check_elementwise
 
 Make = Callable[[list[nn.Parameter]], torch.optim.Optimizer]
 

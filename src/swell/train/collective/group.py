@@ -158,9 +158,13 @@ class Group:
 
     def begin_sum(self, tensor: torch.Tensor) -> dist.Work:
         """Begin to sum over the workers, in place; `await_all` within `run` waits. Raises RuntimeError."""
-        group: Any = dist.group.WORLD
-        work: dist.Work = group.allreduce([tensor], _SUM)
+        work: dist.Work = self.process_group.allreduce([tensor], _SUM)
         return work
+
+    @property
+    def process_group(self) -> Any:
+        """What sends and receives, by ranks of this group."""
+        return dist.group.WORLD
 
     def gather(self, number: int) -> list[int]:
         """Every worker's number, by rank. Raises GroupBroken."""

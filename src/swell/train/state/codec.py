@@ -187,7 +187,10 @@ def _key(key: Any, path: str) -> Any:
 
 
 def _tree(node: Any, fill: Callable[..., Any], make: Callable[[tuple[Tree, ...]], Tree] | None) -> Tree:
-    """`fill`: the tensor of a slot, and of a layout if it is a shard; `make`: what a marked tuple stands for; None: marks are left as they are."""
+    """`fill`: the tensor of a slot, and of a layout if that is told.
+
+    `make`: what a marked tuple stands for; None: marks are left as they are.
+    """
     if not isinstance(node, dict):
         return node
     [(tag, content)] = node.items()

@@ -21,7 +21,7 @@ class Layout(msgspec.Struct, frozen=True):
 
     shape: tuple[int, ...]  #: of the whole tensor
     stride: tuple[int, ...]
-    placements: list[tuple[str, list[int | str]]]  #: types and arguments
+    placements: list[tuple[str, list[Any]]]  #: types and arguments
     names: list[str] | None  #: of the mesh's dimensions
     sizes: tuple[int, ...]  #: of these
 
@@ -57,7 +57,7 @@ def mesh_of(layout: Layout) -> Any:
     return mesh
 
 
-def _told(placement: Any) -> tuple[str, list[int | str]]:
+def _told(placement: Any) -> tuple[str, list[Any]]:
     match type(placement).__name__:
         case "Shard" as kind:
             return kind, [placement.dim]
@@ -67,7 +67,7 @@ def _told(placement: Any) -> tuple[str, list[int | str]]:
             return kind, []
         case "Partial" as kind:
             return kind, [placement.reduce_op]
-    raise TypeError(f"the placement {placement}")
+    raise TypeError(f"the placement {placement!r} of type {type(placement).__name__}")
 
 
 def _placements(layout: Layout) -> list[Any]:

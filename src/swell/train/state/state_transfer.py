@@ -123,17 +123,22 @@ def _send(group: Group, line: Sequence[int], tensors: Sequence[torch.Tensor], le
 def _pass_on(group: Group, line: Sequence[int], pieces: Sequence[torch.Tensor]) -> None:
     """Send flat tensors on the group's device, or fill them with what is received, and pass it on."""
     if backend_of(group.device) == "nccl":
-        for piece in pieces:
-            dist.broadcast(piece, line[0])
+        options = dist.BroadcastOptions()
+        options.rootRank = line[0]
+        await_all([group.process_group.broadcast([piece], options) for piece in pieces])
         return
     here = line.index(group.rank)
-    coming = [dist.irecv(piece, line[here - 1]) for piece in pieces] if here else [None for _ in pieces]
+    coming = (
+        [group.process_group.recv([piece], line[here - 1], 0) for piece in pieces]
+        if here
+        else [None for _ in pieces]
+    )
     going = []
     for piece, work in zip(pieces, coming, strict=True):
         if work is not None:
             work.wait()
         if group.rank != line[-1]:
-            going.append(dist.isend(piece, line[here + 1]))
+            going.append(group.process_group.send([piece], line[here + 1], 0))
     await_all(going)
 
 

@@ -308,7 +308,11 @@ class TrainState:
         held = {local(tensor).data_ptr() for tensor in (*model.parameters(), *model.buffers())}
         own = {key: tensor for key, tensor in model.state_dict().items() if _lies_in(tensor, held)}
         slots: dict[str, object] = codec.slots(skeleton)["model"]
-        return {slot: local(own[key]) for key, slot in slots.items() if isinstance(slot, codec.Slot) and key in own}
+        return {
+            slot: local(own[key])
+            for key, slot in slots.items()
+            if isinstance(slot, codec.Slot) and key in own
+        }
 
     def load(self, skeleton: str, tensors: list[torch.Tensor]) -> None:
         """Take over another worker's state, in place; see `restore`. What is in its room is there already."""
