@@ -16,6 +16,7 @@ from torch.distributed import distributed_c10d
 
 from swell.train.collective.memory_errors import is_out_of_memory
 from swell.train.collective.next_group import BROKEN_OFF, NextGroup, shut_down
+from swell.train.collective.positions import ALONE, Positions
 from swell.train.collective.process_groups import PeerSockets, backend_of, forget_all, make_default
 from swell.train.link.agent_link import Heartbeat, Link, Order, Superseded
 from swell.wire import environ, messages
@@ -50,11 +51,19 @@ def comes_of_own_group(frames: TracebackType | None) -> bool:
 
 
 class Group:
-    """The group that this process is in, at most one at a time and torch's default one; and the next."""
+    """The group that this process is in, at most one at a time, and the next.
 
-    def __init__(self, device: torch.device, link: Link | None = None) -> None:
-        """`link` brings orders to form groups."""
-        self.device = device
+    It is torch's default group where a worker is one process.
+    """
+
+    def __init__(self, device: torch.device, link: Link | None = None, positions: Positions = ALONE) -> None:
+        """
+        Args:
+            link: brings orders to form groups.
+            positions: of this worker's processes. Where they are several, each is in a group with those at
+                its position in other workers, and torch's default group is the worker's own.
+        """
+        self.device, self._positions = device, positions
         self._is_nccl = backend_of(device) == "nccl"
         self.rank = 0
         self.num_workers = 1
@@ -81,7 +90,7 @@ class Group:
         if isinstance(order, messages.Regroup):  # no older one follows
             self._cut_generations = {one for one in self._cut_generations if one >= order.generation}
         if isinstance(order, messages.Regroup) and order.rank is not None:
-            self.next = NextGroup(self.device, self._link, order)
+            self.next = NextGroup(self.device, self._link, order, self._positions)
             if order.generation in self._cut_generations:
                 self.next.cut()
             else:
@@ -120,8 +129,9 @@ class Group:
         self._leave(former)
         self.rank, self.num_workers = entered.rank, entered.num_workers
         self.spans_hosts = regroup.local_world_size < regroup.num_workers
-        make_default(entered.process_group, entered.store, self.device)
-        _name_in_environment(regroup, entered.address)
+        if self._positions.num == 1:
+            make_default(entered.process_group, entered.store, self.device)
+            _name_in_environment(regroup, entered.address)
         try:
             with self._heartbeat.waiting("peers"):
                 cards = entered.swap_cards(card)
@@ -164,7 +174,7 @@ class Group:
     @property
     def process_group(self) -> Any:
         """What sends and receives, by ranks of this group."""
-        return dist.group.WORLD
+        return dist.group.WORLD if self._present is None else self._present.process_group
 
     def gather(self, number: int) -> list[int]:
         """Every worker's number, by rank. Raises GroupBroken."""
@@ -199,7 +209,10 @@ class Group:
         self.close()
 
     def _leave(self, former: NextGroup | None) -> None:
-        groups = forget_all()
+        if self._positions.num == 1:
+            groups = forget_all()
+        else:  # torch knows of this group nothing that could be forgotten
+            groups = [] if former is None else [former.process_group]
         if groups:
             # gloo waits 10 ms, several times, for threads of its own to see that a connection is closed; and
             # for ever, if it has not noticed that a peer left a sum. The end of the process waits for the

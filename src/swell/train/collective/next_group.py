@@ -27,6 +27,7 @@ from torch._C._distributed_c10d import PrefixStore, Store
 from torch.distributed import distributed_c10d
 
 from swell.train.collective.interfaces import LOOPBACK, choose_interface, own_address
+from swell.train.collective.positions import ALONE, Positions
 from swell.train.collective.process_groups import (
     FORM_TIMEOUT_S,
     Ends,
@@ -79,7 +80,9 @@ class NextGroup:
     process_group: dist.ProcessGroup  #: once it is formed
     store: Store  #: of its members. Rank 0's serves the others: it must live as long as they need it
 
-    def __init__(self, device: torch.device, link: Link, regroup: messages.Regroup) -> None:
+    def __init__(
+        self, device: torch.device, link: Link, regroup: messages.Regroup, positions: Positions = ALONE
+    ) -> None:
         assert regroup.rank is not None  # noqa: S101 - a worker that is to leave forms no group
         self.generation = regroup.generation
         self.rank = regroup.rank
@@ -89,7 +92,7 @@ class NextGroup:
         self.state = GroupState.FORMING
         self.is_formed = False  #: read without a lock in each step
         self._regroup = regroup
-        self._device, self._link = device, link
+        self._device, self._link, self._positions = device, link, positions
         self._is_nccl = backend_of(device) == "nccl"
         self._failure = ""
         self._thread = threading.Thread(target=self._form, name="swell-form", daemon=True)
@@ -162,13 +165,13 @@ class NextGroup:
             os.environ.setdefault(name, value)
         choose_interface(own_address())
         self.sockets.begin()
-        if self.rank == 0:
+        if self.rank == 0 and self._positions.is_first:
             store, self.address = serve_store(own_address())
             self._link.send(messages.Bound(generation=self.generation, address=self.address))
         else:
             self.address = self._link.address(self.generation, self._is_off)
             store = connect_store(self.address)
-        room = self.store = PrefixStore(f"generation-{self.generation}", store)
+        room = self.store = PrefixStore(f"generation-{self.generation}/{self._positions.own}", store)
         room.add("present", 1)
         until_s = time.monotonic() + MEET_WITHIN_S
         while (num_present := room.add("present", 0)) < self.num_workers:

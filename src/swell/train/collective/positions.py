@@ -8,29 +8,47 @@ A worker that loses a process leaves whole: its agent ends the others, so nothin
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from datetime import timedelta
 from functools import cached_property
+from typing import Any
 
 import torch
 import torch.distributed as dist
 
+from swell.train.collective.local_tensors import is_shard
 from swell.train.collective.process_groups import backend_of
 from swell.wire import environ
 
 #: The agent notices processes that hang; a slow one must not be taken for hung.
 TIMEOUT = timedelta(seconds=1800)
+ONE_PROCESS = (
+    "the model is divided among processes (a mesh, or DTensors as of fully_shard() or parallelize_module()), "
+    "and this worker has one: submit the job with --devices-per-worker K, and run the script by itself with "
+    "torchrun --nproc-per-node K"
+)
+UNNAMED = (
+    "elastic() got a mesh without names; give its dimensions names, as in init_device_mesh('cuda', (2,), "
+    "mesh_dim_names=('fsdp',)), and hand on those along which samples are divided: mesh=mesh['fsdp']"
+)
 
 
 class Positions:
     """The processes of this worker, by their positions from 0. All call each method together."""
 
-    def __init__(self, device: torch.device) -> None:
-        """Form the default group, if there are several processes and the script has formed none."""
-        self.own = int(os.environ.get(environ.POSITION, "0"))  #: of this process
-        self.num = int(os.environ.get(environ.PROCESSES, "1"))
-        self._device = device
-        if self.num > 1 and not dist.is_initialized():
-            dist.init_process_group(backend_of(device))
+    def __init__(self, own: int = 0, num: int = 1, mesh: Any = None) -> None:
+        """
+        Args:
+            own: position of this process.
+            num: processes of the worker, which form torch's default group if there are several.
+            mesh: the part of the script's DeviceMesh along which samples are divided; None: along none.
+        """
+        self.own, self.num, self._mesh = own, num, mesh
+        #: Parts of the worker's samples, and the one that is this process's.
+        self.num_parts, self.part = 1, 0
+        for size, place in zip(mesh.shape, mesh.get_coordinate(), strict=True) if mesh is not None else ():
+            self.num_parts, self.part = self.num_parts * size, self.part * size + place
+        self.num_copies = num // self.num_parts  #: processes that have the same samples
 
     @property
     def is_first(self) -> bool:
@@ -46,6 +64,18 @@ class Positions:
     def saving(self) -> dist.ProcessGroup:
         """A group for the thread that writes checkpoints. All ask for it first in the same order."""
         return _new_group()
+
+    def sums(self, parameter: torch.Tensor) -> bool:
+        """Whether the script itself sums a parameter's gradients over the parts, as `fully_shard` does."""
+        if self.num_parts == 1:
+            return True
+        shard: Any = parameter
+        return is_shard(parameter) and {*self._mesh.mesh_dim_names} <= {*shard.device_mesh.mesh_dim_names}
+
+    def sum_parts(self, numbers: torch.Tensor) -> None:
+        """Sum over the processes that have other samples, in place, on the mesh's device."""
+        for dimension in range(self._mesh.ndim):
+            dist.all_reduce(numbers, group=self._mesh.get_group(dimension))
 
     def sum(self, numbers: torch.Tensor) -> torch.Tensor:
         """The sum over the processes of a tensor in host memory, in place."""
@@ -72,6 +102,31 @@ class Positions:
     def told(self, content: bytes) -> bytes:
         """What the first process has brought."""
         return self.gather_bytes(content if self.is_first else b"")[0]
+
+
+#: A worker of one process.
+ALONE = Positions()
+
+
+def positions_of(parameters: Iterable[torch.Tensor], mesh: Any, device: torch.device) -> Positions:
+    """Those of this process's worker: what its agent started, or under torchrun all, for a divided model.
+
+    The default group is formed if the script has not.
+
+    Raises:
+        ValueError: the processes or the dimensions of the mesh are not such as can be divided along.
+    """
+    own, num = int(os.environ.get(environ.POSITION, "0")), int(os.environ.get(environ.PROCESSES, "1"))
+    is_divided = mesh is not None or any(map(is_shard, parameters))
+    if is_divided and environ.AGENT not in os.environ and environ.WORLD_SIZE in os.environ:
+        own, num = int(os.environ[environ.RANK]), int(os.environ[environ.WORLD_SIZE])
+    if is_divided and num == 1:
+        raise ValueError(ONE_PROCESS)
+    if mesh is not None and not mesh.mesh_dim_names:
+        raise ValueError(UNNAMED)
+    if num > 1 and not dist.is_initialized():
+        dist.init_process_group(backend_of(device))
+    return Positions(own, num, mesh)
 
 
 def _new_group() -> dist.ProcessGroup:
