@@ -12,6 +12,7 @@ from torch.utils.data import BatchSampler, DataLoader
 
 from swell.script_facts import ScriptNumbers
 from swell.train.collective.gradients import Gradients
+from swell.train.collective.positions import positions_of
 from swell.train.collective.sharded import ShardedGradients, compute_alike
 from swell.train.data.loader import Feed, check_loader, schedule_of
 from swell.train.data.place import UNBOUNDED
@@ -53,7 +54,7 @@ def elastic(
     deterministic: bool = False,
     shards: int | None = None,
     max_local_batch: int | None = None,
-    num_passes: int | None = None,
+    mesh: Any = None,
 ) -> Run:
     """Put a training loop in a position to be resized while it runs.
 
@@ -89,8 +90,9 @@ def elastic(
             the batch is smaller. Workers beyond that idle; each pass must fit on a device.
         max_local_batch: samples that go through the model together at most; a larger share of a step is
             computed in several passes, the loop's body running once for each.
-        num_passes: of each worker in each step, for a loop that counts them, as one that steps after every
-            fourth.
+        mesh: where a worker is several processes (`--devices-per-worker`), the dimensions of the script's
+            DeviceMesh along which they get different samples, as `mesh["fsdp"]` of `fully_shard`. Along
+            others, and without it, they get the same ones, as tensor parallel layers want.
 
     Raises:
         LoaderError: what the loader gives cannot be divided among workers.
@@ -113,7 +115,15 @@ def elastic(
     _check_choice("rate_rule", rate_rule, RateRule)
     is_sum = loss_reduction == "sum"
     _check_together(stepped, deterministic, shards, max_local_batch, rate_rule, is_sum)
-    host = _find_host(model, seed, max_local_batch)
+    host = _find_host(model, seed, max_local_batch, mesh)
+    positions = host.positions
+    if positions.num > 1 and deterministic:
+        raise ValueError(
+            "elastic() got deterministic=True, and this worker is several processes, whose sums are the "
+            "script's own; leave it out"
+        )
+    if positions.num_parts > 1:
+        _sum_gradients(model)
     _use_device(model, stepped, host)
     laid_out = _course(loader, model, host, (shards or 0) if deterministic else None)
     own_batch = loader.batch_sampler.batch_size if type(loader.batch_sampler) is BatchSampler else 0
@@ -126,7 +136,7 @@ def elastic(
         course.total_steps = NO_END
     rule, base_batch = RULES.get(rate_rule), course.global_batch
     rate = None if rule is None else lambda batch: rule(batch / base_batch)
-    has_one_mean = not is_sum and not isinstance(stepped, OptimizerSet)
+    has_one_mean = not is_sum and not isinstance(stepped, OptimizerSet) and positions.num == 1
     noise = GradientNoise(course.global_batch) if host.welcome.measures_noise and has_one_mean else None
     train_state = TrainState(model, stepped, scheduler, state or {}, course, rate, noise)
     train_state.variables.is_wanted = host.has_agent
@@ -141,6 +151,7 @@ def elastic(
         is_sum=is_sum,
         known_steps=known_steps,
         own=own,
+        positions=positions,
     )
     run = Run(host, task, _feed(loader, host, course))
     started.append(run)
@@ -182,12 +193,21 @@ def _course(loader: DataLoader[Any], model: nn.Module, host: Host, num_shards: i
     course.check_passes(host.max_local_batch)
     norms = (module for module in model.modules() if isinstance(module, nn.modules.batchnorm._BatchNorm))
     course.least_samples = 1 if next(norms, None) is None else 2  # one value of a channel is an error
+    course.num_parts, course.part = host.positions.num_parts, host.positions.part
     return course
+
+
+def _sum_gradients(model: nn.Module) -> None:
+    """Have `fully_shard` sum gradients, and not average them: the parts of a step may be uneven."""
+    for module in model.modules():
+        divide: Any = getattr(module, "set_gradient_divide_factor", None)
+        if divide is not None:
+            divide(1.0)
 
 
 def _gradients(model: nn.Module, host: Host, deterministic: bool) -> Gradients:
     if not deterministic:
-        return Gradients(model)
+        return Gradients(model, host.positions)
     compute_alike(host.device)
     return ShardedGradients(model)
 
@@ -208,16 +228,17 @@ def _own_steps(steps: int | None, epochs: int | None, course: SampleSchedule) ->
     return epochs * course.steps_per_epoch if course.steps_per_epoch else UNBOUNDED
 
 
-def _find_host(model: nn.Module, seed: int, max_local_batch: int | None) -> Host:
+def _find_host(model: nn.Module, seed: int, max_local_batch: int | None, mesh: Any) -> Host:
     """Who started this process, as the environment tells."""
-    if environ.AGENT in os.environ:
-        link = open_link()
+    link = open_link() if environ.AGENT in os.environ else None
+    device = str(next(model.parameters()).device) if link is None else link.welcome.device
+    positions = positions_of([*model.parameters()], mesh, torch.device(device))
+    if link is not None:
         kinds: dict[str, type[AgentWorker | Profiling]] = {"profile": Profiling, "group": GroupProfiling}
-        return kinds.get(link.welcome.mode, AgentWorker)(link, max_local_batch)
-    device = str(next(model.parameters()).device)
+        return kinds.get(link.welcome.mode, AgentWorker)(link, max_local_batch, positions)
     own = messages.Welcome(mode="train", device=device, seed=seed)
-    is_torchruns = environ.RANK in os.environ and environ.WORLD_SIZE in os.environ
-    return (Torchrun if is_torchruns else Host)(own, max_local_batch)
+    is_torchruns = environ.RANK in os.environ and environ.WORLD_SIZE in os.environ and positions.num == 1
+    return (Torchrun if is_torchruns else Host)(own, max_local_batch, positions=positions)
 
 
 def _check_together(

@@ -51,9 +51,14 @@ def order_in(path: Path) -> tuple[int, int]:
     return _order(match)
 
 
-def witness_path(checkpoint: Path) -> Path:
-    """The file beside a checkpoint that tells what the step after it came to, if that was noted."""
-    return checkpoint.with_name(f"witness-{order_in(checkpoint)[1]:012d}.msgpack")
+def witness_path(checkpoint: Path, position: int = 0) -> Path:
+    """The file beside a checkpoint that tells what the step after it came to, if that was noted.
+
+    Args:
+        position: of the process of each worker that noted it.
+    """
+    own = f".{position}" if position else ""
+    return checkpoint.with_name(f"witness-{order_in(checkpoint)[1]:012d}{own}.msgpack")
 
 
 def witnesses_in(folder: Path) -> list[Path]:

@@ -56,6 +56,7 @@ class Hello(Message, frozen=True, kw_only=True):
     token: str
     worker: int
     pid: int
+    position: int = 0  #: of the process among those of its worker
 
 
 class Ready(Message, frozen=True, kw_only=True):

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import nn
 
 from swell.train.collective.bucketed_sum import BucketedSum
-from swell.train.collective.group import Group
+from swell.train.collective.group import BROKEN_ELSEWHERE, Group, GroupBroken
 from swell.train.collective.norms import BatchNormStatistics, StepBuffers
 from swell.train.collective.packing import NUM_VOTES, NUM_WORDS, FlatBuffer, Packing, is_same
+from swell.train.collective.positions import ALONE, Positions
 from swell.train.data.sample_schedule import Pass, Share, StreamError
 
 
@@ -31,6 +32,10 @@ RETRIED = (
     "hosts already; let the error end the script"
 )
 _NOTHING = torch.zeros(NUM_WORDS)
+NO_GRAPH = (
+    "run.backward(loss) was given a loss without a graph, and samples are divided among the processes of a "
+    "worker, whose gradients are summed within the backward pass; give it the loss with its graph"
+)
 MIXED_WEIGHTS = (
     "run.backward(loss, weight=...) was given a weight in some passes of a step and none in others; give one "
     "in all of them: 0 where a pass has nothing to learn from"
@@ -58,7 +63,7 @@ class StepTotals:
     """What all workers said in one step, summed."""
 
     loss: torch.Tensor  #: of the step's samples, () on the model's device; 0 without `has_weight`
-    num_votes: int  #: workers that have an order waiting
+    num_votes: int  #: processes that have an order waiting
     is_stop: bool  #: somebody saw the end condition met
     is_save: bool = False  #: the state is saved once the step is done
     is_same: bool = True  #: what they were to compare is the same on all workers
@@ -73,8 +78,9 @@ class Gradients:
 
     _flat: FlatBuffer | None = None  # of the step under way, and then of the next one
 
-    def __init__(self, model: nn.Module) -> None:
-        self._model = model
+    def __init__(self, model: nn.Module, positions: Positions = ALONE) -> None:
+        """`positions`: of the processes that the model is divided among."""
+        self._model, self._positions = model, positions
         self._statistics = BatchNormStatistics(model)
         self._buffers = StepBuffers(model)
         self._is_begun = False  # a pass of this step is packed
@@ -111,6 +117,18 @@ class Gradients:
             self._overlapped.abandon()
             self._overlapped = None
 
+    def weighted(self, part: Pass, loss: torch.Tensor) -> torch.Tensor:
+        """The loss for a backward pass, within which processes that have other samples sum their gradients.
+
+        Raises:
+            LoopError: it has no graph.
+        """
+        if self._positions.num_parts == 1:
+            return loss
+        if not loss.requires_grad:
+            raise LoopError(NO_GRAPH)
+        return loss * (part.factor if part.num_local else 0.0)
+
     def add(self, part: Pass, loss: torch.Tensor) -> None:
         """Keep the gradients of a pass that was not the step's last, and take them off the model.
 
@@ -137,7 +155,9 @@ class Gradients:
         """
         if self._packing.is_stale:
             self._follow()
-        if group.num_workers == 1 and len(share.passes) == 1 and not share.shards:  # the mean is there
+        is_alone = group.num_workers == self._positions.num == 1
+        if is_alone and len(share.passes) == 1 and not share.shards:  # the mean is there
+            group.check()
             has_weight = bool(share.passes[0].factor)
             self._check_gradient(has_weight, self._packing.has_gradient())
             if not has_weight:  # a mean over nothing
@@ -145,10 +165,18 @@ class Gradients:
                 loss = torch.zeros_like(loss)
             return StepTotals(loss, int(ballot.vote), ballot.stop, ballot.saves, has_weight=has_weight)
         self._pack(share.passes[-1], loss)
-        flat = self._sum(share, ballot, group)
+        try:
+            flat = self._sum(share, ballot, group)
+        except GroupBroken:
+            if self._positions.num > 1:
+                group.break_off()
+                self._agree(None, group.num_workers)
+            raise
+        if self._positions.num > 1:
+            self._agree(flat, group.num_workers)
         has_gradient, divisor, said = self._packing.read(flat, share)
         votes, stops, saves, marks, num_weighted = map(round, said[:NUM_VOTES])
-        check_agreement(marks, num_weighted, share, group.num_workers)
+        check_agreement(marks, num_weighted, share, group.num_workers * self._positions.num)
         self._check_gradient(divisor > 0.0, has_gradient)
         return StepTotals(
             loss=flat.loss.clone(),
@@ -176,7 +204,7 @@ class Gradients:
 
     def _remake(self) -> None:
         """Sum the parameters that are trained by now."""
-        self._packing = Packing(self._model, self._statistics)
+        self._packing = Packing(self._model, self._statistics, self._positions)
         self._flat = None
 
     def _follow(self) -> None:
@@ -189,19 +217,44 @@ class Gradients:
         """Take what a pass has computed."""
         flat = self._flat = self._flat or self._packing.new()
         are_there = self._overlapped is not None
-        if part.num_local == 0:  # not `* 0`: a borrowed sample's inf would become nan
+        if part.num_local == 0 and self._positions.num_parts > 1:  # it has a share of others' gradients
+            part = replace(part, weight=None if part.weight is None else 0.0)
+        elif part.num_local == 0:  # not `* 0`: a borrowed sample's inf would become nan
             flat.numbers[len(flat.all_gradients) if are_there else 0 :].zero_()
-        elif self._is_begun:
+            self._is_begun = True
+            return
+        if self._is_begun:
             self._packing.add(flat, part, loss, are_there)
         else:
             self._packing.write(flat, part, loss, are_there)
         self._is_begun = True
+
+    def _agree(self, flat: FlatBuffer | None, num_workers: int) -> None:
+        """Have all processes of this worker read the same from the sums at their positions.
+
+        Args:
+            flat: None: the sum has failed here, and others are not to wait.
+
+        Raises:
+            GroupBroken: it has failed in one of them.
+        """
+        positions, told = self._positions, torch.zeros(NUM_VOTES + 4, dtype=torch.float64)
+        if flat is not None:
+            told[:2], told[2:-2] = flat.words[:2] / positions.num_copies, flat.said[:NUM_VOTES]
+            told[-2], told[-1] = is_same(flat.said[NUM_VOTES:].tolist(), num_workers), 1
+        positions.sum(told)
+        if flat is None or told[-1] < positions.num:
+            raise GroupBroken(BROKEN_ELSEWHERE)
+        flat.words[:2], flat.said[:NUM_VOTES] = told[:2], told[2:-2]
+        flat.said[NUM_VOTES:] = 0  # which is the same for all
+        flat.said[NUM_VOTES] = float(told[-2] < positions.num)  # and this is not
 
     def _sum(self, share: Share, ballot: StepVote, group: Group) -> FlatBuffer:
         """All that was packed by all workers, and what they say."""
         assert self._flat is not None  # noqa: S101 - a pass is packed
         ballot.write(self._flat.said, share)
         overlapped, self._overlapped = self._overlapped, None
+        self._packing.sum_parts(self._flat)
         if overlapped is None:
             group.sum_all(self._flat.numbers)
         else:

@@ -8,7 +8,7 @@ import threading
 import traceback
 from collections.abc import Callable, Iterable
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
@@ -21,10 +21,12 @@ from swell.train.collective.process_groups import PeerSockets, backend_of, forge
 from swell.train.link.agent_link import Heartbeat, Link, Order, Superseded
 from swell.wire import environ, messages
 
+T = TypeVar("T")
 OWN_GROUP = (
     "the script called torch.distributed.init_process_group itself; under Swell the group changes while the "
     "script runs and elastic() forms it: remove the call, or submit the script with `elasticity: restart`"
 )
+BROKEN_ELSEWHERE = "a collective failed in another process of this worker"
 #: For gloo to let go of a group at the end of the process.
 LEAVE_WITHIN_S = 1.0
 #: As `dist.all_reduce` has them, which makes more calls than the sum itself.
@@ -37,9 +39,9 @@ class GroupBroken(Exception):
     """A collective failed: a peer is gone."""
 
 
-def check_no_group() -> None:
-    """Raises RuntimeError: the script has formed a group of its own."""
-    if dist.is_initialized():
+def check_no_group(positions: Positions) -> None:
+    """Raises RuntimeError: the script has formed a group of its own, and its worker is one process."""
+    if dist.is_initialized() and positions.num == 1:
         raise RuntimeError(OWN_GROUP)
 
 
@@ -197,6 +199,23 @@ class Group:
         """Rank 0's number, >= 0, on every worker; all have come here when it returns. Raises GroupBroken."""
         told = self.gather(0 if number is None or self.rank != 0 else number + 1)[0]
         return told - 1 if told else None
+
+    def together(self, do: Callable[[], T]) -> T:
+        """Do something with other workers that fails in all processes of this one, or in none.
+
+        Raises:
+            GroupBroken: it failed in another process.
+            Exception: what it raised here. The group is left.
+        """
+        try:
+            done = do()
+        except Exception:
+            self.break_off()  # so that nobody waits for it at this position
+            self._positions.all(False)
+            raise
+        if not self._positions.all(True):
+            raise GroupBroken(BROKEN_ELSEWHERE)
+        return done
 
     def close(self) -> None:
         """Leave, if in a group, and wait for no other."""

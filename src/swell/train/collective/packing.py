@@ -13,8 +13,10 @@ from collections.abc import Iterable, Sequence
 import torch
 from torch import nn
 
+from swell.train.collective.local_tensors import local, shard_like
 from swell.train.collective.norms import BatchNormStatistics
 from swell.train.collective.pieces import as_real
+from swell.train.collective.positions import ALONE, Positions
 from swell.train.data.sample_schedule import Pass, Share
 
 PIECE_BITS = 6
@@ -38,6 +40,8 @@ class FlatBuffer:
     words that tell whether all are the same.
     """
 
+    lent: list[torch.Tensor]  #: the gradients as parameters borrow them
+
     def __init__(
         self, shapes: Sequence[torch.Size], num_gradients: int, dtype: torch.dtype, device: torch.device
     ) -> None:
@@ -59,9 +63,15 @@ class FlatBuffer:
 
 
 class Packing:
-    """Between a model and flat buffers: `write` or `add`, sum, `read`; no graph goes through it."""
+    """Between a model and flat buffers: `write` or `add`, sum, `read`; no graph goes through it.
 
-    def __init__(self, model: nn.Module, statistics: BatchNormStatistics) -> None:
+    Of a parameter that is divided among the processes of a worker, only what is here is packed.
+    """
+
+    def __init__(
+        self, model: nn.Module, statistics: BatchNormStatistics, positions: Positions = ALONE
+    ) -> None:
+        """`positions`: where they share samples out, gradients have the factors of their passes already."""
         parameters = [*model.parameters()]
         mark_trained(parameter for parameter in parameters if parameter.requires_grad)
         self.parameters = [parameter for parameter in parameters if was_trained(parameter)]
@@ -69,7 +79,8 @@ class Packing:
         self._device = next(model.parameters()).device
         self._statistics = statistics
         tensors = [*self.parameters, *statistics.tensors]
-        self._shapes = [as_real(tensor.detach()).shape for tensor in tensors]
+        self._positions = positions
+        self._shapes = [as_real(local(tensor.detach())).shape for tensor in tensors]
         self._has_complex = any(tensor.is_complex() for tensor in tensors)
         is_wide = any(parameter.dtype in (torch.float64, torch.complex128) for parameter in self.parameters)
         self.dtype = torch.float64 if is_wide else torch.float32  #: of a flat buffer
@@ -90,7 +101,10 @@ class Packing:
 
     def new(self) -> FlatBuffer:
         """A buffer, not yet written to."""
-        return FlatBuffer(self._shapes, len(self.parameters), self.dtype, self._device)
+        flat = FlatBuffer(self._shapes, len(self.parameters), self.dtype, self._device)
+        pairs = zip(self.parameters, flat.gradients, strict=True)
+        flat.lent = [shard_like(parameter, part) for parameter, part in pairs]
+        return flat
 
     def write(self, flat: FlatBuffer, part: Pass, loss: torch.Tensor, are_there: bool = False) -> None:
         """Put the model's gradients there, times the pass's factor; where there is none, zeros. No votes.
@@ -130,15 +144,16 @@ class Packing:
             flat.all_gradients.div_(divisor)
             flat.loss.div_(divisor)
         copies: list[tuple[torch.Tensor, torch.Tensor]] = []
-        for parameter, part, count in zip(self.parameters, flat.gradients, had_gradient, strict=True):
+        gradients = zip(self.parameters, flat.gradients, flat.lent, had_gradient, strict=True)
+        for parameter, part, lent, count in gradients:
             if not (divisor and count):
                 parameter.grad = None  # a borrowed sample may have left one
             elif parameter.dtype == part.dtype and parameter.is_contiguous():
-                parameter.grad = part
+                parameter.grad = lent
             else:
                 if parameter.grad is None or parameter.grad.is_conj():  # which has no real numbers of its own
                     parameter.grad = torch.empty_like(parameter)
-                copies.append((parameter.grad.data, part))
+                copies.append((local(parameter.grad.data), part))
         for tensor, part, count in zip(self._statistics.tensors, flat.statistics, moved, strict=True):
             if count:
                 copies.append((tensor.data, part))  # a graph that the script still holds may go through it
@@ -146,6 +161,19 @@ class Packing:
             targets = [as_real(target) for target, _ in copies]
             torch._foreach_copy_(targets, [source for _, source in copies])
         return bool(divisor) and any(had_gradient), divisor, said
+
+    def sum_parts(self, flat: FlatBuffer) -> None:
+        """Sum over the processes that have other samples what the script does not sum over them."""
+        if self._positions.num_parts == 1:
+            return
+        own = [not self._positions.sums(parameter) for parameter in self.parameters]
+        parts = [part for part, is_own in zip(flat.gradients, own, strict=True) if is_own] + flat.statistics
+        if parts:
+            summed = torch.cat([part.reshape(-1) for part in parts])
+            self._positions.sum_parts(summed)
+            sizes = [part.numel() for part in parts]
+            for part, total in zip(parts, summed.split(sizes), strict=True):
+                part.copy_(total.view_as(part))
 
     def has_gradient(self) -> bool:
         return any(parameter.grad is not None for parameter in self.parameters)
@@ -159,7 +187,7 @@ class Packing:
         self, flat: FlatBuffer, part: Pass
     ) -> list[tuple[list[torch.Tensor], list[torch.Tensor | None], float]]:
         """Parts of the buffer, the gradients or statistics for them, None without, and their factor."""
-        gradients = [None if each.grad is None else each.grad.data for each in self.parameters]
+        gradients = [None if each.grad is None else local(each.grad.data) for each in self.parameters]
         for gradient in gradients:
             if gradient is not None and gradient.layout != torch.strided:
                 raise TypeError(
@@ -170,7 +198,7 @@ class Packing:
         if self._has_complex:
             gradients = [None if each is None else as_real(each) for each in gradients]
             statistics = [None if each is None else as_real(each) for each in statistics]
-        scaled = [(flat.gradients, gradients, part.factor)]
+        scaled = [(flat.gradients, gradients, part.factor if self._positions.num_parts == 1 else 1.0)]
         if statistics:
             scaled.append((flat.statistics, statistics, part.num_local / part.num_global))
         return scaled

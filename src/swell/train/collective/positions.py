@@ -13,19 +13,27 @@ from datetime import timedelta
 from functools import cached_property
 from typing import Any
 
+import msgspec
 import torch
 import torch.distributed as dist
 
 from swell.train.collective.local_tensors import is_shard
 from swell.train.collective.process_groups import backend_of
+from swell.train.link.agent_link import Link, Request
 from swell.wire import environ
 
+_taken = msgspec.json.Decoder(tuple[int, Request])
 #: The agent notices processes that hang; a slow one must not be taken for hung.
 TIMEOUT = timedelta(seconds=1800)
 ONE_PROCESS = (
     "the model is divided among processes (a mesh, or DTensors as of fully_shard() or parallelize_module()), "
     "and this worker has one: submit the job with --devices-per-worker K, and run the script by itself with "
     "torchrun --nproc-per-node K"
+)
+UNDIVIDED = (
+    "this worker is {num} processes, and the script divides nothing among them; divide the model, as by "
+    "fully_shard() or parallelize_module(), or submit the job with --processes 1 if one process uses all "
+    "{num} devices"
 )
 UNNAMED = (
     "elastic() got a mesh without names; give its dimensions names, as in init_device_mesh('cuda', (2,), "
@@ -103,6 +111,17 @@ class Positions:
         """What the first process has brought."""
         return self.gather_bytes(content if self.is_first else b"")[0]
 
+    def take_order(self, link: Link) -> Request:
+        """The next order to carry out: all take the same one, though a newer one may have come to some."""
+        if self.num == 1:
+            return link.take_order()[1]
+        taken = msgspec.json.encode(link.take_order()) if self.is_first else b""
+        with link.heartbeat.waiting("peers"):
+            number, order = _taken.decode(self.told(taken))
+        if not self.is_first:
+            link.await_order(number)
+        return order
+
 
 #: A worker of one process.
 ALONE = Positions()
@@ -125,6 +144,8 @@ def positions_of(parameters: Iterable[torch.Tensor], mesh: Any, device: torch.de
     if mesh is not None and not mesh.mesh_dim_names:
         raise ValueError(UNNAMED)
     if num > 1 and not dist.is_initialized():
+        if not is_divided:
+            raise ValueError(UNDIVIDED.format(num=num))
         dist.init_process_group(backend_of(device))
     return Positions(own, num, mesh)
 

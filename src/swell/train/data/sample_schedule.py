@@ -131,7 +131,9 @@ class SampleSchedule:
     num_shards: int | None = None  #: of a step of the own batch; fewer in one that has fewer samples
     total_steps: int = UNBOUNDED  #: of the own batch, until the end
     least_samples: int = 1  #: of a pass, as far as a step has so many
-    num_passes: int = 0  #: that each worker makes in a step; 0: as many as it needs
+    #: Processes of each worker that share its samples out, in as many passes each, and which one this is.
+    num_parts: int = 1
+    part: int = 0
     place: Place = field(default_factory=Place)
     sampler: EpochSampler | None = None  #: the script's own, which says the order
     is_stream: bool = False
@@ -271,10 +273,12 @@ class SampleSchedule:
         """
         most_parts = max(1, num_global // (self.least_samples * max(1, self.num_passes)))
         if self.num_shards is None:
-            num_parts = min(num_workers, most_parts)
-            own = cut(num_parts, num_workers, rank)  # one part, or none
+            num_processes = num_workers * self.num_parts
+            num_parts = min(num_processes, most_parts)
+            own = cut(num_parts, num_processes, rank * self.num_parts + self.part)  # one part, or none
             places = cut(num_global, num_parts, own.start)[: None if own else 0]
-            return slices(places, max_local_batch), range(0), 0
+            most = len(places) if self.num_parts == 1 else -(-num_global // num_parts)
+            return slices(places, most, max_local_batch), range(0), 0
         self.check_passes(max_local_batch)
         # Of a larger batch no shard is larger than those of the own batch.
         wanted = max(self.num_shards, -(-num_global * self.num_shards // self.global_batch))
@@ -323,7 +327,9 @@ class SampleSchedule:
         """
         cuts = [cut(len(places), num_shards, shard) for shard in range(num_shards)]
         parts = [places[each.start : each.stop] for each in cuts]
-        parts = parts or slices(places, max_local_batch)
+        inside = cut(len(places), self.num_parts, self.part)
+        own = places[inside.start : inside.stop] or places[:1]
+        parts = parts or slices(own, -(-len(places) // self.num_parts), max_local_batch)
         passes = tuple(self.trial_pass(step, part, size) for part in parts)
         return Share(passes, range(num_shards), num_shards, unit=size if self.is_stream else 0)
 
@@ -422,9 +428,9 @@ def default_shards(global_batch: int) -> int:
     return 1 << (min(8, global_batch).bit_length() - 1)
 
 
-def slices(places: range, max_size: int | None) -> list[range]:
-    """Nearly equal slices, as few as hold at most `max_size` places each; at least one."""
-    num_slices = 1 if max_size is None else -(-len(places) // max_size)
+def slices(places: range, most: int, max_size: int | None) -> list[range]:
+    """Nearly equal slices, as many as `most` places need if a slice has at most `max_size`; at least one."""
+    num_slices = 1 if max_size is None else -(-most // max_size)
     if num_slices <= 1:
         return [places]
     parts = (cut(len(places), num_slices, number) for number in range(num_slices))

@@ -28,7 +28,8 @@ class AgentLine:
         self.socket = socket.create_connection((host, int(port)), timeout=CONNECT_TIMEOUT_S)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._received = LineBuffer()
-        self.say(messages.Hello(token=token, worker=worker, pid=os.getpid()))
+        position = int(os.environ.get(environ.POSITION, "0"))
+        self.say(messages.Hello(token=token, worker=worker, pid=os.getpid(), position=position))
 
     def say(self, message: messages.Message) -> None:
         self.socket.sendall(msgspec.json.encode(message) + b"\n")

@@ -27,6 +27,7 @@ from swell.wire.messages import Awaited
 LOOK_AT_LEASE_EVERY_S = 0.5
 
 Order = messages.Regroup | messages.Suspend
+Request = Order | messages.Prove
 #: In the script for so long without a step: tell where.
 PLACE_AFTER_S = 1.0
 #: More than the longest time between two beats that can be set: the whole process had been stopped.
@@ -59,9 +60,8 @@ class Link:
         self.news = threading.Condition()  #: held while something comes, and to be held by who waits for it
         self._addresses: dict[int, str] = {}
         self._said: set[type[messages.Message]] = set()
-        self.order: Order | messages.Prove | None = (
-            None  #: the newest order not yet taken; read without a lock each step
-        )
+        self.order: Request | None = None  #: the newest one not yet taken; read without a lock each step
+        self._num_orders = 0  # that have come
         self.is_witness_wanted = False  #: rank 0 is to save, and all to note the step after that
         #: Called by the listening thread: the second with `news` held, before `order` is the new one.
         self.abort: Callable[[int], None] = lambda generation: None
@@ -84,19 +84,20 @@ class Link:
     def has_said(self, kind: type[messages.Message]) -> bool:
         return kind in self._said
 
-    def take_order(self) -> Order:
-        """The newest order, for a worker that has been told to be in a group; see `take_request`."""
-        order = self.take_request()
-        assert not isinstance(order, messages.Prove)  # noqa: S101 - only one that is in none is to prove itself
-        return order
-
-    def take_request(self) -> Order | messages.Prove:
-        """The newest order, waiting for one if there is none."""
+    def take_order(self) -> tuple[int, Request]:
+        """The newest order, waiting for one if there is none, and how many have come with it."""
         with self.heartbeat.waiting("agent"), self.news:
             self.news.wait_for(lambda: self.order is not None)
             order, self.order = self.order, None
-        assert order is not None  # noqa: S101 - the wait above
-        return order
+            assert order is not None  # noqa: S101 - the wait above
+            return self._num_orders, order
+
+    def await_order(self, number: int) -> None:
+        """Wait until so many orders have come; the last of them is taken elsewhere."""
+        with self.heartbeat.waiting("agent"), self.news:
+            self.news.wait_for(lambda: self._num_orders >= number)
+            if self._num_orders == number:
+                self.order = None
 
     def address(self, generation: int, is_off: Callable[[], bool]) -> str:
         """Where the store of this generation listens. Raises Superseded if it is off before that is known."""
@@ -155,11 +156,10 @@ class Link:
                 self.verified_steps = message.steps
             elif isinstance(message, messages.StoreAddress):
                 self._addresses[message.generation] = message.address
-            elif isinstance(message, messages.Prove):
-                self.order = message
-            elif isinstance(message, Order):
-                self.note_order(message)
-                self.order = message
+            elif isinstance(message, Request):
+                if isinstance(message, Order):
+                    self.note_order(message)
+                self.order, self._num_orders = message, self._num_orders + 1
             self.news.notify_all()
 
 

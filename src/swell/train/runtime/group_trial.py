@@ -12,6 +12,7 @@ import torch
 
 from swell.train.collective.group import Group, GroupBroken, check_no_group
 from swell.train.collective.next_group import FormFailed
+from swell.train.collective.positions import ALONE, Positions
 from swell.train.link.agent_link import Link, Superseded, exit_now, open_link
 from swell.train.runtime.host import Host, Task
 from swell.train.runtime.step_comparison import ShareOf
@@ -35,9 +36,9 @@ class GroupProfiling(Profiling):
     is_amid_epoch = False  #: it makes as many steps as it is asked for, whatever an epoch has
 
     def enter(self, task: Task) -> Host:
-        check_no_group()
+        check_no_group(self.positions)
         self._tell_ready(task)
-        in_group(self._link, self._group, lambda: None)
+        in_group(self._link, self._group, lambda: None, self.positions)
         return self
 
     def _trial(self) -> Generator[ShareOf | None, None, None]:
@@ -66,14 +67,15 @@ def main() -> None:
     group.close()
 
 
-def in_group(link: Link, group: Group, do: Callable[[], T]) -> T:
+def in_group(link: Link, group: Group, do: Callable[[], T], positions: Positions = ALONE) -> T:
     """Join the group of the next order and do something in it, again and again until both has succeeded.
 
     Args:
         do: may raise GroupBroken.
     """
     while True:
-        order = link.take_order()
+        order = positions.take_order(link)
+        assert not isinstance(order, messages.Prove)  # noqa: S101 - only one that trains is to prove itself
         if isinstance(order, messages.Suspend) or order.rank is None:
             link.send(messages.Left(generation=order.generation))
             exit_now(environ.EXIT_STOPPED)

@@ -12,6 +12,7 @@ from swell.script_facts import ScriptNumbers
 from swell.tally import Reduction
 from swell.train.collective.gradients import Gradients, StepTotals, StepVote
 from swell.train.collective.group import Group
+from swell.train.collective.positions import ALONE, Positions
 from swell.train.collective.process_groups import backend_of
 from swell.train.data.place import UNBOUNDED
 from swell.train.data.sample_schedule import Pass, SampleSchedule, Share, tighter
@@ -35,6 +36,7 @@ class Task:
     is_sum: bool = False  #: the loss is a sum over samples, and not their mean
     known_steps: int = UNBOUNDED  #: until the end, as far as is known before it
     own: ScriptNumbers | None = None  #: of the script by itself
+    positions: Positions = ALONE  #: of the processes of this worker
 
 
 class Host:
@@ -52,9 +54,18 @@ class Host:
     left_at = ""  #: FILE:LINE where the script has left its loop over epochs
 
     def __init__(
-        self, welcome: messages.Welcome, max_local_batch: int | None, link: Link | None = None
+        self,
+        welcome: messages.Welcome,
+        max_local_batch: int | None,
+        link: Link | None = None,
+        positions: Positions = ALONE,
     ) -> None:
-        """`welcome` says what the job is, and `max_local_batch` is the script's own."""
+        """
+        Args:
+            welcome: says what the job is.
+            max_local_batch: the script's own.
+            positions: of the processes of this worker.
+        """
         self.device = torch.device(welcome.device)
         self.seed = welcome.seed  #: of the order of samples, and of random numbers
         #: Samples that go through the model together at most.
@@ -63,7 +74,8 @@ class Host:
         self.stops_on_nan = welcome.stop_on_nan and welcome.mode == "train"
         self.welcome = welcome
         self.has_agent = link is not None
-        self._group = Group(self.device, link)  # of one, until it is formed
+        self.positions = positions
+        self._group = Group(self.device, link, positions)  # of one, until it is formed
 
     @property
     def rank(self) -> int:
@@ -72,6 +84,11 @@ class Host:
     @property
     def num_workers(self) -> int:
         return self._group.num_workers
+
+    @property
+    def is_leader(self) -> bool:
+        """Whether this process speaks for all workers."""
+        return self.rank == 0 and self.positions.is_first
 
     def adapt(self, course: SampleSchedule) -> SampleSchedule:
         """The course to follow, for the one that the script and the job lay out."""
@@ -119,7 +136,7 @@ class Host:
 
     def begin_backward(self, part: Pass) -> None:
         """The last backward pass of a step begins: sums over a network may begin within it."""
-        if self._group.spans_hosts:
+        if self._group.spans_hosts and self.positions.num == 1:
             self._task.gradients.overlap(part, self._group)
 
     def reduce(self, share: Share, loss: torch.Tensor, stop: bool) -> StepTotals | None:

@@ -36,10 +36,11 @@ from swell.train.collective.gradients import StepTotals, StepVote
 from swell.train.collective.group import GroupBroken, check_no_group
 from swell.train.collective.next_group import FormFailed
 from swell.train.collective.peer_memory import allow_siblings, own_place
+from swell.train.collective.positions import Positions
 from swell.train.data.loader import Feed
 from swell.train.data.place import Place, StreamPosition
 from swell.train.data.sample_schedule import Share, tighter
-from swell.train.link.agent_link import Link, Superseded, exit_now
+from swell.train.link.agent_link import Link, Order, Superseded, exit_now
 from swell.train.link.code_paths import place_of
 from swell.train.link.pending_values import PendingValues
 from swell.train.runtime.host import Host, Task
@@ -65,8 +66,6 @@ from swell.wire.checkpoint_files import checkpoint_name, steps_in, witness_path
 from swell.wire.reports import LOSS, NOISE_SCALE, spelled
 from swell.wire.whole_files import write_whole
 
-Order = messages.Regroup | messages.Suspend
-
 PROGRESS_INTERVAL_S = 0.5
 #: A larger state is not saved once more at the end: the job's devices would be free that much later.
 MOST_LAST_BYTES = 2**28
@@ -77,8 +76,8 @@ NEAR_S = 1.0
 class AgentWorker(Host):
     """A worker of an agent."""
 
-    def __init__(self, link: Link, max_local_batch: int | None) -> None:
-        super().__init__(link.welcome, max_local_batch, link)
+    def __init__(self, link: Link, max_local_batch: int | None, positions: Positions) -> None:
+        super().__init__(link.welcome, max_local_batch, link, positions)
         self._link = link
         self._meter = Meter(self.welcome.pace_per_s)
         self._is_member = False
@@ -110,7 +109,7 @@ class AgentWorker(Host):
                     break
 
     def enter(self, task: Task) -> Host:
-        check_no_group()
+        check_no_group(self.positions)
         self._task = task
         welcome = self.welcome
         self._drift_watch = DriftWatch(task.state, task.course, welcome.on_drift)
@@ -126,7 +125,7 @@ class AgentWorker(Host):
         task.state.encode()  # raises now, not at the first save, if something cannot be saved
         self._link.send(messages.Ready())
         while True:
-            order = self._link.take_request()
+            order = self.positions.take_order(self._link)
             if not isinstance(order, messages.Prove):
                 if self._carry_out(order):
                     return self
@@ -156,30 +155,36 @@ class AgentWorker(Host):
         following = self._group.next
         is_ready = self._link.order is not None and (following is None or following.is_formed)
         ballot = StepVote(is_ready, stop, self._is_save_wished(), words)
+        drift = None
         try:
-            if self._group.num_workers == 1:  # else the sum does
-                self._group.check()
             tally = self._task.gradients.reduce(share, loss, ballot, self._group)
-            drift = None if tally.is_same else self._drift_watch.settle(self._group)
-            if self.notes is not None:
-                self._note_step(self.notes, float(tally.loss))
+            if not tally.is_same or self.notes is not None:
+                drift = self._group.together(partial(self._look_at, tally))
         except GroupBroken as broken:
-            if self._leaves_as is not None:  # the state is saved
-                self._leave(self._leaves_as)
-            self._break_off(broken)
-            return None
+            if self._leaves_as is None:
+                self._break_off(broken)
+                return None
+        if self._leaves_as is not None:  # the state is saved
+            self._leave(self._leaves_as)
         self._is_save_agreed = tally.is_save
         if drift is not None:
             self._note_drift(drift)
         return tally
 
+    def _look_at(self, tally: StepTotals) -> messages.DriftFound | None:
+        """Settle what differs between the workers, and note the step where it is to be. Raises GroupBroken."""
+        drift = None if tally.is_same else self._drift_watch.settle(self._group)
+        if self.notes is not None:
+            self._note_step(self.notes, float(tally.loss))
+        return drift
+
     def finish_step(self, tally: StepTotals) -> None:
-        self._is_agreed = tally.num_votes == self._group.num_workers
+        self._is_agreed = tally.num_votes == self._group.num_workers * self.positions.num
         self._stepped_generation = self._generation
         self._link.heartbeat.note_steps(self._task.state.steps)
         is_first = self._meter.end_step()
         is_time = is_first or time.monotonic() - self._reported_s >= PROGRESS_INTERVAL_S
-        if self._group.rank != 0:
+        if not self.is_leader:
             self._meter.take_between(self._task.course)  # rank 0 tells of these
         elif is_time:
             self._say_progress(self._meter.pause_s if is_first else None)
@@ -193,7 +198,7 @@ class AgentWorker(Host):
         try:
             kept_steps = self._save_together()
             state.losses.add(state.steps + 1, loss)  # now that it is in no checkpoint
-            if self.rank == 0:
+            if self.is_leader:
                 self._say_progress(None)
             kept_steps = self._group.tell_all(kept_steps)
         except GroupBroken:  # a peer died just now: the run ends all the same
@@ -212,10 +217,14 @@ class AgentWorker(Host):
             except GroupBroken:
                 self._group.close()
             raise DriftError(drift.sentence)
-        if self.rank == 0 and drift.is_to_be_said:
+        if self.rank == 0 and drift.is_to_be_said and (drift.message or self.positions.is_first):
             self._link.send(drift)
 
     def keep(self, is_end: bool) -> None:
+        if self.positions.num == 1:  # of several only this one has come here
+            self._keep(is_end)
+
+    def _keep(self, is_end: bool) -> None:
         if not self._is_member:
             return
         if is_end and self._task.state.steps:  # all have the same state, and the others wait for this one
@@ -229,11 +238,11 @@ class AgentWorker(Host):
             for name, value in metrics.items():
                 place = self._reports[name][2] if name in self._reports else place_of(sys._getframe(1))
                 self._reports[name] = step, value, place
-        is_told = self.rank == 0 or reduction != "rank0"
+        is_told = self.is_leader or (reduction != "rank0" and self.positions.is_first)
         if is_told and self._values.note(metrics, step, reduction):
             self._tell(with_losses=False)
         target = self.welcome.target
-        if self.rank != 0 or target is None or target.name not in metrics:
+        if not self.is_leader or target is None or target.name not in metrics:
             return False
         value = metrics[target.name]
         if not math.isfinite(value):
@@ -245,10 +254,10 @@ class AgentWorker(Host):
         self._end_save()
         self._save_if_due(is_end=True)
         self._tell()
-        if self.rank == 0:
+        if self.is_leader:
             self._say_progress(None)
         if (self.left_at or is_early) and state.num_bytes() <= MOST_LAST_BYTES:
-            self.keep(is_end=True)  # where others go on, the job fails
+            self._keep(is_end=True)  # where others go on, the job fails
         self._group.close()
         epochs, place = self._task.course.epoch, self.left_at
         self._link.send(messages.Finished(steps=state.steps, is_early=is_early, epochs=epochs, place=place))
@@ -265,8 +274,11 @@ class AgentWorker(Host):
     def _follow_orders(self) -> None:
         """Carry out orders, waiting for them, until this worker trains."""
         self._is_agreed = False
-        while not self._carry_out(self._link.take_order()):
-            pass
+        while True:
+            order = self.positions.take_order(self._link)
+            assert not isinstance(order, messages.Prove)  # noqa: S101 - only one in no group is told to
+            if self._carry_out(order):
+                return
 
     def _carry_out(self, order: Order) -> bool:
         """True if this worker is in a group and trains on."""
@@ -287,12 +299,9 @@ class AgentWorker(Host):
         self._link.heartbeat.generation = regroup.generation
         if regroup.source is None and rank == 0:
             self._find_state()
+        epoch = self._task.course.epoch
         try:
-            told = self._group.form(regroup, msgspec.json.encode(self._card(regroup, rank)))
-            self._is_member = False  # of the former one
-            cards = [msgspec.json.decode(card, type=MemberCard) for card in told]
-            epoch = self._task.course.epoch
-            self._agree_on_state(regroup, cards)
+            self._group.together(partial(self._enter_group, regroup, rank))
         except (Superseded, FormFailed) as failure:  # the agent knows
             if self._is_member:  # the others have left that group
                 self._break_off(failure)
@@ -319,6 +328,12 @@ class AgentWorker(Host):
         self._link.heartbeat.note_steps(state.steps)
         self._link.send(messages.Joined(generation=self._generation, steps=state.steps))
         return True
+
+    def _enter_group(self, regroup: messages.Regroup, rank: int) -> None:
+        """Change to the next group, and take over what others have. Raises what `form` does, EncodeError."""
+        told = self._group.form(regroup, msgspec.json.encode(self._card(regroup, rank)))
+        self._is_member = False  # of the former one
+        self._agree_on_state(regroup, [msgspec.json.decode(card, type=MemberCard) for card in told])
 
     def _find_state(self) -> None:
         """No worker has any: it is that of the newest checkpoint, or else what the script begins with."""
@@ -361,8 +376,7 @@ class AgentWorker(Host):
         if not self._is_member or suspend.generation != self._generation:
             return self._is_member  # its group is no more: it comes again when there is another
         try:
-            is_kept = self._save_together() is not None or self.rank != 0
-            is_safe = sum(self._group.gather(int(is_kept))) == self.num_workers
+            is_safe = self._group.together(self._is_saved_by_all)
         except GroupBroken as broken:
             self._break_off(broken)
             return False
@@ -372,6 +386,10 @@ class AgentWorker(Host):
             self._leaves_as = suspend.generation
             self.notes = StepNotes(self._task.state)
         return True
+
+    def _is_saved_by_all(self) -> bool:
+        is_kept = self._save_together() is not None or self.rank != 0
+        return sum(self._group.gather(int(is_kept))) == self.num_workers
 
     def _may_go_on(self) -> bool:
         """Whether the script is about to make another step of the same epoch, which can be noted."""
@@ -400,10 +418,8 @@ class AgentWorker(Host):
             step = WitnessedStep(state.steps, self._task.course.batch, loss, workers)
             path = self._checkpoints.folder / checkpoint_name(state.steps, state.updates, "0" * 64)
             with suppress(OSError):  # the disk is full, which the save tells
-                write_whole(witness_path(path), msgspec.msgpack.encode(step))
+                write_whole(witness_path(path, self.positions.own), msgspec.msgpack.encode(step))
                 self._noted_steps = state.steps
-        if self._leaves_as is not None:
-            self._leave(self._leaves_as)
 
     def _end_witness(self, steps: int | None) -> None:
         """The checkpoint after these steps is there, and what the next step came to; None: it cannot be."""
@@ -415,9 +431,10 @@ class AgentWorker(Host):
 
         It takes the newest checkpoint whose next step was noted.
         """
-        path = self._checkpoints.load_newest(self._task.state, lambda path: read_witness(path) is not None)
-        step = None if path is None else read_witness(path)
-        if step is not None:
+        noted = partial(read_witness, position=self.positions.own)
+        path = self._checkpoints.load_newest(self._task.state, lambda path: noted(path) is not None)
+        step = None if path is None else noted(path)
+        if self.positions.all(step is not None) and step is not None:
             return Prover(self._link, self.max_local_batch, Proof(self._task, step, order.cuts))
         why_not = "there is no checkpoint with a note of the step after it"
         self._link.send(messages.Proved(why_not=why_not))
@@ -426,19 +443,19 @@ class AgentWorker(Host):
     def _leave(self, generation: int) -> NoReturn:
         self._tell()
         self._link.send(messages.Left(generation=generation))
+        self.positions.all(True)  # the first that exits ends the others
         close_script()
         exit_now(environ.EXIT_STOPPED)
 
     # ------------------------------------------------------------------ reports
     def _save_if_due(self, is_end: bool = False) -> None:
         is_unsaved, self._is_unsaved = self._is_unsaved, False
-        if not (is_idle := self._checkpoints.is_idle):
-            self._note_save(self._checkpoints.take)
-            is_idle = self._checkpoints.is_idle
+        is_agreed, self._is_save_agreed = self._is_save_agreed, False
+        if not self._checkpoints.is_idle:  # where all have agreed, another process of this worker is
+            self._note_save(self._checkpoints.wait if is_agreed else self._checkpoints.take)
         if self._is_witness_out and self._noted_steps is not None and self._noted_steps == self._saved_steps:
             self._end_witness(self._noted_steps)
-        is_agreed, self._is_save_agreed = self._is_save_agreed, False
-        if is_unsaved and is_idle and is_agreed:
+        if is_unsaved and is_agreed and self._checkpoints.is_idle:
             self._task.state.forms.look(sys._getframe(1))
             self._save_together() if is_end else self._save_behind()
 
@@ -447,7 +464,7 @@ class AgentWorker(Host):
         if self._link.is_witness_wanted:
             self._link.is_witness_wanted, self._noted_steps = False, None
             self._is_witness_out = True
-        is_idle = self._group.rank == 0 and self._checkpoints.is_idle
+        is_idle = self.is_leader and self._checkpoints.is_idle
         return is_idle and (self._is_witness_out or self._checkpoints.is_due())
 
     def _save_behind(self) -> None:
@@ -522,7 +539,7 @@ class AgentWorker(Host):
         """
         if not self._is_member or self._stepped_generation != self._generation:
             return
-        values, is_leader = self._values, self.rank == 0
+        values, is_leader = self._values, self.is_leader
         told = messages.Reported(
             values=values.take() if is_leader else {},
             curves=self._take_curves(with_losses) if is_leader else {},

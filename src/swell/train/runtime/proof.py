@@ -48,7 +48,7 @@ class Proof(SizeComparison):
         course = task.course
         course.batch = step.batch
         super().__init__(task, course, MOST_SAMPLES, has_passes=False)
-        self.steps_before = step.steps
+        self.steps_before, self.positions = step.steps, task.positions
         self.notes = StepNotes(task.state)  #: of the probe under way
         self.mean_loss = torch.tensor(step.loss, dtype=torch.float64).to(self._parameters[0])
         noted = [
@@ -58,7 +58,7 @@ class Proof(SizeComparison):
         ]
         first = course.place.step % len(noted) if noted else 0
         self._noted = (noted[first:] + noted[:first])[:: max(1, len(noted) // MOST_PASSES)][:MOST_PASSES]
-        self._cuts = cuts and course.num_shards is None
+        self._cuts = cuts and course.num_shards is None and task.positions.num == 1
         self._is_cut = False  # what is made now
         self._expected: PassNote | None = None  # of what is made now
         self._kept = task.state.copy()
@@ -67,7 +67,9 @@ class Proof(SizeComparison):
         for share_of, noted in reversed(self._noted):
             self._expected = noted
             whole = yield Probe(share=share_of)
-            if what := noted.difference(self.notes.passes[0], self._tolerance):
+            own = noted.difference(self.notes.passes[0], self._tolerance)
+            told = self.positions.gather_bytes(own.encode())
+            if what := next(filter(None, told), b"").decode():
                 return [self._other(f"computes {what} in step {self.steps_before + 1}")]
         least = self._course.least_samples
         if not (self._noted and self._cuts) or (size := whole.share.num_local) < 2 * least:
@@ -114,7 +116,7 @@ class Prover(Host):
     """What a worker is that proves itself. It leaves then: its script is not as in a new process any more."""
 
     def __init__(self, link: Link, max_local_batch: int | None, proof: Proof) -> None:
-        super().__init__(link.welcome, max_local_batch)
+        super().__init__(link.welcome, max_local_batch, positions=proof.positions)
         self._link, self._proof, self._plan = link, proof, proof.steps()
         self._share_of: ShareOf  # of the probe under way
         self._is_out = False  # it has not come to its pass yet
@@ -153,16 +155,22 @@ class Prover(Host):
         return self._proof.mean_loss.clone()
 
     def settle(self, error: BaseException | None, line: str) -> None:
-        self._leave([self._proof.finding_of(error, line)])
+        self._leave([self._proof.finding_of(error, line)], is_alone=error is not None)
 
     def finish(self, is_early: bool) -> None:
         self._check_out("the script has left its loop before that step")
         self.settle(None, "")
 
-    def _leave(self, findings: Sequence[ScriptFinding | None], why_not: str = "") -> NoReturn:
+    def _leave(
+        self, findings: Sequence[ScriptFinding | None], why_not: str = "", is_alone: bool = False
+    ) -> NoReturn:
+        """`is_alone`: other processes of this worker do not come here."""
         found = tuple(each for each in findings if each is not None)
         steps = None if why_not else self._proof.steps_before
-        self._link.send(messages.Proved(steps=steps, findings=found, why_not=why_not, is_last=True))
+        if self.positions.is_first or is_alone:
+            self._link.send(messages.Proved(steps=steps, findings=found, why_not=why_not, is_last=True))
+        if not is_alone:
+            self.positions.all(True)  # the first that exits ends the others
         close_script()
         exit_now(environ.EXIT_STOPPED)
 

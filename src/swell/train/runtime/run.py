@@ -51,6 +51,10 @@ NO_STEP = (
     "run.step() was never called; call it after run.backward(loss) to update the model, in place of "
     "optimizer.step()"
 )
+SCALED = (
+    "run.backward(loss, scaler=...) in a worker of several processes, of which each finds infinities in its "
+    "own part alone; train in bfloat16, without a scaler"
+)
 TWICE = (
     "run.backward(loss) was called twice for one batch; give it the sum of the losses once, or call "
     "`.backward()` on the others before it"
@@ -138,8 +142,8 @@ class Run:
 
     @property
     def is_leader(self) -> bool:
-        """Rank 0: the one that prints, and writes the final model."""
-        return self._host.rank == 0
+        """Rank 0, and its first process: the one that prints, and writes the final model."""
+        return self._host.is_leader
 
     @property
     def global_batch(self) -> int:
@@ -343,6 +347,8 @@ class Run:
         if self._turns:  # of several optimizers: what is summed now is another loss of the batch
             self._task.gradients.begin(out[0])
         if scaler is not None and scaler.is_enabled():
+            if self._host.positions.num > 1:
+                raise LoopError(SCALED)
             state.use_scaler(scaler)
             loss = scaler.scale(loss)
         elif not self._is_scale_checked:
@@ -352,6 +358,7 @@ class Run:
         notes = self._host.notes
         if is_last and notes is None and self._counts:
             self._host.begin_backward(part)
+        loss = self._task.gradients.weighted(part, loss)
         if loss.requires_grad:
             try:
                 loss.backward(**options)

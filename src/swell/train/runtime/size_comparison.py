@@ -138,7 +138,7 @@ class SizeComparison(StepComparison):
                 self._begin_probe()
                 yield partial(self._share, self._probe)
                 state.check_schedulers()
-                if not self._result.is_finite:
+                if not self._task.positions.all(self._result.is_finite):
                     raise ValueError("a loss or a gradient is no finite number")
                 self._probe = plan.send(replace(self._result, left=self._left))
         except StopIteration as end:

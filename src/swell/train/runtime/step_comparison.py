@@ -14,6 +14,7 @@ import torch
 from torch import nn
 
 from swell.script_facts import ScriptFinding
+from swell.train.collective.local_tensors import local
 from swell.train.collective.norms import other_buffers
 from swell.train.collective.pieces import as_real
 from swell.train.data.sample_schedule import Share
@@ -145,9 +146,9 @@ def sampled(parameters: Sequence[nn.Parameter]) -> torch.Tensor:
     parts = []
     for parameter in parameters:
         step = max(1, parameter.numel() // MOST_COMPARED)
-        gradient = parameter.grad
+        gradient = None if parameter.grad is None else local(parameter.grad)
         if gradient is None:
-            gradient = torch.zeros_like(parameter)
+            gradient = torch.zeros_like(local(parameter))
         elif gradient.layout != torch.strided:
             gradient = gradient.to_dense()
         parts.append(as_real(gradient.detach().reshape(-1)[::step]).reshape(-1).to("cpu", torch.float64))

@@ -16,6 +16,7 @@ import torch
 from swell.script_facts import ScriptFinding, ScriptNumbers
 from swell.train.collective.gradients import StepTotals
 from swell.train.collective.group import check_no_group
+from swell.train.collective.positions import Positions
 from swell.train.data.place import UNBOUNDED
 from swell.train.data.sample_schedule import SampleSchedule, Share, tighter
 from swell.train.link.agent_link import Link, exit_now
@@ -65,8 +66,8 @@ class Profiling(Host):
 
     shown: ShownCounts
 
-    def __init__(self, link: Link, max_local_batch: int | None) -> None:
-        super().__init__(link.welcome, max_local_batch, link)
+    def __init__(self, link: Link, max_local_batch: int | None, positions: Positions) -> None:
+        super().__init__(link.welcome, max_local_batch, link, positions)
         self._link = link
         self._tried: SizeComparison | ResumeCheck | None = None  #: the check that is under way
         self._plan = self._trial()
@@ -81,6 +82,10 @@ class Profiling(Host):
         self._between_s: float | None = None  # what the script then took for what follows
         self._findings: list[ScriptFinding] = []
         self._own: ScriptNumbers | None = None
+
+    @property
+    def _resumes(self) -> bool:
+        return self.welcome.resumes and self.positions.num == 1
 
     @property
     def _least_size(self) -> int:
@@ -117,31 +122,30 @@ class Profiling(Host):
         self._link.send(messages.Ready())
 
     def enter(self, task: Task) -> Host:
-        check_no_group()
+        check_no_group(self.positions)
         self._tell_ready(task)
         if task.own is not None:
             per_epoch = replace(self.course, global_batch=task.own.batch, num_shards=None).steps_per_epoch
             num_steps = task.own.steps or (task.own.epochs or 0) * per_epoch
             facts = {"num_steps": num_steps, "has_schedule": bool(task.state.schedulers)}
             self._own = msgspec.structs.replace(task.own, **facts)
-        if self.welcome.compares:
+        if self.welcome.compares and self.positions.num == 1:  # several prove themselves before they join
             has_passes = self.max_local_batch is not None
             most = min(max(self._sizes, default=MOST_SAMPLES), self.max_local_batch or MOST_SAMPLES)
             comparison = SizeComparison(task, self.course, most, has_passes)
             self._tried = comparison if comparison.is_possible else None
-        if not self._sizes and self._tried is None and not self.welcome.resumes:
+        if not self._sizes and self._tried is None and not self._resumes:
             self._finish_trial()
         return self
 
     # ------------------------------------------------------------ what is tried, one after the other
     def _trial(self) -> Generator[ShareOf | None, None, None]:
         """Yield the share of each coming step, and None to go on when the script asks for the next batch."""
-        welcome = self.welcome
         originals = self._task.state.script_values()["variables"]
         if self._tried is not None:
             yield from self._try(self._tried)
         share_of = partial(self._share_of_size, self._least_size)
-        if welcome.resumes:
+        if self._resumes:
             yield from self._try(ResumeCheck(self._task, self.shown, share_of, originals))
         yield from self._measure()
         writes_over_files = environ.TRIAL in os.environ and not are_private()
@@ -248,7 +252,8 @@ class Profiling(Host):
         self._await_device()
         self._meter.end_step()
         self.shown.steps += 1
-        self._timed.append(self._meter.step_s)
+        own_s = self._meter.step_s if self.positions.is_first else 0.0  # by one time all decide alike
+        self._timed.append(float(self.positions.sum(torch.tensor(own_s, dtype=torch.float64))))
 
     def _await_device(self) -> None:
         if self.device.type == "cuda":

@@ -21,6 +21,7 @@ from torch import nn
 from torch.utils.hooks import RemovableHandle
 
 from swell.script_facts import ScriptFinding
+from swell.train.collective.local_tensors import local
 from swell.train.collective.pieces import as_real
 from swell.train.data.sample_schedule import SampleSchedule, Share
 from swell.train.state.train_state import TrainState
@@ -114,10 +115,14 @@ class WitnessedStep(msgspec.Struct, frozen=True):
         return replace(share, passes=(share.passes[number],), shards=range(0), num_shards=0)
 
 
-def read_witness(checkpoint: Path) -> WitnessedStep | None:
-    """Return the step after a checkpoint; None: it was not noted."""
+def read_witness(checkpoint: Path, position: int = 0) -> WitnessedStep | None:
+    """Return the step after a checkpoint; None: it was not noted.
+
+    Args:
+        position: of the process of each worker that noted it.
+    """
     try:
-        return msgspec.msgpack.decode(witness_path(checkpoint).read_bytes(), type=WitnessedStep)
+        return msgspec.msgpack.decode(witness_path(checkpoint, position).read_bytes(), type=WitnessedStep)
     except (OSError, msgspec.DecodeError):
         return None
 
@@ -179,6 +184,7 @@ def signed_sums(gradients: list[torch.Tensor]) -> list[float]:
     rates = torch.arange(1, NUM_SUMS + 1, dtype=torch.float64).sqrt()
     first = 0
     for gradient in gradients:
+        gradient = local(gradient)
         dense = gradient.to_dense() if gradient.layout != torch.strided else gradient
         flat = as_real(dense.detach()).reshape(-1)
         flat = flat if flat.dtype == torch.float64 else flat.float()

@@ -406,9 +406,10 @@ class CheckpointStore:
         for _, path in checkpoints_in(self.folder):
             if path not in kept and order_in(path) <= order_in(newest):
                 path.unlink(missing_ok=True)
-        notes = {witness_path(path) for path in kept}
+        notes = {witness_path(path).stem for path in kept}
         for path in witnesses_in(self.folder):
-            if path not in notes and path.name <= witness_path(newest).name:
+            own = path.name.partition(".")[0]  # one for each process of a worker
+            if own not in notes and own <= witness_path(newest).stem:
                 path.unlink(missing_ok=True)
 
     def _remove_damaged(self, paths: list[Path], sound: Path | None) -> None:
