@@ -172,7 +172,7 @@ class AgentWorker(Host):
         return tally
 
     def _look_at(self, tally: StepTotals) -> messages.DriftFound | None:
-        """Settle what differs between the workers, and note the step where it is to be. Raises GroupBroken."""
+        """Settle what differs between the workers, and note the step if due. Raises GroupBroken."""
         drift = None if tally.is_same else self._drift_watch.settle(self._group)
         if self.notes is not None:
             self._note_step(self.notes, float(tally.loss))
