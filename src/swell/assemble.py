@@ -84,7 +84,6 @@ def open_platform(
             containers=options.containers,
             sharing=options.sharing,
             advertise=options.advertise,
-            rack=options.rack,
             listen=options.listen,
             leases=settings.leases,
         )

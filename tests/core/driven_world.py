@@ -65,7 +65,6 @@ class DrivenWorld(SimulatedWorld):
     def __init__(self, seed: int = 0, rates: FaultRates = NO_FAULTS) -> None:
         self.seed = seed
         self.performed: list[tuple[float, AnyCommand]] = []
-        self.least_workers: dict[str, int] = {}  #: as trial runs tell, by job
         self.findings: dict[str, tuple[ScriptFinding, ...] | None] = {}  #: of trial runs, by job
         self.losses: dict[str, JobLoss] = {}  #: by job, of those that tell one
         self.speed = SPEED  #: of jobs that are submitted from now on
@@ -148,7 +147,6 @@ class DrivenWorld(SimulatedWorld):
             profile=msgspec.structs.replace(
                 profile(),
                 findings=self.findings.get(job_id),
-                least_workers=self.least_workers.get(job_id, 1),
             ),
             speed=self.speed,
             num_steps=spec.end.steps or PLAIN_STEPS,

@@ -106,7 +106,6 @@ def test_a_live_worker_is_told_at_its_fork_what_will_not_change(tmp_path: Path) 
         "SWELL_JOB_ID": "a",
         "SWELL_WORKER": "3",
         "SWELL_ADDRESS": "127.0.0.1",
-        "SWELL_RACK": "rack0",
         "SWELL_DEVICES": "",
         "SWELL_WORKDIR": "/scripts",
         "TORCHELASTIC_RUN_ID": "a",

@@ -186,4 +186,4 @@ def test_a_delayed_growth_trains_on_at_its_old_size() -> None:
 
 
 def change(before: int, after: int) -> GangChange:
-    return GangChange(before, after, is_known_set=False, copied_bytes=0.0, start_s=0.0)
+    return GangChange(before, after, is_known_set=False, state_bytes=0.0, start_s=0.0)

@@ -178,7 +178,6 @@ class FakeAgent:
         source: int | None,
         batch: int | None = None,
         told_steps: int | None = None,
-        hands_on: bool = False,
     ) -> int:
         """Order a new generation of these workers; former members that are not among them leave."""
         with self._news:
@@ -196,7 +195,6 @@ class FakeAgent:
                     num_workers=len(members),
                     global_batch=batch,
                     source=None if source is None else members.index(source),
-                    hands_on=hands_on,
                     local_rank=members.index(worker) if worker in members else 0,
                     local_world_size=1 if self.spans_hosts else len(members),
                     told_steps=told_steps,

@@ -92,7 +92,7 @@ def test_one_that_dies_instead_of_leaving_takes_nobody_from_the_next_group(
     agent.start_ready([3], LATE, str(gate), "connect", *args)
     agent.join([0, 1, 2], source=None)
     agent.wait_steps(0, 1)
-    wanted = agent.regroup([0, 1, 3], source=0, hands_on=True)
+    wanted = agent.regroup([0, 1, 3], source=0)
     agent.wait(0, messages.Bound, lambda bound: bound.generation == wanted)
     agent.kill(2)
     for worker in (0, 1):

@@ -136,7 +136,7 @@ class KindState:
         return KindLoad(
             num_devices,
             max(0, num_devices - held),
-            sum(smallest_gang(one.spec, one.least_workers) for one in waiting),
+            sum(smallest_gang(one.spec) for one in waiting),
         )
 
 
@@ -350,7 +350,7 @@ def _standing(now_s: float, kind: KindState, num_devices: int) -> tuple[Platform
 
 
 def _why_left_out(record: JobRecord, num_devices: int) -> str:
-    if not len(job_sizes(record.spec, num_devices, Sizes.EVERY, least=record.least_workers)):
+    if not len(job_sizes(record.spec, num_devices, Sizes.EVERY)):
         return f"has no size that fits in {told_devices(num_devices)}; --add-nodes tells what more would do"
     return "has not been measured yet; ask again after its trial run"
 

@@ -401,7 +401,7 @@ def findings_by_effect(view: JobView) -> tuple[tuple[str, ...], tuple[str, ...]]
 def _told_finding(view: JobView, found: ScriptFinding) -> str:
     unlimited = "not checked" if is_unchecked(found.name) else "known difference"
     accepted = "accepted" if found.holds else unlimited
-    state = f"limited to {told_workers(view.least_workers)}" if found.name in view.held_by else accepted
+    state = f"limited to {told_workers(view.min_workers)}" if found.name in view.held_by else accepted
     place = f" at {found.place}" if found.place else ""
     return f"{state}, {found.name}{place}: {found.text}"
 
@@ -450,12 +450,11 @@ def _standing(view: JobView) -> str:
 
 def _workers(view: JobView) -> str:
     most = "or more" if view.max_workers is None else f"to {view.max_workers}"
-    least = view.least_workers
+    least = view.min_workers
     allowed = told_workers(least) if least == view.max_workers else f"{least} {most}"
-    why = "" if least == view.min_workers else " (fewer have too little memory)"
     now = "" if view.phase.is_end else f"{view.workers} now, "
     each = f", {told_devices(view.devices_per_worker)} each" if view.devices_per_worker > 1 else ""
-    return f"{now}{allowed} allowed{why}{each}"
+    return f"{now}{allowed} allowed{each}"
 
 
 def _batch(view: JobView) -> str:
@@ -555,19 +554,6 @@ def _end(submitted: JobSubmitted) -> str:
     lengths = {"steps": end.steps, "epochs": end.epochs, "samples": end.samples}
     told = [f"{number:g} {what}" for what, number in lengths.items() if number is not None]
     return " or ".join([*told, *([] if end.target is None else [str(end.target)])])
-
-
-def told_divided_state(found: JobThroughput, num_workers: int) -> str:
-    """What a worker holds of a state that is divided, and what its loss costs; empty: each has the whole."""
-    divided = found.divided
-    if divided is None:
-        return ""
-    num_workers = num_workers or found.most_workers
-    held, whole = (size / 1e6 for size in (divided.held_bytes(num_workers), divided.state_bytes))
-    told = f"each of {told_workers(num_workers)} has {held:.3g} of {whole:.3g} MB"
-    if divided.has_mirrors:
-        return f"{told}; no step is lost with a worker, for another has the same part"
-    return f"{told}; with any worker all since the last checkpoint is lost, for there are no mirrors"
 
 
 def told_source(source: EstimateSource) -> str:

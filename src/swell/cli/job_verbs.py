@@ -138,9 +138,7 @@ def accept_differences(
     if json:
         print_json(view)
     elif view.held_by:
-        print(
-            f"{view.id}: still limited to {told_workers(view.least_workers)} by {' and '.join(view.held_by)}"
-        )
+        print(f"{view.id}: still limited to {told_workers(view.min_workers)} by {' and '.join(view.held_by)}")
         print("\n".join(f"  {line}" for line in told_findings(view)))
     else:
         print(f"{view.id}: may have more workers, as its policy decides")

@@ -271,7 +271,6 @@ def _facts_of_platform(view: JobView, state: Path | None) -> Iterator[tuple[str,
         yield "checkpoint", f"step {steps_in(found[0][1])}, in {folder}"
     if (throughput := _throughput(view, state)) is not None:
         yield "curve", words.told_throughput(throughput)
-        yield "state", words.told_divided_state(throughput, view.workers)
 
 
 def _throughput(view: JobView, state: Path | None) -> JobThroughput | None:

@@ -11,8 +11,6 @@ from swell.core.deadlines import befall, befall_all, follow, note_slowness, told
 from swell.core.feedback import (
     learn_between,
     learn_first_step,
-    learn_from_limit,
-    learn_least,
     learn_pause,
     learn_rate,
     learn_resize,
@@ -303,7 +301,6 @@ def _(event: JobProfiled, state: HeadState, record: JobRecord) -> None:
     after_s = event.at_s - record.submitted_s
     after = f", known {span(after_s)} after its submission" if after_s >= LEAST_TRIAL_S else ""
     state.explain(record, "profiled", f"has {record.progress.total_steps:.0f} steps to do{after}")
-    learn_least(state, record, event.profile.least_workers)
     for found in record.findings:
         state.tell(record, "finding", _told_finding(record, found, "its trial run found"))
     if record.spec.hold_after_trial and not record.is_held:
@@ -566,7 +563,7 @@ def _(event: ScriptVerified, state: HeadState, record: JobRecord) -> None:
 def _told_finding(record: JobRecord, found: ScriptFinding, what: str) -> str:
     place = f" ({found.place})" if found.place else ""
     is_held = found.name in record.held_by
-    held = f"is limited to {told_workers(record.least_workers)}" if is_held else "may have any size"
+    held = f"is limited to {told_workers(record.spec.min_workers)}" if is_held else "may have any size"
     return f"{held}: {what} {found.name}{place}: {found.text}"
 
 
@@ -713,7 +710,6 @@ def _note_loss(state: HeadState, record: JobRecord, event: GangEnded) -> None:
     """It is tried again, unless that would go on for ever."""
     backoff, is_last = record.backoff, record.backoff.is_last_loss
     if event.is_over_memory:
-        learn_from_limit(state, record, event)
         backoff.note_loss_by_memory(state.now_s, max(event.steps, record.progress.first_step))
     else:
         backoff.note_loss(state.now_s)

@@ -251,7 +251,7 @@ class Core:
     def _explain_lack(self, record: JobRecord) -> None:
         """It cannot even be tried: too few devices are there."""
         state, spec = self._state, record.spec
-        num_needed = record.least_workers * spec.devices_per_worker
+        num_needed = smallest_gang(spec)
         if not state.cluster.nodes:
             code, text = "no_nodes", self._lack
         elif not state.devices:
@@ -489,7 +489,7 @@ class Core:
         if record is None or record.profile is None:
             return None
         spec, profile = record.spec, record.profile
-        sizes = shown_sizes(spec, record.least_workers, state.cluster.num_devices, state.domain.sizes)
+        sizes = shown_sizes(spec, state.cluster.num_devices, state.domain.sizes)
         hosts = nodes_needed(state.cluster.widths, sizes * spec.devices_per_worker)
         return JobThroughput(
             job_id=record.id,
@@ -499,7 +499,6 @@ class Core:
             grad_bytes=profile.grad_bytes,
             points=state.belief.throughput(record.id, sizes, np.maximum(hosts, 1)),
             num_samples=num_samples_of(spec, profile),
-            divided=profile.divided,
         )
 
     def changes(self) -> TurnChanges:
@@ -554,7 +553,7 @@ class Core:
         return KindLoad(
             num_devices=state.num_devices,
             num_idle=len(state.devices - held),
-            num_wanted=sum(smallest_gang(record.spec, record.least_workers) for record in waiting),
+            num_wanted=sum(smallest_gang(record.spec) for record in waiting),
         )
 
     # ------------------------------------------------------------ recovery

@@ -150,7 +150,7 @@ class CostTable(msgspec.Struct, dict=True):
             return 0.0
         if change == "growth":
             is_restart = spec.elasticity is Elasticity.RESTART
-            return 0.0 if is_restart else profile.most_copied_bytes * self.state_s_per_byte
+            return 0.0 if is_restart else profile.state_bytes * self.state_s_per_byte
         return profile.start_s * (1.0 + CROWDING_SHARE * (min(num_workers, CROWDED_WORKERS) - 1))
 
     def expected_s(self, change: CostKind, spec: JobSpec, profile: Profile | None, num_workers: int) -> float:
@@ -331,7 +331,7 @@ def expected_costs(
 
 def copy_s(costs: CostTable, columns: Mapping[str, Any]) -> FloatArray:
     """(J,) what a profile says of a growth: to send the state; nothing where every process starts again."""
-    copied_s: FloatArray = columns["copied_bytes"] * costs.state_s_per_byte
+    copied_s: FloatArray = columns["state_bytes"] * costs.state_s_per_byte
     return np.where(columns["is_restart"], 0.0, copied_s)
 
 

@@ -44,9 +44,9 @@ def named_kinds(kinds: tuple[str, ...], there: Sequence[str]) -> tuple[str, ...]
     return tuple(kind for kind in kinds if kind in there)
 
 
-def smallest_gang(spec: JobSpec, least_workers: int = 1) -> int:
-    """Devices of the job's smallest gang, where memory asks for so many workers at least."""
-    return max(spec.min_workers, least_workers) * spec.devices_per_worker
+def smallest_gang(spec: JobSpec) -> int:
+    """Devices of the job's smallest gang."""
+    return spec.min_workers * spec.devices_per_worker
 
 
 def choose(kinds: Sequence[str], spec: JobSpec, loads: Mapping[str, KindLoad], sizes: Sizes) -> str:

@@ -1,8 +1,7 @@
 """How often training that is not saved is lost: what is assumed, corrected by what was seen on this platform.
 
 A gang goes on while one worker is left, for each has the whole state. So a gang on one node loses its
-training with that node, and one on several only if all are lost together. A gang whose state is divided among
-its workers, without mirrors, loses it with any of them.
+training with that node, and one on several only if all are lost together.
 """
 
 from __future__ import annotations
@@ -90,24 +89,15 @@ class LossRates(msgspec.Struct, kw_only=True):
             self.num_struck += 1
             self.num_whole += is_whole
 
-    def mean_time_to_loss_s(
-        self,
-        cluster: Cluster,
-        devices: tuple[str, ...],
-        now_s: float,
-        loses_with_any_worker: bool = False,
-    ) -> float:
+    def mean_time_to_loss_s(self, cluster: Cluster, devices: tuple[str, ...], now_s: float) -> float:
         """Expected time until a gang on these devices loses training that is not saved.
 
         A gang on n nodes meets a loss n times as often as one on a single node.
-
-        Args:
-            loses_with_any_worker: its state is divided among its workers, and no part lies at two of them.
         """
         nodes = set(map(cluster.node_of.get, devices)) - {None}
         num_borrowed = len(nodes & cluster.borrowed)
         per_s = num_borrowed * self.borrowed.per_node_s(now_s, BORROWED_NODE_S)
         per_s += (len(nodes) - num_borrowed) * self.owned.per_node_s(now_s, OWNED_NODE_S)
-        if len(nodes) > 1 and not loses_with_any_worker:  # share of losses that take all; 1 before the first
+        if len(nodes) > 1:  # share of losses that take all; 1 before the first
             per_s *= (1 + self.num_whole) / (1 + self.num_struck)
         return 1.0 / per_s if per_s > 0.0 else OWNED_NODE_S

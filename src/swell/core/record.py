@@ -165,7 +165,6 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     user: str = ""
     profile: Profile | None = None
     unlike_script: tuple[ScriptFinding, ...] = ()  #: jobs share a profile, and may differ in this
-    least_by_memory: int = 1  #: workers, of which one is not known to run out of memory
     is_profiling: bool = False
     trial_waited_s: float = 0.0  #: that its trial run has waited, as was told last
     trial_behind: tuple[str, ...] = ()  #: for those of these jobs, the last time
@@ -323,21 +322,16 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
         return is_wanted and self.progress.total_steps is not None
 
     @property
-    def least_workers(self) -> int:
-        """The fewest that it may have: as it was submitted, and as the memory of its devices allows."""
-        return max(self.spec.min_workers, self.least_by_memory)
-
-    @property
     def may_grow(self) -> bool:
         """Whether more workers than its smallest number would be of use, and learn the same."""
-        if self.awaits_speed and self.target_workers <= self.least_workers:
+        if self.awaits_speed and self.target_workers <= self.spec.min_workers:
             return False  # this size is measured first: a promise counts on it
         return (self.is_distributed or not self.spec.grows_when_distributed) and not self.held_by
 
     @property
     def must_shrink(self) -> bool:
         """Whether it has more workers than its findings let it have."""
-        return bool(self.held_by) and self.target_workers > self.least_workers
+        return bool(self.held_by) and self.target_workers > self.spec.min_workers
 
     @property
     def findings(self) -> tuple[ScriptFinding, ...]:
@@ -425,7 +419,7 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
 
     def learn_length(self, profile: Profile | None) -> None:
         """Fix the amount of work: steps, or seconds on one worker where steps are unknown."""
-        self.profile, self.least_by_memory = profile, profile.least_workers if profile else 1
+        self.profile = profile
         if self.spec.elasticity is Elasticity.RESTART:
             self.progress.total_steps = float(self.spec.end.steps or self.estimate_s)
             return

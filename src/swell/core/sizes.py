@@ -17,14 +17,12 @@ def job_sizes(
     num_devices: int,
     kind: Sizes = Sizes.POWERS_OF_TWO,
     most_batch: int | None = None,
-    least: int = 1,
 ) -> IntArray:
     """Worker counts that a job may have on so many devices, ascending; empty if there is none. Read-only.
 
     Args:
         most_batch: samples of a step at most, where these do not grow with the workers; None: as many as
             the job may have.
-        least: by what is known of its memory; see `Profile.least_workers`.
     """
     most = num_devices // spec.devices_per_worker
     if spec.max_workers is not None:
@@ -32,7 +30,7 @@ def job_sizes(
     if spec.elasticity is Elasticity.LIVE and spec.batch_per_worker is None:
         # a worker without samples would be of no use
         most = min(most, most_batch or spec.max_batch or spec.global_batch or most)
-    return _sizes_within(max(spec.min_workers, least), most, kind, spec.global_batch * spec.cuts_batch)
+    return _sizes_within(spec.min_workers, most, kind, spec.global_batch * spec.cuts_batch)
 
 
 @lru_cache(maxsize=1024)
@@ -50,8 +48,8 @@ def num_samples_of(spec: JobSpec, profile: Profile) -> int | None:
     return None if num_steps is None else num_steps * spec.global_batch
 
 
-def shown_sizes(spec: JobSpec, least: int, num_devices: int, kind: Sizes) -> IntArray:
+def shown_sizes(spec: JobSpec, num_devices: int, kind: Sizes) -> IntArray:
     """Numbers of workers up to k_max: what the devices and the job allow, whichever is less."""
-    every = job_sizes(spec, num_devices, kind, least=least)
+    every = job_sizes(spec, num_devices, kind)
     powers = every & (every - 1) == 0
     return every[(every <= FEW) | powers | (every == every[-1])] if every.size else every

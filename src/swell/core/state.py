@@ -169,8 +169,7 @@ class HeadState(KeptState, kw_only=True):
 
     def mean_time_to_loss_s(self, record: JobRecord, devices: tuple[str, ...]) -> float:
         """Expected time until the job's gang on these devices loses training that is not saved."""
-        loses_with_any = record.profile is not None and record.profile.loses_with_any_worker
-        return self.losses.mean_time_to_loss_s(self.cluster, devices, self.now_s, loses_with_any)
+        return self.losses.mean_time_to_loss_s(self.cluster, devices, self.now_s)
 
     def note_lost_workers(self, record: JobRecord, devices: tuple[str, ...], is_whole: bool) -> None:
         """A gang has lost its workers on these devices; a node that went with them was counted before."""
@@ -240,7 +239,7 @@ class HeadState(KeptState, kw_only=True):
         if record.ruled_out:
             others = (node.devices for node in self.usable.nodes if node.name not in record.ruled_out)
             num_devices = min(num_devices, sum(map(len, others)))
-        sizes = job_sizes(record.spec, num_devices, self.domain.sizes, most_batch, record.least_workers)
+        sizes = job_sizes(record.spec, num_devices, self.domain.sizes, most_batch)
         return sizes if record.may_grow else sizes[:1]
 
     def lacks_nodes(self, record: JobRecord) -> bool:

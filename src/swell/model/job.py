@@ -8,7 +8,6 @@ from typing import TypeVar
 
 import msgspec
 
-from swell.model.throughput import DividedState
 from swell.model.webhook import Webhook
 from swell.script_facts import BetweenSteps, ScriptFinding, ScriptNumbers
 
@@ -332,34 +331,4 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, wea
     #: Of `allreduce_s`, numbers of workers that were measured with so many bytes; None: not told.
     allreduce_sizes: tuple[int, ...] | None = None
     group_step_s: dict[int, float] = {}  #: workers -> seconds of a whole step that a group of them made
-    divided_bytes: int = 0  #: of `state_bytes`, what is divided among the workers
-    has_mirrors: bool = False  #: each part of that lies at two workers
-    least_workers: int = 1  #: one of fewer has too little memory for its part of the state; 1: none was found
     own: ScriptNumbers | None = None  #: of the script by itself; None: not told
-
-    @property
-    def divided(self) -> DividedState | None:
-        """None: each worker holds the whole state."""
-        if not self.divided_bytes:
-            return None
-        return DividedState(
-            state_bytes=self.state_bytes, divided_bytes=self.divided_bytes, has_mirrors=self.has_mirrors
-        )
-
-    def copied_bytes(self, before: int, after: int) -> int:
-        """Bytes of the state that come to a worker at most, where so many workers become so many others."""
-        divided = self.divided
-        held_bytes = self.state_bytes if divided is None else divided.held_bytes(after)
-        if after > before:
-            return held_bytes
-        return 0 if divided is None else held_bytes - divided.held_bytes(before)
-
-    @property
-    def most_copied_bytes(self) -> int:
-        """What comes to a worker in any change at most: the part of one of the fewest workers."""
-        return self.copied_bytes(0, self.least_workers)
-
-    @property
-    def loses_with_any_worker(self) -> bool:
-        """Whether training that is not saved is lost with each worker."""
-        return self.divided_bytes > 0 and not self.has_mirrors

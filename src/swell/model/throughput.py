@@ -39,19 +39,6 @@ class ThroughputPoint(msgspec.Struct, frozen=True, kw_only=True):
     is_best: bool = False  #: no batch of so many workers is faster
 
 
-class DividedState(msgspec.Struct, frozen=True, kw_only=True):
-    """The training state of a job, of which each worker holds a part."""
-
-    state_bytes: int  #: of the whole state
-    divided_bytes: int  #: of what is divided among the workers; each holds all the rest
-    has_mirrors: bool  #: each part lies at two workers: none is lost with one of them
-
-    def held_bytes(self, num_workers: int) -> int:
-        """Bytes of the state that each of so many workers holds."""
-        copies = min(2 if self.has_mirrors else 1, num_workers)
-        return self.state_bytes - self.divided_bytes + -(-self.divided_bytes * copies // num_workers)
-
-
 class JobThroughput(msgspec.Struct, frozen=True, kw_only=True):
     """The curve of a job: T(b, k), the samples a second at each batch and number of workers."""
 
@@ -62,7 +49,6 @@ class JobThroughput(msgspec.Struct, frozen=True, kw_only=True):
     grad_bytes: int
     points: tuple[ThroughputPoint, ...]  #: by workers, then by batch
     num_samples: int | None = None  #: that the whole job computes; None: its length is not known
-    divided: DividedState | None = None  #: None: each worker has the whole state
 
     @property
     def best(self) -> list[ThroughputPoint]:

@@ -68,7 +68,6 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     batch_per_worker: int | None = None  #: of a job whose batch grows with its workers
     noise_scale: float | None = None  #: of its gradients, in samples; None: nothing was measured
     min_workers: int
-    least_by_memory: int = 1  #: workers of which one can hold its part of a divided state; 1: none is known
     max_workers: int | None
     devices_per_worker: int
     elasticity: Elasticity = Elasticity.LIVE
@@ -131,11 +130,6 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     held_by: tuple[str, ...] = ()  #: names of those that limit it to its smallest number of workers
     verified_steps: int | None = None  #: up to here a new worker has computed the same; None: none has
     unverified: str = ""  #: why the latest new worker has computed nothing; empty: it has
-
-    @property
-    def least_workers(self) -> int:
-        """The fewest that it may have: as it was submitted, and by memory."""
-        return max(self.min_workers, self.least_by_memory)
 
 
 def is_set_aside(view: JobView) -> bool:

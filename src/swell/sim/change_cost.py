@@ -26,7 +26,7 @@ class GangChange:
     before: int  #: devices
     after: int
     is_known_set: bool  #: the job has trained on exactly these devices before
-    copied_bytes: float  #: of the training state, that come to a worker at most
+    state_bytes: float  #: of the training state, which each worker that joins gets
     start_s: float  #: from the fork of one worker to its being ready, by its profile
     is_restart: bool = False  #: every process stops and starts
 
@@ -92,7 +92,7 @@ class MeasuredCost:
             return Cost(start_s, 0.0)
         if change.is_restart:
             return Cost(0.0, self.restart_s)
-        copy_s = change.copied_bytes / self.state_bytes_per_s
+        copy_s = change.state_bytes / self.state_bytes_per_s if num_joiners else 0.0
         return Cost(start_s, self.pause_s + copy_s)
 
     def _start_s(self, alone_s: float, num_joiners: int) -> float:

@@ -233,12 +233,11 @@ class SimGangs:
         if training.trains_on(devices):  # the same members go on with another batch, at once
             training.change = AskedChange(training.generation, target, None)
             return 0.0
-        per_worker = training.job.spec.devices_per_worker
         change = GangChange(
             before=before,
             after=len(devices),
             is_known_set=frozenset(devices) in training.known_sets,
-            copied_bytes=profile.copied_bytes(before // per_worker, len(devices) // per_worker),
+            state_bytes=profile.state_bytes,
             start_s=profile.start_s,
             is_restart=training.job.spec.elasticity is Elasticity.RESTART,
         )

@@ -241,7 +241,7 @@ def sim_job(record: JobRecord, belief: FittedBelief, num_devices: int) -> SimJob
     Raises:
         ValueError: nothing is believed of it: it has not been measured, or it has no size on this cluster.
     """
-    sizes = _told_sizes(job_sizes(record.spec, num_devices, Sizes.EVERY, least=record.least_workers))
+    sizes = _told_sizes(job_sizes(record.spec, num_devices, Sizes.EVERY))
     rate_per_s = belief.of(record.id).rates_per_s(sizes)
     sizes, rate_per_s = sizes[rate_per_s > 0.0], rate_per_s[rate_per_s > 0.0]
     if record.progress.total_steps is None or not sizes.size:

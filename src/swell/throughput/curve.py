@@ -64,7 +64,7 @@ class Curve(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, dict=
             )
         return cls(
             global_batch=spec.global_batch,
-            min_workers=max(spec.min_workers, profile.least_workers),
+            min_workers=spec.min_workers,
             max_workers=spec.max_workers,
             compute_s=profile.compute_s,
             allreduce_s=profile.allreduce_s | _shared_s(spec, profile),

@@ -14,7 +14,6 @@ JOB_ID = "SWELL_JOB_ID"
 WORKER = "SWELL_WORKER"  #: this worker's number, unique within its job, never used twice
 OBSERVER = "SWELL_OBSERVER"  #: as AGENT, for a script that knows nothing of Swell: who hears of its steps
 ADDRESS = "SWELL_ADDRESS"  #: at which workers on other hosts reach those of this one
-RACK = "SWELL_RACK"  #: in which the machine stands
 DEVICES = "SWELL_DEVICES"  #: ids of the devices that this worker sees, with commas between them
 POSITION = "SWELL_POSITION"  #: of this process among those of its worker, where that has several
 PROCESSES = "SWELL_PROCESSES"  #: of this worker, where it has several

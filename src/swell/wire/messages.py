@@ -62,8 +62,6 @@ class Hello(Message, frozen=True, kw_only=True):
 class Ready(Message, frozen=True, kw_only=True):
     """The script has built its model and can join a group."""
 
-    num_holders: int = 0  #: mode `profile`: workers that hold each part of a state; 0: it is not divided
-
 
 class Bound(Message, frozen=True, kw_only=True):
     """Rank 0's store for this generation listens at `address` (host:port)."""
@@ -244,7 +242,6 @@ class Failed(Message, frozen=True, kw_only=True):
 
     message: str
     steps: int = 0
-    is_out_of_memory: bool = False  #: and smaller passes would not help
 
 
 class OutOfMemory(Message, frozen=True, kw_only=True):
@@ -274,8 +271,6 @@ class Profiled(Message, frozen=True, kw_only=True):
     between_s: float | None = None  #: from the last step of an epoch to the first of the next
     findings: list[ScriptFinding] = []
     own: ScriptNumbers | None = None
-    divided_bytes: int = 0  #: of `state_bytes`, what is divided among the workers
-    has_mirrors: bool = False  #: each part of that lies at two workers
     save_s: float | None = None  #: that training should stand still for a checkpoint; None: not known
 
 
@@ -393,7 +388,6 @@ class Welcome(Message, frozen=True, kw_only=True):
     epochs: float | None = None  #: if the job's end is told in these
     seed: int
     checkpoint_dir: str = ""
-    num_workers: int = 0  #: mode `train`: that the job is to have; 0: not known
     target: EarlyStop | None = None
     pace_per_s: float | None = None  #: a paced device: at least local_batch / pace_per_s seconds a step
     checkpoint_interval_s: float | None = None  #: None: by what a save takes, and `mean_time_to_loss_s`
@@ -411,7 +405,6 @@ class Welcome(Message, frozen=True, kw_only=True):
     group_steps: int = 0  #: mode `group`: steps that are timed, after a few that are not
     compares: bool = False  #: mode `profile`: first compare one worker with two
     resumes: bool = False  #: mode `profile`: then see whether the script can go on from a checkpoint
-    least_workers: int = 1  #: mode `profile`: among so many a state that can be divided is divided
     max_local_batch: int | None = None  #: samples that a pass may have at most; None: no limit is known
     measures_noise: bool = False  #: mode `train`: tell the noise scale of the gradients
 
@@ -426,7 +419,6 @@ class Regroup(Message, frozen=True, kw_only=True):
     source: int | None  #: the rank whose state the others take; None: none has any, see `checkpoint`
     #: Losses up to this step have been told. None: not known, and those of earlier groups are not to be.
     told_steps: int | None = None
-    hands_on: bool = False  #: members of a whole group leave, and hand on there what they alone have
     local_rank: int = 0
     local_world_size: int = 1
     group_rank: int = 0  #: of this worker's host among those of the group

@@ -155,10 +155,10 @@ def job_row(
 
 
 def _wanted(view: JobView) -> str:
-    if view.phase.is_end or view.least_workers == view.max_workers:
+    if view.phase.is_end or view.min_workers == view.max_workers:
         return ""
     most = " or more" if view.max_workers is None else f"{NOTHING}{view.max_workers}"
-    return f"{view.least_workers}{most}"
+    return f"{view.min_workers}{most}"
 
 
 def _second(at_s: float | None) -> int | None:

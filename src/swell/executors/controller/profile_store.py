@@ -111,7 +111,7 @@ class ProfileStore:
             *((spec.image,) if spec.image else ()),
             spec.global_batch,
             *((spec.least_batch, spec.max_batch, spec.batch_per_worker) if spec.may_change_batch else ()),
-            # Batches do not tell then with how small a part of a divided state they were measured.
+            # One of fewer workers computes larger parts of an open batch, which are measured as well.
             *((spec.min_workers,) if spec.may_change_batch and spec.min_workers > 1 else ()),
             spec.devices_per_worker,
             command.device_kind,
@@ -132,9 +132,7 @@ def _sources(tree: Path) -> bytes:
 
 def _covers(profile: Profile, command: ProfileJob) -> bool:
     """Whether another trial run would find nothing new."""
-    spec, sizes = command.spec, [size for size in command.sizes if size >= profile.least_workers]
-    if not sizes:
-        return False
+    spec, sizes = command.spec, command.sizes
     if profile.between is None and spec.steps_to_epoch_end(profile.samples_per_epoch) is not None:
         return False
     if spec.hold_after_trial and max(command.sizes) > 1 and not profile.group_step_s:

@@ -198,7 +198,6 @@ class GangController(GangRuntime):
         welcome = self.job.welcome(
             member.slot,
             max_local_batch=gang.max_local_batch,
-            num_workers=len(gang.wanted_slots),
             verified_steps=gang.verified_steps,
             rolls_back=gang.rolls_back and not gang.has_started,
         )

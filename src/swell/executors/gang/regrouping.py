@@ -197,7 +197,6 @@ def _orders(live: GangRuntime, group: Sequence[Member], leavers: Sequence[Member
             num_workers=len(group),
             global_batch=live.gang.formation.configuration.global_batch,
             source=best_source(group),
-            hands_on=bool(leavers) and not live.gang.setback.is_open,
             local_rank=place.local_rank,
             local_world_size=place.local_world_size,
             group_rank=place.group_rank,

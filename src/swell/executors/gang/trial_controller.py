@@ -6,7 +6,7 @@ again what was lost through no fault of the script.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -227,8 +227,10 @@ class Trial(GangRuntime):
                 running.fail(finding.text)
             case messages.JoinFailed(message=text) | messages.Broken(message=text):
                 self._give_up(running, text)
-            case messages.Failed():
-                self._note_failed(message, running)
+            case messages.Failed(message=text):
+                why = self.plan.script.why_not_compared
+                text = f"{why.text}\n{text}" if why is not None and why.holds else text
+                running.fail(text, is_fault=True)
 
     def _welcome(self, part: Part, slot: tuple[str, ...]) -> messages.Welcome:
         plan, script, size = self.plan, self.plan.script, part.num_workers
@@ -250,7 +252,6 @@ class Trial(GangRuntime):
             max_local_batch=script.max_local_batch,
             compares=script.compares,
             resumes=script.resumes,
-            least_workers=script.least_workers,
         )
 
     def _note_ready(self, message: messages.Ready, member: Member, running: RunningPart) -> None:
@@ -258,12 +259,11 @@ class Trial(GangRuntime):
         members = list(self.members.values())
         if running.is_alone:
             self.plan.start_s = self.now_s - member.since_s
-            self.plan.script.num_holders = message.num_holders
         elif all(each.state is State.READY for each in members):
             regrouping.form(self, members)
 
     def _note_profiled(self, message: messages.Profiled, member: Member, running: RunningPart) -> None:
-        fewest, num_shards = min(self.plan.script.sizes_in_memory), message.num_shards
+        fewest, num_shards = min(self.plan.script.sizes), message.num_shards
         if not message.compute_s:
             text = (
                 f"script {self.job.spec.entry} left its loop before a step could be measured in its trial "
@@ -284,37 +284,20 @@ class Trial(GangRuntime):
             if self.plan.start_s is None:
                 self.plan.start_s = self.now_s - member.since_s
 
-    def _note_failed(self, message: messages.Failed, running: RunningPart) -> None:
-        script, text = self.plan.script, message.message
-        if message.is_out_of_memory and self._repeat(running, script.divide_more, text):
-            return
-        text = script.describe_lack(text) if message.is_out_of_memory else text
-        why = script.why_not_compared
-        running.fail(f"{why.text}\n{text}" if why is not None and why.holds else text, is_fault=True)
-
     # ------------------------------------------------------------ how they end
     def _note_exit(self, member: Member, ended: WorkerExited) -> None:
         running, status, log_tail = self._running, ended.status, ended.log_tail
         if running is None or running.is_measured or (status == 0 and not running.is_alone):
             return  # only rank 0 of a group says what was measured
-        script, text = self.plan.script, describe_exit(member, status, log_tail)
+        text = describe_exit(member, status, log_tail)
         is_lack = status in (OVER_MEMORY, OUT_OF_MEMORY) and not member.is_killed
-        if is_lack and self._repeat(running, script.take_less, text):
-            return
-        if is_lack:
-            self._give_up(running, script.describe_lack(text))
-        elif is_fault_of_script(status) and running.is_alone:
+        if is_lack and running.is_alone and self.plan.script.take_less():
+            running.is_to_repeat = True
+            running.fail(text, is_fault=True)
+        elif not is_lack and running.is_alone and is_fault_of_script(status):
             running.fail(self._describe_end(member, status, log_tail), is_fault=True)
         else:
             self._give_up(running, text)
-
-    def _repeat(self, running: RunningPart, take_less: Callable[[], bool], why: str) -> bool:
-        """Whether the script runs again, in less memory."""
-        if not running.is_alone or running.is_measured or not take_less():
-            return False
-        running.is_to_repeat = True
-        running.fail(why, is_fault=True)
-        return True
 
     def _describe_end(self, member: Member, status: int, log_tail: str) -> str:
         """How a script ended by itself that has not said why."""

@@ -63,7 +63,7 @@ class TrialPlan:
     def __init__(self, command: ProfileJob, num_devices: int, times: GroupTimes) -> None:
         spec = command.spec
         self.times = times
-        self.script = ScriptConditions(spec, command.sizes, max(command.sizes) > 1, spec.min_workers)
+        self.script = ScriptConditions(spec, tuple(command.sizes), max(command.sizes) > 1)
         self.measured: Profiled | None = None  #: by the script's own run
         self.start_s: float | None = None  #: from the fork of that to its being ready
         self.between_s: float | None = None  #: at least so long, if the worker does not tell
@@ -149,7 +149,7 @@ class TrialPlan:
         most = min(self._most_workers, measured.num_shards or max(self._command.sizes))
         is_stream_of_shards = measured.num_shards is not None and not measured.samples_per_epoch
         is_held = any(finding.holds for finding in measured.findings) or len(self.script.tried_sizes) == 1
-        wanted = () if is_held or is_stream_of_shards else self.script.sizes_in_memory
+        wanted = () if is_held or is_stream_of_shards else self.script.sizes
         return sorted(size for size in wanted if 1 < size <= most)
 
     # ------------------------------------------------------------ the answer
@@ -164,8 +164,6 @@ class TrialPlan:
             allreduce_s={size: allreduce_s(table, size, num_bytes) for size in script.sizes},
             grad_bytes=num_bytes,
             state_bytes=measured.state_bytes,
-            divided_bytes=measured.divided_bytes,
-            has_mirrors=measured.has_mirrors,
             samples_per_epoch=measured.samples_per_epoch,
             start_s=self.start_s or 0.0,
             group_launch_s=dict(times.launch_s),
@@ -178,7 +176,6 @@ class TrialPlan:
             findings=self._findings(measured),
             allreduce_sizes=tuple(sorted(table)) if num_bytes <= max(CALIBRATED_BYTES) else (),
             group_step_s=dict(self.group_step_s),
-            least_workers=script.least_workers if script.is_raised else 1,
             own=measured.own,
         )
 
@@ -207,34 +204,21 @@ MOST_OF_RANGE = 8
 
 @dataclass(slots=True)
 class ScriptConditions:
-    """They change where a run of the script has failed for want of memory, or could not be compared.
-
-    The worker keeps as much of a divided state as one of `least_workers`. If that is too much, the next one
-    keeps as much as one of twice as many, so that a trial run needs no more than one device. With mirrors,
-    one of two workers has everything: from one it goes to one of four.
-    """
+    """They change where a run of the script has failed for want of memory, or could not be compared."""
 
     spec: JobSpec
-    sizes: Sequence[int]  #: worker counts that the job may have
+    sizes: tuple[int, ...]  #: worker counts that the job may have
     compares: bool  #: one worker with two, which takes more memory than all that follows
-    least_workers: int
-    is_raised: bool = False  #: fewer than `least_workers` have too little memory
-    num_holders: int = 0  #: workers that have each part; 0: the state is not divided, as far as is known
     max_local_batch: int | None = None  #: samples that fit on a device at once, as far as is known
     why_not_compared: ScriptFinding | None = None
     resumes: bool = True  #: it is tried whether the script can go on from a checkpoint
 
     @property
-    def sizes_in_memory(self) -> tuple[int, ...]:
-        """The job's sizes, less those that have too little memory."""
-        return tuple(size for size in self.sizes if size >= self.least_workers)
-
-    @property
     def tried_sizes(self) -> tuple[int, ...]:
         """The sizes whose parts of a batch are measured: one, where only that is known to go well."""
-        finding, sizes = self.why_not_compared, self.sizes_in_memory
+        finding = self.why_not_compared
         is_held = finding and finding.holds and finding.name not in self.spec.accept_differences
-        return (min(sizes),) if is_held else sizes
+        return (min(self.sizes),) if is_held else self.sizes
 
     @property
     def batches(self) -> tuple[int, ...]:
@@ -259,28 +243,9 @@ class ScriptConditions:
     def take_less(self) -> bool:
         """The process ran out of memory, wherever it was. Returns whether less is left to be tried."""
         if not self.compares:
-            return self.divide_more()
+            return False
         self.do_not_compare(not_compared("there was too little memory for both"))
         return True
-
-    def divide_more(self) -> bool:
-        """The script ran out of memory. Returns whether more workers can divide its state."""
-        num = min(2 * max(self.least_workers, self.num_holders), max(self.sizes))
-        if not self.num_holders or num <= max(self.least_workers, self.num_holders):
-            return False  # of so few each has everything
-        self.least_workers, self.is_raised = num, True
-        self.max_local_batch = None  # there is more room for samples now
-        return True
-
-    def describe_lack(self, failure: str) -> str:
-        """Why the job fails that needs more memory with any number of workers that was tried."""
-        if not self.is_raised:
-            return failure
-        return (
-            f"one of {self.least_workers} workers, the most that the job can have here, has too little "
-            "memory for its part of the state: let the job have more workers or add nodes, make the model "
-            f"smaller, compute in half precision, or use larger devices; {failure}"
-        )
 
 
 def local_batches(spec: JobSpec, sizes: Sequence[int], max_local_batch: int | None) -> tuple[int, ...]:

@@ -200,7 +200,6 @@ class HostProcess:
             state_dir=self._state.folder,
             sharing=self._options.sharing,
             advertise=self._options.advertise,
-            rack=self._options.rack,
             joined_as=self._options.name,
         )
         inside = TermHost(options, self._lock_fd, answer, self._node)

@@ -77,7 +77,7 @@ class ResumeCheck(StepComparison):
         try:
             self._put_back()
         except (RuntimeError, TypeError, ValueError, KeyError) as error:
-            return [not_tried(str(error))]
+            return [_not_tried(str(error))]
         self._shown.steps, self._is_again = shown_steps, True
         again = yield from self._make(len(first))
         yield None
@@ -118,7 +118,7 @@ class ResumeCheck(StepComparison):
         """
         if error is None:
             why = "the script leaves its loop after a few batches"
-            return self._other("leaves its loop earlier") if self._is_again else not_tried(why)
+            return self._other("leaves its loop earlier") if self._is_again else _not_tried(why)
         return self._other(f"fails: {line}") if self._is_again and not is_out_of_memory(error) else None
 
     def _counts_of_next(self) -> dict[str, int]:
@@ -135,7 +135,7 @@ class ResumeCheck(StepComparison):
         return {name.removeprefix("__main__."): count for name, count in counts.items()}
 
 
-def not_tried(why: str) -> ScriptFinding:
+def _not_tried(why: str) -> ScriptFinding:
     """Return the hint that going on from a checkpoint was not tried."""
     text = (
         f"going on from a checkpoint was not tried ({why.strip()}), so whether a worker that joins, and a "

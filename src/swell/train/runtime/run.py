@@ -356,7 +356,7 @@ class Run:
             check_not_scaled(loss)
         share, part, is_last = self._weighed(out, weight)
         notes = self._host.notes
-        if is_last and notes is None and self._counts:
+        if is_last and notes is None and not self._is_void:
             self._host.begin_backward(part)
         loss = self._task.gradients.weighted(part, loss)
         if loss.requires_grad:
@@ -372,7 +372,7 @@ class Run:
         if self._several is None:
             self._out = None
         self._has_trained, self._has_stepped, self._may_step = True, False, True
-        if not self._counts:  # an earlier one of several sums of this batch did not
+        if self._is_void:  # in an earlier one of several sums of this batch
             return own_loss
         if not is_last:
             self._task.gradients.add(part, own_loss)
@@ -413,7 +413,7 @@ class Run:
             raise LoopError(FORMER)
         optimizer = former.get("optimizer", optimizer)
         stepping, self._num_skipped = self._check_step(optimizer), -1
-        if self._turns and self._counts:
+        if self._turns and not self._is_void:
             self._update(stepping)
 
     def report(
@@ -482,22 +482,22 @@ class Run:
             self._out, self._is_within = None, False  # also where the script leaves its loop
             if not (self._has_stepped or self._is_skipped):
                 task.gradients.abandon()
-        if self._counts:
-            self._close_batch()
-        else:
+        if self._is_void:
             self._revert(sys._getframe(2))
+        else:
+            self._close_batch()
 
     @property
-    def _counts(self) -> bool:
-        """Whether the step under way counts: no worker was lost in it, and none ends training with it."""
-        return not (self._is_stopped or self._task.state.undo.is_lost)
+    def _is_void(self) -> bool:
+        """Whether the step under way counts for nothing: a worker was lost, or training ends before it."""
+        return self._is_stopped or self._task.state.undo.is_lost
 
     def _close_skipped(self) -> None:
         """The script wants the next batch. Raises LoopError where it has never updated its model."""
         if not self._turns:
-            if self._several is not None and self._counts:
+            if self._several is not None and not self._is_void:
                 raise LoopError(NO_BACKWARD)
-        elif not self._has_stepped and self._counts:
+        elif not self._has_stepped and not self._is_void:
             self._is_skipped = True
             self._num_skipped += self._num_skipped >= 0
             if self._num_skipped == MOST_SKIPPED:

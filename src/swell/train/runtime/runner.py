@@ -109,8 +109,7 @@ def _tell(link: Link, error: BaseException, text: str) -> int:
     _keep(error, is_end=True)
     text = _shortened(text, error)
     message = text if advice is None else f"{advice}\n{text}"
-    is_of_step = share is not None  # outside of steps a smaller part of the state changes nothing
-    link.send(messages.Failed(message=message, steps=link.heartbeat.steps, is_out_of_memory=is_of_step))
+    link.send(messages.Failed(message=message, steps=link.heartbeat.steps))
     return 1
 
 

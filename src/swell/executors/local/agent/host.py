@@ -38,7 +38,7 @@ from swell.executors.local.zygote.client import REAP_S, ZygoteSet
 from swell.executors.local.zygote.messages import Exited, Fork, Forked, ValuesPrinted, WorkerAnswer
 from swell.model.event import Outcome
 from swell.model.job import Elasticity, JobSpec
-from swell.model.node import DEFAULT_RACK, Node
+from swell.model.node import Node
 from swell.wire import environ
 from swell.wire.lease_end import ProcessClock
 from swell.wire.lines import NO_MESSAGE
@@ -67,7 +67,6 @@ class HostRun:
     bindings: Mapping[str, DeviceBinding]
     kind: str = WORKER  #: what its logs are called
     reached_at: str = LOOPBACK  #: address at which workers on other hosts reach its workers
-    rack: str = ""  #: in which the machine stands; empty: that of a machine that names none
     logs: RunLogSet = field(init=False)
     token: str = field(default_factory=lambda: secrets.token_hex(16))
     links: dict[int, LineLink] = field(default_factory=dict)
@@ -108,7 +107,6 @@ class HostRun:
             environ.TOKEN: self.token,
             environ.WORKER: str(worker),
             environ.ADDRESS: self.reached_at,
-            environ.RACK: self.rack or DEFAULT_RACK,
             environ.DEVICES: ",".join(devices),
             environ.WORKDIR: self.place.workdir,
             **self.place.environ,
@@ -251,8 +249,8 @@ class LocalHost:
 
     def _opened(self, order: OpenRun, place: JobPlace) -> None:
         kind = TRIAL if order.is_trial else WORKER
-        reached_at, rack = self._options.reached_at, self._options.rack
-        run = HostRun(order.run, order.job_id, order.spec, place, self.bindings, kind, reached_at, rack)
+        reached_at = self._options.reached_at
+        run = HostRun(order.run, order.job_id, order.spec, place, self.bindings, kind, reached_at)
         meeting_point = None
         if order.spec.elasticity is Elasticity.RESTART:
             try:

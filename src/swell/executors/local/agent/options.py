@@ -44,7 +44,6 @@ class AgentOptions(PlatformSettings, frozen=True, kw_only=True):
     state_dir: Path
     sharing: CoreSharing = msgspec.field(default_factory=CoreSharing)
     advertise: str = ""  #: IP address of this machine for workers on others; empty: that of `listen`
-    rack: str = ""  #: in which the machine stands; empty: that of one that names none
     joined_as: str = ""  #: name of a host that has joined; empty: it is the controller's own machine
     listen: str = ""  #: ADDRESS:PORT at which hosts join; empty: none can
     kinds: tuple[str, ...] = ()  #: of the devices of the first daemon's machine

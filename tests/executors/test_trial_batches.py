@@ -1,19 +1,16 @@
-"""Which local batches a trial run measures, and the fewest workers whose parts of a state fit."""
+"""Which local batches a trial run measures, and what follows where memory runs out."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.executors.puppets import hear_exited, hear_said, make_spec, make_stage
-from tests.executors.test_profile_store import snapshot
 
-from swell.executors.controller.profile_store import ProfileStore
 from swell.executors.exit_status import OUT_OF_MEMORY, OVER_MEMORY
 from swell.executors.gang.host_messages import Effect, TellWorker, WorkerOrder
 from swell.executors.gang.trial_controller import QueuedTrial, Trial
@@ -21,20 +18,19 @@ from swell.executors.gang.trial_plan import ALONE, MOST_OF_RANGE, GroupTimes, lo
 from swell.model.command import ProfileJob
 from swell.model.event import JobProfiled, Outcome, ProfilingFailed
 from swell.model.job import JobSpec, Profile
-from swell.wire.messages import Failed, FromWorker, Hello, OutOfMemory, Profiled, Ready, Welcome
+from swell.wire.messages import FromWorker, Hello, Profiled, Ready, Welcome
 
 TIMES = GroupTimes(allreduce_s={size: {1000: 0.1} for size in (2, 4, 8)})
-LACK = Failed(message="torch.OutOfMemoryError: tried to allocate", is_out_of_memory=True)
 
 
 class Tries:
     """The script's own runs of one trial: a worker for each, the next with what the one before has shown."""
 
-    def __init__(self, sizes: Sequence[int] = (1, 2, 4, 8), holders: int = 1, **changes: Any) -> None:
+    def __init__(self, sizes: Sequence[int] = (1, 2, 4, 8), **changes: Any) -> None:
         job = make_stage(**changes)
         command = ProfileJob(job_id="digits-1", spec=job.spec, sizes=tuple(sizes), device_kind="cpu")
         self.trial = Trial(job, QueuedTrial(command), 8, TIMES)
-        self.holders, self.worker, self.now_s = holders, -1, 0.0
+        self.worker, self.now_s = -1, 0.0
         self.trial.begin(ALONE, ["node0/0"], 0.0)
         self.begin()
 
@@ -44,7 +40,7 @@ class Tries:
         (effect,) = self.say(Hello(token="", worker=self.worker, pid=1))
         assert isinstance(effect, TellWorker) and isinstance(effect.message, Welcome)
         self.welcome = effect.message
-        self.say(Ready(num_holders=self.holders))
+        self.say(Ready())
 
     def say(self, message: FromWorker) -> list[Effect]:
         self.now_s += 1.0
@@ -76,74 +72,23 @@ class Tries:
         self.end(Profiled(compute_s=compute_s, grad_bytes=4, state_bytes=8, samples_per_epoch=512), 0)
 
 
-def test_a_worker_without_memory_comes_again_as_one_of_twice_as_many() -> None:
-    tries = Tries()
-    assert (tries.welcome.least_workers, tries.welcome.local_batches) == (1, (64, 32, 16, 8))
-    tries.end(LACK, 1)
-    assert (tries.welcome.least_workers, tries.welcome.local_batches) == (2, (32, 16, 8))
-    tries.end(LACK, 1)
-    assert (tries.welcome.least_workers, tries.welcome.local_batches) == (4, (16, 8))
-    tries.measure()
-    assert tries.profile.least_workers == 4
-    assert set(tries.profile.compute_s) == {16, 8}
-
-
-def test_smaller_passes_are_tried_first_and_larger_ones_again_with_more_workers() -> None:
-    tries = Tries(sizes=(1, 2))
-    tries.end(OutOfMemory(num_samples=64, message="no room"), 143)
-    assert (tries.welcome.least_workers, tries.welcome.max_local_batch) == (1, 32)
-    tries.end(LACK, 1)
-    assert (tries.welcome.least_workers, tries.welcome.max_local_batch) == (2, None)
-
-
-def test_as_many_are_tried_as_the_job_may_have() -> None:
-    tries = Tries(sizes=(1, 2, 3), max_workers=3)
-    tries.end(LACK, 1)
-    tries.end(LACK, 1)
-    assert (tries.welcome.least_workers, tries.welcome.local_batches) == (3, (22,))
-    tries.end(LACK, 1)
-    assert tries.failure.outcome is Outcome.FAILED
-    told = tries.failure.message
-    assert told.startswith("one of 3 workers, the most that the job can have here, has too little memory")
-    assert "add nodes" in told and told.endswith(LACK.message)
-
-
 @pytest.mark.parametrize("status", [OUT_OF_MEMORY, OVER_MEMORY])
-def test_a_kill_for_lack_of_memory_is_a_lack_of_memory(status: int) -> None:
+def test_a_trial_that_is_killed_again_without_its_comparison_has_too_little_memory(status: int) -> None:
     tries = Tries(sizes=(1, 2))
     assert tries.welcome.compares
     tries.end(None, status)
-    assert (tries.welcome.least_workers, tries.welcome.compares) == (1, False)
-    tries.end(None, status)
-    assert tries.welcome.least_workers == 2
+    assert not tries.welcome.compares
     tries.end(None, status)
     assert tries.failure.outcome is Outcome.LOST, "others may have had the memory"
-    assert "one of 2 workers, the most that the job can have here" in tries.failure.message
+    assert "worker 1 was killed" in tries.failure.message
 
 
-def test_a_trial_of_a_whole_state_that_lacks_memory_comes_again_without_its_comparison() -> None:
-    tries = Tries(holders=0)
+def test_a_trial_that_lacks_memory_comes_again_without_its_comparison() -> None:
+    tries = Tries()
     tries.end(None, OUT_OF_MEMORY)
     assert not tries.welcome.compares
     tries.measure()
     assert [finding.name for finding in tries.profile.findings or ()] == ["not-compared"]
-    tries = Tries(holders=0)
-    tries.end(None, OUT_OF_MEMORY)
-    tries.end(None, OUT_OF_MEMORY)
-    assert tries.failure.outcome is Outcome.LOST
-    assert "worker 1 was killed" in tries.failure.message
-
-
-def test_a_profile_that_was_kept_holds_for_jobs_that_may_have_so_many_workers(tmp_path: Path) -> None:
-    spec = make_spec(code=snapshot(tmp_path / "state"))
-    command = ProfileJob(job_id="digits-1", spec=spec, sizes=(1, 2, 4), device_kind="cpu")
-    tries, cache = Tries(sizes=command.sizes), ProfileStore(tmp_path / "state")
-    tries.end(LACK, 1)
-    tries.measure()
-    cache.keep_profile(command, tries.profile)
-    assert ProfileStore(tmp_path / "state").profile(command) == tries.profile
-    single = ProfileJob(job_id="digits-2", spec=spec, sizes=(1,), device_kind="cpu")
-    assert cache.profile(single) is None
 
 
 # ---------------------------------------------------------------- local batches
