@@ -12,7 +12,7 @@ KERNELS := $(shell find src/swell -name '*.pxd')
 # Compiled modules are kept on disk even where the environment asks for none: hundreds of programs are started.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: docs demo test test-slow test-quick test-gpu test-soak fuzz-scripts test-chaos test-chaos-machines test-slurm check bench bench-decisions bench-sim bench-service bench-live bench-head bench-promises bench-lost-nodes bench-solvers bench-checkpoint bench-gpu bench-resize bench-libraries bench-sharded bench-throughput bench-ray bench-guard bench-guard-environments \
+.PHONY: docs demo test test-slow test-quick test-gpu test-soak fuzz-scripts test-chaos test-chaos-machines test-slurm check bench bench-decisions bench-sim bench-service bench-live bench-head bench-promises bench-lost-nodes bench-solvers bench-checkpoint bench-gpu bench-resize bench-libraries bench-throughput bench-ray bench-guard bench-guard-environments \
 	loops wheel repro repro-promises repro-bftrainer repro-saxena repro-hu repro-default repro-flowcon repro-reclaim clean
 
 demo: $(STAMP)
@@ -141,13 +141,6 @@ bench-libraries: $(DEV) $(LOOPS)
 # A save behind training beside one that training stands still for: two minutes. The disk is that of this folder.
 bench-checkpoint: $(DEV)
 	$(BIN)/python -m benchmarks.training.checkpoint --json out/bench-checkpoint.json $(OPTIONS)
-
-# What a job costs whose state is divided: resizes, kills with mirrors, steps beside DDP and FSDP2, memory. An hour and a half on two cores.
-bench-sharded: $(DEV) $(LOOPS)
-	$(BIN)/python -m benchmarks.training.resize --sizes 25M --optimizers adam-sharded adam-mirrored adam-blocks adam-blocks-mirrored --rounds parts --json out/bench-sharded.json $(OPTIONS)
-	$(BIN)/python -m benchmarks.training.resize --sizes 25M --optimizers adam-mirrored adam-blocks-mirrored --rounds kill --sides swell --repeats 20 --json out/bench-sharded-kills.json
-	$(BIN)/python -m benchmarks.training.throughput --sizes 25M --optimizers adam adam-sharded adam-mirrored adam-blocks adam-blocks-mirrored --workers 4 --json out/bench-sharded-steps.json
-	$(BIN)/python -m benchmarks.training.memory --json out/bench-sharded-memory.json
 
 # OPTIONS="--hosts 2 --link 1gbit --workers 2 4": half of the workers in another namespace, behind a link of that rate.
 bench-throughput: $(DEV) $(LOOPS)

@@ -62,20 +62,15 @@ ON_CPU = Plan(
 )
 #: More devices than the largest change has workers.
 MOST_DEVICES = 8
-#: Resizes, kills, divided states and loops written for GPUs: what they are told, and their files.
+#: Resizes, kills and loops written for GPUs: what they are told, and their files.
 TESTS = {
     "tests of workers": (
         {"TEST_DEVICE": "cuda:0", "CUDA_VISIBLE_DEVICES": "0"},
         (
             *("-n", "4", "tests/train/test_resize.py", "tests/train/test_abort.py"),
-            *("tests/train/test_next_group.py", "tests/train/sharding/test_live_shards.py"),
+            *("tests/train/test_next_group.py", "tests/train/test_background_save.py"),
             *("tests/train/test_device_idioms.py", "tests/train/test_amp.py"),
-            "tests/train/test_background_save.py",
         ),
-    ),
-    "tests of gangs": (
-        {"TEST_PLATFORM_DEVICES": "cuda", "CUDA_VISIBLE_DEVICES": ",".join("0" * MOST_DEVICES)},
-        ("tests/executors/test_sharded_gangs.py",),
     ),
 }
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import nn
@@ -18,18 +17,6 @@ SEED = 0
 OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
     "sgd": torch.optim.SGD,  # no state
     "adam": torch.optim.Adam,  # two numbers a parameter
-    "adam-sharded": torch.optim.Adam,  # which Swell divides among the workers
-    "adam-mirrored": torch.optim.Adam,  # each part at two of them
-    "adam-blocks": torch.optim.Adam,  # parameters and gradients of the layers are divided as well
-    "adam-blocks-mirrored": torch.optim.Adam,
-}
-
-#: What `train.elastic` is told of these.
-DIVISIONS: dict[str, dict[str, Any]] = {
-    "adam-sharded": {"shard": "optimizer"},
-    "adam-mirrored": {"shard": "optimizer", "mirrors": True},
-    "adam-blocks": {"shard": [nn.TransformerEncoderLayer]},
-    "adam-blocks-mirrored": {"shard": [nn.TransformerEncoderLayer], "mirrors": True},
 }
 
 
@@ -59,21 +46,6 @@ class Encoder(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         logits: torch.Tensor = self.head(self.layers(x).mean(dim=1))
         return logits
-
-
-def divides_blocks(optimizer: str) -> bool:
-    """Whether the other side divides the layers, too: with FSDP2."""
-    return isinstance(DIVISIONS.get(optimizer, {}).get("shard"), list)
-
-
-def divide_with_fsdp(model: nn.Module) -> None:
-    """As FSDP2's users do: each layer, and then the rest. The process group is there."""
-    from torch.distributed.fsdp import fully_shard
-
-    for module in model.modules():
-        if isinstance(module, nn.TransformerEncoderLayer):
-            fully_shard(module)
-    fully_shard(model)
 
 
 def make_problem(size: str, optimizer: str) -> tuple[nn.Module, torch.optim.Optimizer, TensorDataset]:

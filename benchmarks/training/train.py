@@ -1,5 +1,4 @@
-"""The training script of both sides: elastic under Swell, and otherwise with checkpoints and
-DistributedDataParallel, or FSDP2 where layers are divided.
+"""The training script of both sides: elastic under Swell, else with checkpoints and DistributedDataParallel.
 
 `train.py --size 25M --optimizer adam --folder FOLDER --checkpoint FILE`. It trains until it is ended.
 """
@@ -10,24 +9,14 @@ import argparse
 import os
 import time
 from pathlib import Path
-from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import nn
-from torch.distributed.checkpoint import state_dict_loader, state_dict_saver
-from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, DistributedSampler
 
-from benchmarks.training.problem import (
-    DIVISIONS,
-    OPTIMIZERS,
-    SIZES,
-    divide_with_fsdp,
-    divides_blocks,
-    make_problem,
-)
+from benchmarks.training.problem import OPTIMIZERS, SIZES, make_problem
 from benchmarks.training.steplog import StepLog
 from swell import train
 from swell.wire import environ
@@ -54,7 +43,7 @@ def train_elastic(options: argparse.Namespace, log: StepLog) -> None:
     model, optimizer, data = make_problem(options.size, options.optimizer)
     loss_of = nn.CrossEntropyLoss()
     loader = DataLoader(data, batch_size=GLOBAL_BATCH, shuffle=True)
-    run = train.elastic(model, optimizer, loader, epochs=ENDLESS, **DIVISIONS.get(options.optimizer, {}))
+    run = train.elastic(model, optimizer, loader, epochs=ENDLESS)
     for _ in run.epochs():
         for x, y in run.batches():
             optimizer.zero_grad()
@@ -71,16 +60,12 @@ def train_plainly(options: argparse.Namespace, log: StepLog) -> None:
     rank, num_workers = dist.get_rank(), dist.get_world_size()
     model, optimizer, data = make_problem(options.size, options.optimizer)
     loss_of = nn.CrossEntropyLoss()
-    if is_divided := divides_blocks(options.optimizer):
-        divide_with_fsdp(model)
-        optimizer = OPTIMIZERS[options.optimizer](model.parameters(), lr=1e-4)
-    load, save = (load_parts, save_parts) if is_divided else (load_whole, save_whole)
     steps, epoch = load(options.checkpoint, model, optimizer)
     # Where machines share no folder some have no checkpoint; the model is handed out in any case.
     place = torch.tensor([steps, epoch])
     dist.all_reduce(place, dist.ReduceOp.MAX)
     steps, epoch = place.tolist()
-    parallel = model if is_divided else DistributedDataParallel(model)
+    parallel = DistributedDataParallel(model)
     sampler: DistributedSampler[tuple[torch.Tensor, ...]] = DistributedSampler(data)
     loader = DataLoader(data, batch_size=max(1, GLOBAL_BATCH // num_workers), sampler=sampler)
     due_s = time.monotonic() + FIRST_CHECKPOINT_S
@@ -93,41 +78,13 @@ def train_plainly(options: argparse.Namespace, log: StepLog) -> None:
             optimizer.step()
             steps += 1
             log.note(steps, num_workers, rank)
-            is_due = torch.tensor(time.monotonic() >= due_s)
-            if is_divided:  # all save together, so all have to agree
-                dist.broadcast(is_due, 0)
-            if is_due and (is_divided or rank == 0):
+            if rank == 0 and time.monotonic() >= due_s:
                 save(options.checkpoint, model, optimizer, steps, epoch)
                 due_s = time.monotonic() + CHECKPOINT_INTERVAL_S
         epoch += 1
 
 
-def load_parts(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -> tuple[int, int]:
-    """The newest checkpoint of which each worker wrote a part, for any number of workers."""
-    if not path.exists():
-        return 0, 0
-    states = get_state_dict(model, optimizer)
-    saved: dict[str, Any] = {"states": states, "steps": 0, "epoch": 0}
-    state_dict_loader.load(saved, checkpoint_id=path.resolve())
-    set_state_dict(model, optimizer, model_state_dict=states[0], optim_state_dict=states[1])
-    return saved["steps"], saved["epoch"]
-
-
-def save_parts(
-    path: Path, model: nn.Module, optimizer: torch.optim.Optimizer, steps: int, epoch: int
-) -> None:
-    """All come here together. The path is a link, which is made again once all have written."""
-    folder = path.with_name(f"parts-{steps}")
-    states = get_state_dict(model, optimizer)
-    state_dict_saver.save({"states": states, "steps": steps, "epoch": epoch}, checkpoint_id=folder)
-    if dist.get_rank() == 0:
-        draft = path.with_suffix(".draft")
-        draft.unlink(missing_ok=True)
-        draft.symlink_to(folder)
-        os.replace(draft, path)
-
-
-def load_whole(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -> tuple[int, int]:
+def load(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -> tuple[int, int]:
     if not path.exists():
         return 0, 0
     saved = torch.load(path, weights_only=True, mmap=True)
@@ -136,9 +93,7 @@ def load_whole(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -
     return saved["steps"], saved["epoch"]
 
 
-def save_whole(
-    path: Path, model: nn.Module, optimizer: torch.optim.Optimizer, steps: int, epoch: int
-) -> None:
+def save(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer, steps: int, epoch: int) -> None:
     draft = path.with_suffix(".draft")
     state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "steps": steps, "epoch": epoch}
     torch.save(state, draft)
