@@ -68,7 +68,7 @@ test-chaos-machines: $(DEV) $(LOOPS)
 test-slurm: $(DEV) $(LOOPS)
 	$(BIN)/python -m pytest -s -m 'soak or not soak' tests/slurm tests/executors/test_slurm_contract.py
 
-# Resizes, kills, divided states and loops written for GPUs with all workers on the first GPU, where they take turns: minutes.
+# Resizes, kills and loops written for GPUs with all workers on the first GPU, where they take turns: minutes.
 test-gpu: $(DEV) $(LOOPS)
 	$(BIN)/python -m benchmarks.gpu --only tests
 
