@@ -168,7 +168,7 @@ class Converger:
         is_chosen = spec.checkpoint_interval_s is None and spec.elasticity is Elasticity.LIVE
         if not (self._chooses_intervals and is_chosen):
             return target
-        time_s = self._state.mean_time_to_loss_s(record, target.devices)
+        time_s = self._state.mean_time_to_loss_s(target.devices)
         return msgspec.structs.replace(target, mean_time_to_loss_s=time_s)
 
     def _suspend(self, record: JobRecord) -> None:

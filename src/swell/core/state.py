@@ -167,8 +167,8 @@ class HeadState(KeptState, kw_only=True):
             return believed.rate_at_batch(num_workers, record.global_batch, num_hosts)
         return believed.rate_per_s(num_workers, num_hosts)
 
-    def mean_time_to_loss_s(self, record: JobRecord, devices: tuple[str, ...]) -> float:
-        """Expected time until the job's gang on these devices loses training that is not saved."""
+    def mean_time_to_loss_s(self, devices: tuple[str, ...]) -> float:
+        """Expected time until a gang on these devices loses training that is not saved."""
         return self.losses.mean_time_to_loss_s(self.cluster, devices, self.now_s)
 
     def note_lost_workers(self, record: JobRecord, devices: tuple[str, ...], is_whole: bool) -> None:
