@@ -51,6 +51,7 @@ GIVEN: dict[str, dict[str, Any]] = {
     "weight": {"weight": 2.5},
     "workers": {"workers": "2:8"},
     "devices_per_worker": {"devices_per_worker": 4},
+    "processes": {"devices_per_worker": 4, "processes": 1},
     "kind": {"kind": "a100,v100"},
     "memory": {"memory": "4GiB"},
     "log_limit": {"log_limit": "1GB"},

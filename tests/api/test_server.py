@@ -279,7 +279,7 @@ def test_nothing_outside_the_folder_of_logs_is_read(
     (log_dir / "leaders").symlink_to(secret)
     for whose in logs.LogOwner:
         assert "hidden" not in http.get("/v1/jobs/logged/logs", params={"whose": whose}).text
-    for query in ({"worker": "../../secret"}, {"worker": "1.5"}, {"offset": "../x:0"}, {"offset": "0:-5"}):
+    for query in ({"worker": "../../secret"}, {"worker": "1.x"}, {"offset": "../x:0"}, {"offset": "0:-5"}):
         assert http.get("/v1/jobs/logged/logs", params=query).status_code == 422
 
 

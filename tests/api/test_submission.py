@@ -58,6 +58,15 @@ def test_a_short_job_is_made_complete(script: Path) -> None:
     )
 
 
+def test_a_live_worker_has_a_process_for_each_device_unless_one_is_to_use_them_all(script: Path) -> None:
+    def num_processes(**said: object) -> int:
+        return spec(script, **said).processes_per_worker
+
+    assert num_processes() == num_processes(devices_per_worker=4, processes=1) == 1
+    assert num_processes(devices_per_worker=4) == num_processes(devices_per_worker=4, processes=4) == 4
+    assert num_processes(devices_per_worker=4, elasticity="restart") == 1
+
+
 def test_a_full_job_keeps_what_was_said(script: Path) -> None:
     full = spec(
         script,
@@ -299,6 +308,9 @@ BROKEN: list[tuple[dict[str, Any], str, str]] = [
     ({"workers": "0:4"}, "workers", "at least 1"),
     ({"workers": "5:7"}, "workers", "5:7 allows none of these; write 4, 8 or 4:8"),
     ({"devices_per_worker": 3}, "devices_per_worker", "power of two"),
+    ({"devices_per_worker": 4, "processes": 2}, "processes", "give 1, or one for each of them"),
+    ({"processes": 0}, "processes", "give 1"),
+    ({"elasticity": "restart", "devices_per_worker": 2, "processes": 2}, "processes", "more workers instead"),
     ({"elasticity": "rubber"}, "elasticity", "live, restart"),
     ({"args": ["{local_batch}"]}, "args", "is for restart jobs"),
     (LOCAL | {"global_batch": ...}, "global_batch", "give the batch of all workers"),

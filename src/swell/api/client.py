@@ -25,6 +25,7 @@ from swell.api.submission import Submission, declared, parse, request_key
 from swell.api.times import with_offset
 from swell.api.unix_socket import address_of, peer_of
 from swell.api.verbs import ANSWER_WITHIN_S, HEADERS, Health, SubmittedJob, Verb, Verbs
+from swell.executors.local.logs.files import LogName
 from swell.executors.local.processes.listing import is_stopped
 from swell.model.coding import decoder, encode
 from swell.model.deadline_state import has_verdict
@@ -253,17 +254,20 @@ class Client(Verbs):
     def logs(
         self,
         job_id: str,
-        offsets: Mapping[int, int] | None = None,
-        worker: int | None = None,
+        offsets: Mapping[LogName, int] | None = None,
+        worker: LogName | None = None,
         whose: LogOwner | None = None,
     ) -> list[LogChunk]:
         """What a job printed, from byte `offsets[worker]` of each log on. Raises UnknownJob.
+
+        `worker`: a number, or `"2.1"` for the process at position 1 of worker 2.
 
         By default its leader's lines, or while it has had no worker of its own, those of its trial run.
         """
         pairs = ",".join(f"{number}:{offset}" for number, offset in (offsets or {}).items())
         if whose is not None or worker is not None:
-            return self._logs(job_id, pairs, worker, whose or LogOwner.WORKERS)
+            name = None if worker is None else str(worker)
+            return self._logs(job_id, pairs, name, whose or LogOwner.WORKERS)
         own = self._logs(job_id, pairs, None, LogOwner.LEADER)
         return own or self._logs(job_id, pairs, None, LogOwner.TRIAL)
 

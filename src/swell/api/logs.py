@@ -13,13 +13,16 @@ import msgspec
 from swell.api.fields import InvalidField
 from swell.executors.local.logs.files import (
     LEADERS,
+    LOG_NAME,
     TRIAL,
     WORKER,
     Listing,
+    LogName,
     begins_of,
     end_offset,
     list_logs,
     log_path,
+    parse_log_name,
     read_range,
 )
 
@@ -41,7 +44,9 @@ class LogOwner(StrEnum):
 class LogChunk(msgspec.Struct, frozen=True, kw_only=True):
     """Text of one worker's log. Asked again from `next_offset`, what was written since comes."""
 
-    worker: int  #: its number among the job's workers, or among those of the trial run
+    #: Its number among the job's workers, or among those of the trial run; or `2.1`, of one with several
+    #: processes: that at position 1.
+    worker: LogName
     is_trial: bool = False
     offset: int  #: position of the text in all that the worker has printed, in bytes
     next_offset: int
@@ -49,7 +54,7 @@ class LogChunk(msgspec.Struct, frozen=True, kw_only=True):
     discarded_bytes: int = 0  #: that stood before the text, were asked for, and are no longer kept
 
 
-def read_tail_offsets(log_dir: Path, whose: LogOwner, num_bytes: int = TAIL_BYTES) -> dict[int, int]:
+def read_tail_offsets(log_dir: Path, whose: LogOwner, num_bytes: int = TAIL_BYTES) -> dict[LogName, int]:
     """Worker -> where a line begins in the last part of its log. Of leaders the last one has a part."""
     kind = TRIAL if whose is LogOwner.TRIAL else WORKER
     listing = list_logs(log_dir, kind)
@@ -74,8 +79,8 @@ def _line_begin(log: Path, offset: int) -> int:
 
 def read_chunks(
     log_dir: Path,
-    offsets: Mapping[int, int],
-    worker: int | None = None,
+    offsets: Mapping[LogName, int],
+    worker: LogName | None = None,
     whose: LogOwner = LogOwner.WORKERS,
 ) -> list[LogChunk]:
     """What stands behind the offsets (worker -> bytes; 0 if absent) in these logs, or in one of them.
@@ -88,7 +93,7 @@ def read_chunks(
     wanted = {
         number: max(begin, offsets.get(number, 0))
         for number, begin in begins.items()
-        if worker in (None, number)
+        if worker is None or str(worker) == str(number)
     }
     return _read_all(log_dir, kind, listing, wanted, whose is LogOwner.LEADER)
 
@@ -99,7 +104,7 @@ def is_news(chunk: LogChunk) -> bool:
 
 
 def _read_all(
-    log_dir: Path, kind: str, listing: Listing, wanted: Mapping[int, int], is_story: bool
+    log_dir: Path, kind: str, listing: Listing, wanted: Mapping[LogName, int], is_story: bool
 ) -> list[LogChunk]:
     """`is_story`: nothing of a log before all is told of the one before."""
     chunks, budget = [], ANSWER_BYTES
@@ -115,7 +120,7 @@ def _read_all(
     return chunks
 
 
-def parse_offsets(text: str, worker: int | None) -> dict[int, int]:
+def parse_offsets(text: str, worker: LogName | None) -> dict[LogName, int]:
     """`0:1234,1:50` (worker:bytes), or plain bytes when one worker is asked for.
 
     Raises:
@@ -124,28 +129,27 @@ def parse_offsets(text: str, worker: int | None) -> dict[int, int]:
     if worker is not None and ":" not in text:
         text = f"{worker}:{text or 0}"
     pairs = [pair.split(":") for pair in text.split(",") if pair]
-    if not all(
-        len(pair) == 2 and all(part.isdecimal() and len(part) < 16 for part in pair) for pair in pairs
-    ):
+    forms = (LOG_NAME, r"\d{1,15}")
+    if not all(len(pair) == 2 and all(map(re.fullmatch, forms, pair)) for pair in pairs):
         raise InvalidField(
             "offset", f"{text[:80]!r} is not WORKER:BYTES,...; leave it out to read from the start"
         )
-    return {int(number): int(offset) for number, offset in pairs}
+    return {parse_log_name(name): int(offset) for name, offset in pairs}
 
 
-def _leaders(log_dir: Path, listing: Listing) -> dict[int, int]:
+def _leaders(log_dir: Path, listing: Listing) -> dict[LogName, int]:
     """Worker -> the first byte of its log that counts, in the order in which they led.
 
     The first worker, if none was noted.
     """
-    begins: dict[int, int] = {}
+    begins: dict[LogName, int] = {}
     text = read_range(log_dir / LEADERS, (0,), 0, ANSWER_BYTES).content.decode("ascii", "replace")
     for number, begin in re.findall(r"^(\d{1,9}) (\d{1,15})\n", text, re.ASCII | re.MULTILINE):
         begins.setdefault(int(number), int(begin))
     return begins or dict.fromkeys(list(listing)[:1], 0)
 
 
-def _chunk(log: Path, begins: tuple[int, ...], worker: int, offset: int, limit: int) -> LogChunk:
+def _chunk(log: Path, begins: tuple[int, ...], worker: LogName, offset: int, limit: int) -> LogChunk:
     span = read_range(log, begins, offset, limit)
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     text = decoder.decode(span.content)

@@ -144,6 +144,7 @@ def translated(
     place = posixpath.normpath(posixpath.join(folder, values.get("chdir", "")))
     workers, devices = _workers_and_devices(launch, values)
     python = launch.interpreter
+    is_live = bool(OF_LIVE_JOBS.intersection(given))
     fields = {
         "name": _NO_NAME.sub("-", values.get("job-name", "")).strip("._-")[:63],
         "script": posixpath.normpath(posixpath.join(place, launch.script)),
@@ -152,7 +153,8 @@ def translated(
         "python": posixpath.join(place, python) if "/" in python else "",
         "workers": "1" if workers == 1 else f"1:{workers}",
         "devices_per_worker": devices if devices > 1 else None,
-        "elasticity": None if OF_LIVE_JOBS.intersection(given) else "restart",
+        "processes": 1 if devices > 1 and is_live else None,  # a task is one process
+        "elasticity": None if is_live else "restart",
     }
     lines = [_told(one, fields) for one in (*options, *(launch.srun_options or ()))] + [
         _told_launch(launch, fields)

@@ -265,7 +265,7 @@ class PlatformVerbs:
         return found
 
     def logs(
-        self, job_id: str, offset: str, worker: int | None, whose: LogOwner, tail: int
+        self, job_id: str, offset: str, worker: str | None, whose: LogOwner, tail: int
     ) -> list[LogChunk]:
         log_dir, offsets = self._platform.log_dir(job_id), parse_offsets(offset, worker)
         if tail:

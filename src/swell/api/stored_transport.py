@@ -88,7 +88,7 @@ class SavedTransport(Transport):
             return [_left(view) for view in self._lookup.candidates(match)]
         return [_left(view) for view in self._lookup.jobs(parse_query(phase, since_s, limit), before)]
 
-    def _logs(self, job_id: str, offset: str, worker: int | None, whose: LogOwner) -> list[LogChunk]:
+    def _logs(self, job_id: str, offset: str, worker: str | None, whose: LogOwner) -> list[LogChunk]:
         folder = self.folder.jobs / self._lookup.found(job_id).id
         return read_chunks(folder, parse_offsets(offset, worker), worker, whose)
 

@@ -283,6 +283,15 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         ),
     ] = None
     devices_per_worker: Annotated[int, _option("N", "Devices of each worker: 1, 2, 4, 8, ...")] = 1
+    processes: Annotated[
+        int | None,
+        _option(
+            "N",
+            "Processes of each worker: one for each of its devices (default of live jobs), or 1 (others).",
+            "Several have a default process group of their own, as under torchrun, in which the script "
+            "divides the model (`fully_shard`, tensor parallel). 1: one process uses all of its devices.",
+        ),
+    ] = None
     kind: Annotated[
         str | tuple[str, ...] | None,
         _option(
@@ -531,6 +540,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             min_workers=min_workers,
             max_workers=max_workers,
             devices_per_worker=fields.power_of_two("devices_per_worker", self.devices_per_worker),
+            processes_per_worker=self._processes(),
             elasticity=self.elasticity,
             estimate_s=self._estimate_s(deadline_s),
             seed=self.seed,
@@ -561,6 +571,15 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             priority=self.priority,
             weight=float(self.weight),
         )
+
+    def _processes(self) -> int:
+        most = 1 if self.elasticity is Elasticity.RESTART else self.devices_per_worker
+        if self.processes in (None, 1, most):
+            return self.processes or most
+        why = f"a worker has {fields.shown(self.devices_per_worker)} devices; give 1, or one for each of them"
+        if self.elasticity is Elasticity.RESTART:
+            why = "a worker of a restart job is one process; remove it, and give it more workers instead"
+        raise InvalidField("processes", why)
 
     def _batches(self, min_workers: int, max_workers: int | None) -> dict[str, Any]:
         if self.elasticity is Elasticity.RESTART:  # its script divides its batches itself

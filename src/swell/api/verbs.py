@@ -22,6 +22,7 @@ from swell.api.fields import MAX_JOBS
 from swell.api.logs import LogChunk, LogOwner
 from swell.api.role import Role
 from swell.api.submission import Number, Submission, declared
+from swell.executors.local.logs.files import LOG_NAME
 from swell.model.job import Phase
 from swell.model.job_sums import UsageGroup, UsageReport
 from swell.model.throughput import JobThroughput
@@ -284,7 +285,7 @@ Key = Annotated[
 Limit = Annotated[int, Meta(ge=0, le=MAX_JOBS)]
 WaitS = Annotated[float, Meta(ge=0.0, le=MOST_WAIT_S)]
 Bytes = Annotated[int, Meta(ge=0)]
-Worker = Annotated[int, Meta(ge=0)]
+Worker = Annotated[str, Meta(pattern=f"^{LOG_NAME}$")]
 Deadline = Annotated[Moment, declared()["deadline"].meta]
 AcceptUntil = Annotated[Moment, declared()["accept_until"].meta]
 Priority = Annotated[int, declared()["priority"].meta]

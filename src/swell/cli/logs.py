@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import time
 from collections import deque
@@ -19,6 +20,7 @@ from swell.cli.selection import connect_to_read
 if TYPE_CHECKING:
     from swell.api.client import Client
     from swell.api.logs import LogChunk, LogOwner
+    from swell.executors.local.logs.files import LogName
 
 #: Seconds between two looks at a job's logs.
 LOOK_EVERY_S = 0.3
@@ -42,7 +44,13 @@ def logs(
     every: Annotated[
         bool, typer.Option("--all", help="Lines of all workers, each with its worker's number.")
     ] = False,
-    worker: Annotated[int | None, typer.Option(min=0, metavar="N", help="Lines of this worker only.")] = None,
+    worker: Annotated[
+        str | None,
+        typer.Option(
+            metavar="N",
+            help="Lines of this worker only; `2.1`: of the process at position 1 of worker 2.",
+        ),
+    ] = None,
     trial: Annotated[bool, typer.Option("--trial", help="Lines of the trial run.")] = False,
     is_raw: Annotated[
         bool,
@@ -62,6 +70,8 @@ def logs(
 
     if every and (trial or worker is not None):
         raise typer.BadParameter("--all excludes --worker and --trial; give one of them")
+    if worker is not None and not re.fullmatch(r"\d+(\.\d+)?", worker, re.ASCII):
+        raise typer.BadParameter(f"--worker {worker!r} is no number of a worker, such as 2, nor 2.1")
     if not (num_lines in ("", ALL) or (num_lines.isascii() and num_lines.isdecimal())):
         raise typer.BadParameter(f"-n {num_lines!r} is no number of lines, nor `{ALL}`")
     if json and num_lines:
@@ -113,13 +123,13 @@ def _print_all(
     raw(sys.stdout).writelines(lines.unfinished())
 
 
-def _nothing(client: Client, job_id: str, worker: int | None, is_trial: bool) -> str:
+def _nothing(client: Client, job_id: str, worker: str | None, is_trial: bool) -> str:
     """Why nothing was printed, where something was asked for by its kind or number."""
     from swell.api.logs import LogOwner
 
     if worker is None:
         return f"job {job_id} has printed nothing" + " in its trial run" * is_trial
-    numbers = sorted({chunk.worker for chunk in client.logs(job_id, whose=LogOwner.WORKERS)})
+    numbers = dict.fromkeys(chunk.worker for chunk in client.logs(job_id, whose=LogOwner.WORKERS))
     known = f"its workers are {', '.join(map(str, numbers))}" if numbers else "it has had no worker yet"
     return f"worker {worker} of job {job_id} has printed nothing; {known}"
 
@@ -127,9 +137,9 @@ def _nothing(client: Client, job_id: str, worker: int | None, is_trial: bool) ->
 def _news(
     client: Client,
     job_id: str,
-    worker: int | None,
+    worker: str | None,
     whose: LogOwner | None,
-    offsets: dict[bool, dict[int, int]],
+    offsets: dict[bool, dict[LogName, int]],
 ) -> Iterator[list[LogChunk]]:
     """What was written since it was asked last, answer by answer: a log may be larger than memory.
 
@@ -162,7 +172,7 @@ class LogLines:
 
     def __init__(self, is_named: bool, spelled: Callable[[str], str]) -> None:
         self._is_named, self._spelled = is_named, spelled
-        self._unfinished: dict[tuple[bool, int], str] = {}
+        self._unfinished: dict[tuple[bool, LogName], str] = {}
         self.last: deque[str] = deque(maxlen=NUM_LAST_LINES)
 
     def of(self, chunks: list[LogChunk]) -> Iterator[str]:
@@ -183,7 +193,7 @@ class LogLines:
                 yield self._line(key, line)
 
     def unfinished(
-        self, of: tuple[bool, int] | None = None, but: tuple[bool, int] | None = None
+        self, of: tuple[bool, LogName] | None = None, but: tuple[bool, LogName] | None = None
     ) -> Iterator[str]:
         """Lines that lack their end, of a worker or of all others."""
         for key, line in self._unfinished.items():
@@ -191,7 +201,7 @@ class LogLines:
                 self._unfinished[key] = ""
                 yield self._line(key, line)
 
-    def _line(self, key: tuple[bool, int], line: str) -> str:
+    def _line(self, key: tuple[bool, LogName], line: str) -> str:
         self.last.append(line)
         is_trial, worker = key
         is_alone = sum(other == is_trial for other, _ in self._unfinished) == 1

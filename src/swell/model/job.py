@@ -174,6 +174,7 @@ class JobSpec(
     max_workers: int | None = None
     requested_workers: int | None = None  #: what a policy of fixed sizes gives it; None: its smallest number
     devices_per_worker: int = 1
+    processes_per_worker: int = 1  #: 1, or one for each of its devices
     elasticity: Elasticity = Elasticity.LIVE
     #: The user's, of the time on one worker: a restart job is planned by it; one with steps until measured.
     estimate_s: float | None = None

@@ -30,6 +30,9 @@ comes to, and it says Witnessed. One of those that are to join is told Prove: it
 with such a note, computes that step, and says Proved. So does one of a gang that starts from a checkpoint.
 While it lives a worker says Alive every `Welcome.heartbeat_s`, from a thread of its own.
 
+Of a worker of several processes each has a line, by its position. All are told the same. All say Hello, Ready
+and Alive, and position 0 says the rest for the worker, but for errors and what the script shows.
+
 Numbers of steps count whole steps of the job's own batch: a step of twice that batch counts as two.
 """
 

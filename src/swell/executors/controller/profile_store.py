@@ -114,6 +114,7 @@ class ProfileStore:
             # One of fewer workers computes larger parts of an open batch, which are measured as well.
             *((spec.min_workers,) if spec.may_change_batch and spec.min_workers > 1 else ()),
             spec.devices_per_worker,
+            *((spec.processes_per_worker,) if spec.processes_per_worker > 1 else ()),
             command.device_kind,
         )
         digest = hashlib.sha256(sources + msgspec.json.encode(request)).hexdigest()

@@ -46,7 +46,7 @@ class LimitedGang:
     job_id: str
     group: GangGroup
     memory_bytes: int | None
-    pids: dict[int, int] = field(default_factory=dict)  #: by worker
+    pids: dict[str, int] = field(default_factory=dict)  #: by what the zygote calls a process
     read_s: float = float("-inf")
     num_killed: int = 0  #: by the kernel, for their memory, and told of
     refused: set[str] = field(default_factory=set)  #: topics of what does not work
@@ -107,17 +107,17 @@ class GangLimits:
             self._warn(gang.job_id, QUOTA, self._limiter.lack)
 
     # ------------------------------------------------------------ processes
-    def forked(self, job_id: str, worker: int, pid: int) -> None:
-        """A worker was started: it belongs to its gang's group from now on, with what it starts."""
+    def forked(self, job_id: str, key: str, pid: int) -> None:
+        """A process was started: it belongs to its gang's group from now on, with what it starts."""
         if (gang := self._gangs.get(job_id)) is not None:
-            gang.pids[worker] = pid
+            gang.pids[key] = pid
             self._try(gang, USE, lambda: gang.group.keep(gang.pids.values()))
 
-    def exited(self, job_id: str, worker: int, status: int) -> tuple[int, str]:
+    def exited(self, job_id: str, key: str, status: int) -> tuple[int, str]:
         """How it ended, and why, if the kernel has killed it for lack of memory."""
         gang = self._gangs.get(job_id)  # a trial run is none, and has no limit
         if gang is not None:
-            gang.pids.pop(worker, None)
+            gang.pids.pop(key, None)
         if status != -signal.SIGKILL:
             return status, ""
         is_lack = self._kills.take()

@@ -18,7 +18,6 @@ from functools import partial
 
 import msgspec
 
-from swell.executors.exit_status import STOPPED
 from swell.executors.gang import host_messages as messages
 from swell.executors.gang.host_messages import FromHost, KeptRuns, OpenRun, StartWorker, TellWorker, ToHost
 from swell.executors.gang.job_context import DeviceBinding, MeetingPoint
@@ -28,12 +27,12 @@ from swell.executors.local.agent.job_files import CODE_FOLDER, JobPlace, place_j
 from swell.executors.local.agent.options import LOOPBACK, AgentOptions
 from swell.executors.local.agent.run_logs import LAST_WORDS_S, RunLogSet
 from swell.executors.local.agent.scratch import Scratch
+from swell.executors.local.agent.worker_processes import WorkerProcess, WorkerProcesses, hold_port
 from swell.executors.local.limits.allocation import available_cores
 from swell.executors.local.limits.detection import new_limiter
 from swell.executors.local.lines import LineLink
-from swell.executors.local.logs.files import TRIAL, WORKER
+from swell.executors.local.logs.files import TRIAL, WORKER, log_name
 from swell.executors.local.loop_threads import LoopThreads
-from swell.executors.local.processes.listing import is_stopped
 from swell.executors.local.zygote.client import REAP_S, ZygoteSet
 from swell.executors.local.zygote.messages import Exited, Fork, Forked, ValuesPrinted, WorkerAnswer
 from swell.model.event import Outcome
@@ -41,23 +40,16 @@ from swell.model.job import Elasticity, JobSpec
 from swell.model.node import Node
 from swell.wire import environ
 from swell.wire.lease_end import ProcessClock
-from swell.wire.lines import NO_MESSAGE
-from swell.wire.messages import FromWorker, Hello, Reported, Welcome
-
-#: The last words of a worker that is gone are still in its socket; so long they are waited for.
-DRAIN_S = 2.0
-#: The process of a worker that is silent for this part of `GangSettings.standstill_s` is looked at.
-SILENT_SHARE = 0.5
+from swell.wire.messages import Hello, Reported, Welcome
 
 log = logging.getLogger("swell.agent")
-_from_worker = msgspec.json.Decoder(FromWorker).decode
 
 
 @dataclass(slots=True)
 class HostRun:
-    """The processes of one run on this host: workers of a job's gang or of a trial run.
+    """The workers of one run on this host: of a job's gang or of a trial run.
 
-    It has the lines to its workers. The token opens this run and no other.
+    The token opens this run and no other.
     """
 
     key: str
@@ -69,13 +61,7 @@ class HostRun:
     reached_at: str = LOOPBACK  #: address at which workers on other hosts reach its workers
     logs: RunLogSet = field(init=False)
     token: str = field(default_factory=lambda: secrets.token_hex(16))
-    links: dict[int, LineLink] = field(default_factory=dict)
-    live: set[int] = field(default_factory=set)
-    pids: dict[int, int] = field(default_factory=dict)  #: by worker
-    exits: dict[int, tuple[int, str]] = field(default_factory=dict)  #: known, but the line is not yet drained
-    #: When each one was forked, or spoke last, or was last seen not to be stopped.
-    moved_s: dict[int, float] = field(default_factory=dict)
-    stopped: set[int] = field(default_factory=set)  #: workers that were killed for being stopped by a signal
+    workers: dict[int, WorkerProcesses] = field(default_factory=dict)  #: that have not ended
     held_port: socket.socket | None = None  #: see `hold_port`
 
     def __post_init__(self) -> None:
@@ -133,6 +119,7 @@ class LocalHost:
         self._address = ""
         self.bindings: dict[str, DeviceBinding] = {}
         self._runs: dict[str, HostRun] = {}
+        self._processes: dict[str, WorkerProcess] = {}  #: by what the zygotes call them
         self._openings: dict[str, OpenRun] = {}  #: runs whose places are being made
         #: For all that touches the storage, which may hang. Code may take long to copy, and ends do not wait.
         self._background, self._log_background = LoopThreads(), LoopThreads()
@@ -176,31 +163,18 @@ class LocalHost:
 
     def tick(self) -> None:
         """Time has passed. To be called ten times a second."""
-        now_s = self._clock.now_s()
+        limit_s = self._options.gang_settings.standstill_s
         for run in list(self._runs.values()):  # an answer may open or close one
             run.logs.note_leaders(self._log_background)
-            self._kill_stopped(run, now_s)
-        for key, usage in self._limits.tick(now_s).items():
+            for worker in run.workers.values():
+                worker.kill_stopped(limit_s)
+        for key, usage in self._limits.tick(self._clock.now_s()).items():
             self._answer(messages.UsageRead(run=key, usage=usage))
-
-    def _kill_stopped(self, run: HostRun, now_s: float) -> None:
-        """Kill workers whose processes were stopped by a signal: their peers would wait for them."""
-        limit_s = self._options.gang_settings.standstill_s
-        for worker, pid in list(run.pids.items()):
-            silent_s = now_s - run.moved_s[worker]
-            if silent_s < SILENT_SHARE * limit_s:
-                continue
-            if not is_stopped(pid):
-                run.moved_s[worker] = now_s
-            elif silent_s >= limit_s:
-                run.moved_s[worker] = now_s  # it is about to end
-                self._zygotes.signal(f"{run.key}/{worker}", messages.KILL)
-                run.stopped.add(worker)
 
     @property
     def is_needed(self) -> bool:
         """Whether there are workers here."""
-        return any(run.live for run in self._runs.values())
+        return any(run.workers for run in self._runs.values())
 
     # ------------------------------------------------------------ what the controller says
     def tell(self, message: ToHost) -> None:
@@ -220,10 +194,10 @@ class LocalHost:
                 run.logs.note_leaders(self._log_background)
                 if isinstance(said, Welcome):
                     said = msgspec.structs.replace(said, checkpoint_dir=str(run.place.checkpoints))
-                if (link := run.links.get(worker)) is not None:
-                    link.send(said)
-            case messages.SignalWorker(worker=worker, signal=number):
-                self._zygotes.signal(f"{run.key}/{worker}", number)
+                if worker in run.workers:
+                    run.workers[worker].send(said)
+            case messages.SignalWorker(worker=worker, signal=number) if worker in run.workers:
+                run.workers[worker].signal(number)
             case messages.SetShare(share=share):
                 self._limits.set_share(run.key, share)
             case messages.CloseRun():
@@ -276,133 +250,86 @@ class LocalHost:
     def _start_worker(self, run: HostRun, order: StartWorker) -> None:
         run.logs.see_leader(order)
         run.logs.note_leaders(self._log_background)
-        run.live.add(order.worker)
+        worker = run.workers[order.worker] = WorkerProcesses(
+            run.key,
+            order.worker,
+            # What is run in the script's place knows nothing of several processes.
+            run.spec.processes_per_worker if order.entry is None else 1,
+            run.logs,
+            self._clock.now_s,
+            self._zygotes.signal,
+            self._answer,
+            self._worker_gone,
+        )
         log_bytes = run.spec.log_limit_bytes or self._options.gang_settings.log_bytes
         fork = run.fork(order, self._options.call, self._address, log_bytes)
+        try:
+            forks = worker.forks(fork, run.reached_at)
+        except OSError as error:
+            del run.workers[order.worker]
+            worker.refuse(f"no port of {run.reached_at} was found: {error}")
+            return
+        self._processes |= {process.key: process for process in worker.processes}
         is_trial = run.kind == TRIAL
-        if (engine := run.place.engine) is not None:
-            gpus = run.gpus(order.devices)
-            self._containers.start(engine, fork, run.spec, run.place.folder, gpus, is_trial=is_trial)
-        else:
-            equipped = self._scratch.equip(fork, is_trial and order.entry is None)
-            self._zygotes.of(run.spec.python).fork(equipped)
+        for fork in forks:
+            if (engine := run.place.engine) is not None:
+                gpus = run.gpus(order.devices)
+                self._containers.start(engine, fork, run.spec, run.place.folder, gpus, is_trial=is_trial)
+            else:
+                equipped = self._scratch.equip(fork, is_trial and order.entry is None)
+                self._zygotes.of(run.spec.python).fork(equipped)
 
     def _warn(self, job_id: str, about: str, message: str) -> None:
         self._answer(messages.OwnerWarned(job_id=job_id, about=about, message=message))
 
     # ------------------------------------------------------------ lines of workers
     def admit(self, link: LineLink, hello: Hello) -> bool:
-        """Whether it is a worker of this host that has just called; then its line is taken over."""
-        run = self._run_of(hello)
-        if run is None:
-            return False
-        run.links[hello.worker] = link
-        link.heard = partial(self._hear_worker, run, hello.worker)
-        link.closed = partial(self._lose_worker_link, run, hello.worker)
-        if run.spec.image:  # in a container it has another number for itself
-            hello = msgspec.structs.replace(hello, pid=run.pids.get(hello.worker, hello.pid))
-            enter = partial(self._limits.forked, run.key, hello.worker)
-            self._containers.spoke(f"{run.key}/{hello.worker}", enter)
-        self._pass_on(run, hello.worker, hello)
-        return True
-
-    def _run_of(self, hello: Hello) -> HostRun | None:
-        """The run that this token opens, if the worker is one of its own and not here already."""
+        """Whether it is a process of this host that has just called; then its line is taken over."""
         matches = [run for run in self._runs.values() if is_same(run.token, hello.token)]
-        if not matches or hello.worker not in matches[0].live or hello.worker in matches[0].links:
-            return None
-        return matches[0]
-
-    def _hear_worker(self, run: HostRun, worker: int, link: LineLink, line: bytes) -> None:
-        try:
-            message = _from_worker(line)
-        except NO_MESSAGE as error:
-            log.warning("worker %s of %s said what is no message: %s", worker, run.key, error)
-            link.close()
-            return
-        self._pass_on(run, worker, message)
-
-    def _pass_on(self, run: HostRun, worker: int, message: FromWorker) -> None:
-        run.moved_s[worker] = self._clock.now_s()
-        self._answer(messages.WorkerSaid(run=run.key, worker=worker, message=message))
-
-    def _lose_worker_link(self, run: HostRun, worker: int, link: LineLink) -> None:
-        """Closed is not dead; but if it is dead, all its words have now been heard."""
-        if worker in run.exits:
-            self._tell_exit(run, worker)
+        key = f"{matches[0].key}/{log_name(hello.worker, hello.position)}" if matches else ""
+        process = self._processes.get(key)
+        if process is None or process.link is not None:
+            return False
+        if matches[0].spec.image:  # in a container it has another number for itself
+            hello = msgspec.structs.replace(hello, pid=process.pid or hello.pid)
+            self._containers.spoke(key, partial(self._limits.forked, matches[0].key, key))
+        process.worker.admit(process, link, hello)
+        return True
 
     # ------------------------------------------------------------ processes of workers
     def _hear_zygote(self, answer: WorkerAnswer) -> None:
-        run, worker = self._find(answer.key)
+        process = self._processes.get(answer.key)
         match answer:
             case Exited(key=key, status=status, message=message):
                 # One in a container is gone when that is.
                 if not self._containers.ended(key, status, message):
                     self._process_gone(key, status, message)
-            case Forked(pid=pid) if run is not None:
-                run.pids[worker], run.moved_s[worker] = pid, self._clock.now_s()
-                self._limits.forked(run.key, worker, pid)
-                self._answer(messages.WorkerForked(run=run.key, worker=worker, pid=pid))
-            case ValuesPrinted(values=values) if run is not None:
-                self._pass_on(run, worker, Reported(values=values))
+            case Forked(key=key, pid=pid) if process is not None:
+                self._limits.forked(process.worker.run, key, pid)
+                process.worker.forked(process, pid)
+            case ValuesPrinted(values=values) if process is not None:
+                process.worker.hear(process, Reported(values=values))
 
     def _process_gone(self, key: str, status: int, message: str) -> None:
-        run, worker = self._find(key)
-        if run is None:
-            return
-        run.pids.pop(worker, None)
-        status, why = self._limits.exited(run.key, worker, status)
-        run.exits[worker] = (STOPPED if worker in run.stopped else status, why or message)
-        link = run.links.get(worker)
-        if link is None or not link.is_open:
-            self._tell_exit(run, worker)
-        else:
-            asyncio.get_running_loop().call_later(DRAIN_S, self._tell_exit, run, worker)
+        self._scratch.drop(key)
+        if (process := self._processes.get(key)) is not None:
+            status, why = self._limits.exited(process.worker.run, key, status)
+            process.worker.ended(process, status, why or message)
 
-    def _tell_exit(self, run: HostRun, worker: int) -> None:
-        """Say that a worker is gone, with its last words if the storage gives them in time."""
-        status, message = run.exits.pop(worker, (None, ""))
-        if status is None:
-            return  # told already, when its line closed
-        run.moved_s.pop(worker, None)
-        self._scratch.drop(f"{run.key}/{worker}")
-        is_tail_wanted = bool(status) and not message
+    def _worker_gone(self, worker: WorkerProcesses) -> None:
+        """Tell the end of a worker, with its last words if the storage gives them in time."""
+        run = self._runs[worker.run]
 
         def tell(tail: str) -> None:
-            if worker not in run.live:
-                return
-            run.live.discard(worker)
-            if (link := run.links.pop(worker, None)) is not None:
-                link.close()
-            exited = messages.WorkerExited(
-                run=run.key, worker=worker, status=status, log_tail=message or tail
-            )
-            self._answer(exited)
+            if run.workers.pop(worker.number, None) is not None:
+                for process in worker.processes:
+                    del self._processes[process.key]
+                worker.tell_end(tail)
 
-        self._log_background(lambda: run.logs.end(worker, is_tail_wanted), tell)
+        self._log_background(worker.end_logs, tell)
         asyncio.get_running_loop().call_later(LAST_WORDS_S, tell, "")
-
-    def _find(self, key: str) -> tuple[HostRun | None, int]:
-        run_key, _, worker = key.rpartition("/")
-        return self._runs.get(run_key), int(worker)
 
 
 def is_same(one: str, other: str) -> bool:
     """Compared in a time that tells nothing about how far they agree."""
     return hmac.compare_digest(one.encode(), other.encode())
-
-
-def hold_port(address: str) -> socket.socket:
-    """Bind a socket to a port that is free at this address. Raises OSError.
-
-    It does not listen, so that rank 0 can, as torch's store does it: with SO_REUSEADDR. Until then no
-    program that asks for any port is given this one.
-    """
-    held = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET)
-    try:
-        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        held.bind((address, 0))
-    except OSError:
-        held.close()
-        raise
-    return held

@@ -10,6 +10,7 @@ from swell.executors.gang.host_messages import StartWorker, TellWorker
 from swell.executors.limited_log import LimitedLog
 from swell.executors.local.logs.files import (
     TRIAL,
+    LogName,
     end_offset,
     log_path,
     note_leaders,
@@ -39,9 +40,9 @@ class RunLogSet:
         self._is_noting = False
         self._failures = LimitedLog()
 
-    def path(self, worker: int) -> Path:
-        """Path of a worker's log."""
-        return log_path(self._folder, self._kind, worker)
+    def path(self, name: LogName) -> Path:
+        """Path of the log of a worker's process."""
+        return log_path(self._folder, self._kind, name)
 
     def see_leader(self, effect: StartWorker | TellWorker) -> None:
         """If this makes a worker rank 0 that was not, the job's folder is to say which, and since when."""
@@ -82,12 +83,12 @@ class RunLogSet:
 
         in_background(note, settle)
 
-    def end(self, worker: int, is_tail_wanted: bool) -> str:
-        """The worker is gone. Returns the last lines of its log, if wanted. Touches the storage.
+    def end(self, name: LogName, is_tail_wanted: bool) -> str:
+        """The process is gone. Returns the last lines of its log, if wanted. Touches the storage.
 
         Of a trial run's many, keep the logs of those that had something to say.
         """
-        path, tail = self.path(worker), ""
+        path, tail = self.path(name), ""
         try:
             tail = read_tail(path) if is_tail_wanted else ""
             if self._kind == TRIAL and path.exists() and not path.stat().st_size:

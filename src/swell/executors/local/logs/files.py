@@ -26,8 +26,11 @@ TAIL_BYTES = 4000
 #: Before the number in the names of logs: of a gang's workers, and of a trial run's.
 WORKER, TRIAL = "worker", "trial"
 LEADERS = "leaders"
+LOG_NAME = r"\d{1,9}(?:\.[1-9]\d{0,3})?"
 
-Listing = Mapping[int, tuple[int, ...]]
+#: The number of a worker, or `2.1`: that of its process at position 1.
+LogName = int | str
+Listing = Mapping[LogName, tuple[int, ...]]
 
 
 class LogRange(NamedTuple):
@@ -38,9 +41,24 @@ class LogRange(NamedTuple):
 
 
 # ------------------------------------------------------------ names
-def log_path(folder: Path, kind: str, number: int) -> Path:
-    """Path of a log file, such as `worker-3.log` or `trial-0.log`."""
-    return folder / f"{kind}-{number}.log"
+def log_name(worker: int, position: int = 0) -> LogName:
+    """What the log of a worker's process is called."""
+    return f"{worker}.{position}" if position else worker
+
+
+def parse_log_name(text: str) -> LogName:
+    """The name that is written like this."""
+    return int(text) if text.isdecimal() else text
+
+
+def _order(name: LogName) -> tuple[int, ...]:
+    """Logs are sorted by worker and position."""
+    return tuple(map(int, str(name).split(".")))
+
+
+def log_path(folder: Path, kind: str, name: LogName) -> Path:
+    """Path of a log file, such as `worker-3.log`, `worker-3.1.log` or `trial-0.log`."""
+    return folder / f"{kind}-{name}.log"
 
 
 def piece_path(log: Path, begin: int) -> Path:
@@ -49,18 +67,18 @@ def piece_path(log: Path, begin: int) -> Path:
 
 
 def list_logs(folder: Path, kind: str) -> Listing:
-    """Number -> positions at which the files of this log begin, ascending."""
-    form = re.compile(rf"{re.escape(kind)}-(\d{{1,9}})\.log(?:\.(\d{{1,18}}))?", re.ASCII)
-    found: dict[int, list[int]] = {}
+    """Name -> positions at which the files of this log begin, ascending."""
+    form = re.compile(rf"{re.escape(kind)}-({LOG_NAME})\.log(?:\.(\d{{1,18}}))?", re.ASCII)
+    found: dict[LogName, list[int]] = {}
     for match in map(form.fullmatch, _names(folder)):
         if match is not None:
-            found.setdefault(int(match[1]), []).append(int(match[2] or 0))
-    return {number: tuple(sorted(begins)) for number, begins in sorted(found.items())}
+            found.setdefault(parse_log_name(match[1]), []).append(int(match[2] or 0))
+    return {name: tuple(sorted(found[name])) for name in sorted(found, key=_order)}
 
 
 def next_number(folder: Path, kind: str) -> int:
     """The lowest number that no log of this kind has had, in this agent's life or before."""
-    return max(list_logs(folder, kind), default=-1) + 1
+    return max((_order(name)[0] for name in list_logs(folder, kind)), default=-1) + 1
 
 
 def begins_of(log: Path) -> tuple[int, ...]:
@@ -148,12 +166,12 @@ def discard_logs(folder: Path, keep_bytes: int) -> None:
         for number, begins in list_logs(folder, kind).items()
     }
     newest = dict(logs.keys())  # of each kind: the last number stands
-    first = min((log for log in logs if log[0] == WORKER), default=None)
+    first = next((log for log in logs if log[0] == WORKER), None)
     excess = sum(sum(sizes.values()) for sizes in logs.values()) - keep_bytes
     ends = {log: next(reversed(sizes)) for log, sizes in logs.items()}
     parts = sorted(
-        (begin == 0, log[0] == WORKER, begin - ends[log], log, begin)
-        for log, sizes in logs.items()
+        (begin == 0, log[0] == WORKER, begin - ends[log], order, log, begin)
+        for order, (log, sizes) in enumerate(logs.items())
         for begin in sizes
         if begin < ends[log] and (begin or log != first)
     )
@@ -164,7 +182,7 @@ def discard_logs(folder: Path, keep_bytes: int) -> None:
     for (kind, number), sizes in logs.items():
         path = log_path(folder, kind, number)
         # A worker on another host may write it.
-        if excess > 0 and number < newest[kind] and not is_written(piece_path(path, ends[kind, number])):
+        if excess > 0 and number != newest[kind] and not is_written(piece_path(path, ends[kind, number])):
             for begin in sizes:
                 piece_path(path, begin).unlink(missing_ok=True)
             excess -= sum(sizes.values())

@@ -1,0 +1,282 @@
+"""The processes of one worker on its host, and what of what they say is told of the worker.
+
+A worker is one process, or several ones that its script divides a model among, by positions from 0. Its
+controller knows the worker alone, for which position 0 speaks. A worker that loses a process leaves whole.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+
+import msgspec
+
+from swell.executors.exit_status import NOT_STARTED, STOPPED
+from swell.executors.gang.host_messages import KILL, OfWorker, WorkerExited, WorkerForked, WorkerSaid
+from swell.executors.local.agent.run_logs import RunLogSet
+from swell.executors.local.lines import LineLink
+from swell.executors.local.logs.files import LogName, log_name
+from swell.executors.local.processes.listing import is_stopped
+from swell.executors.local.zygote.messages import Fork
+from swell.wire import environ, messages
+from swell.wire.lines import NO_MESSAGE
+from swell.wire.messages import FromAgent, FromWorker, Hello, StoreAddress, Welcome
+
+#: The last words of a process that is gone are still in its socket; so long they are waited for.
+DRAIN_S = 2.0
+#: A process that is silent for this part of `GangSettings.standstill_s` is looked at.
+SILENT_SHARE = 0.5
+
+#: Told of the worker once each of its processes has said it.
+GATHERED = (Hello, messages.Ready, messages.Alive)
+#: Told of the worker whichever process says it.
+OF_ANY = (messages.JoinFailed, messages.ScriptFound, messages.DriftFound)
+#: Why a process is about to end, as it says itself.
+ERRORS = (messages.Failed, messages.OutOfMemory)
+
+log = logging.getLogger("swell.agent")
+_from_worker = msgspec.json.Decoder(FromWorker).decode
+
+
+@dataclass(slots=True)
+class WorkerProcess:
+    """One process of a worker: its line, and how it has ended."""
+
+    worker: WorkerProcesses
+    key: str  #: what the zygote calls it: RUN/2, and RUN/2.1 at position 1
+    name: LogName  #: of its log
+    position: int
+    link: LineLink | None = None
+    pid: int | None = None  #: None: it is still being started, or has ended
+    moved_s: float = 0.0  #: when it was forked, or spoke last, or was last seen not to be stopped
+    is_stopped: bool = False  #: it was killed for being stopped by a signal
+    is_leaving: bool = False  #: it has said that it exits with 143
+    status: int | None = None  #: None: it lives
+    message: str = ""  #: why there was no process, or why it was killed
+    is_heard_out: bool = False  #: it has ended, and no more words of it will come
+    gathered: dict[type, FromWorker] = field(default_factory=dict)
+    error: FromWorker | None = None  #: one of `ERRORS` that was not told yet
+
+
+class WorkerProcesses:
+    """The processes of one worker. Every method is called in the agent's event loop."""
+
+    def __init__(
+        self,
+        run: str,
+        number: int,
+        num_processes: int,
+        logs: RunLogSet,
+        now_s: Callable[[], float],
+        signal: Callable[[str, int], None],
+        answer: Callable[[OfWorker], None],
+        gone: Callable[[WorkerProcesses], None],
+    ) -> None:
+        """
+        Args:
+            signal: sends a process, by its key, a signal.
+            answer: takes what the controller is told.
+            gone: is told when all processes have ended, and were heard out.
+        """
+        self.run, self.number = run, number
+        names = [log_name(number, position) for position in range(num_processes)]
+        self.processes = [WorkerProcess(self, f"{run}/{name}", name, at) for at, name in enumerate(names)]
+        self._logs, self._now_s, self._signal, self._answer, self._gone = logs, now_s, signal, answer, gone
+        self._held_port: socket.socket | None = None
+        self._broken: WorkerProcess | None = None  #: the first that has failed, and so has ended the others
+
+    # ------------------------------------------------------------ start and end
+    def forks(self, fork: Fork, address: str) -> list[Fork]:
+        """Requests that start the processes, from that for the only one of a worker.
+
+        Args:
+            address: where several meet, at a port that is held for them.
+
+        Raises:
+            OSError: there is no such port.
+        """
+        if len(self.processes) > 1:
+            self._held_port = hold_port(address)
+        return [
+            msgspec.structs.replace(
+                fork,
+                key=process.key,
+                log_path=str(self._logs.path(process.name)),
+                environ=fork.environ | self._environ(process.position, address),
+            )
+            for process in self.processes
+        ]
+
+    def _environ(self, position: int, address: str) -> dict[str, str]:
+        """Where a process stands among several, in torchrun's variables and Swell's."""
+        if self._held_port is None:
+            return {}
+        own, num = str(position), str(len(self.processes))
+        return {
+            environ.RANK: own,
+            environ.LOCAL_RANK: own,
+            environ.WORLD_SIZE: num,
+            environ.LOCAL_WORLD_SIZE: num,
+            environ.MASTER_ADDR: address,
+            environ.MASTER_PORT: str(self._held_port.getsockname()[1]),
+            environ.POSITION: own,
+            environ.PROCESSES: num,
+        }
+
+    def forked(self, process: WorkerProcess, pid: int) -> None:
+        process.pid, process.moved_s = pid, self._now_s()
+        if process.position == 0:
+            self._answer(WorkerForked(run=self.run, worker=self.number, pid=pid))
+
+    def signal(self, number: int) -> None:
+        """Send all processes a signal."""
+        for process in self.processes:
+            self._signal(process.key, number)
+
+    def kill_stopped(self, limit_s: float) -> None:
+        """Kill processes that were stopped by a signal so long ago: others would wait for them."""
+        for process in self.processes:
+            silent_s = self._now_s() - process.moved_s
+            if process.pid is None or silent_s < SILENT_SHARE * limit_s:
+                continue
+            if not is_stopped(process.pid):
+                process.moved_s = self._now_s()
+            elif silent_s >= limit_s:
+                process.moved_s = self._now_s()  # it is about to end
+                self._signal(process.key, KILL)
+                process.is_stopped = True
+
+    def ended(self, process: WorkerProcess, status: int, message: str) -> None:
+        """A process is gone. Unless it has left, or ended well, it takes the others with it."""
+        process.pid, process.message = None, message
+        process.status = STOPPED if process.is_stopped else status
+        is_left = process.status == environ.EXIT_STOPPED and process.is_leaving
+        if self._broken is None and process.status and not is_left:
+            self._broken = process
+            if process.error is not None:
+                self._tell(process.error)
+            self.signal(KILL)
+        if process.link is None or not process.link.is_open:
+            self._hear_out(process)
+        else:
+            asyncio.get_running_loop().call_later(DRAIN_S, self._hear_out, process)
+
+    def _hear_out(self, process: WorkerProcess) -> None:
+        if not process.is_heard_out:
+            process.is_heard_out = True
+            if all(one.is_heard_out for one in self.processes):
+                self._gone(self)
+
+    @property
+    def _last(self) -> WorkerProcess:
+        """The process whose end is told as the worker's."""
+        return self._broken or max(self.processes, key=lambda process: process.status or 0)
+
+    def end_logs(self) -> str:
+        """Return the last lines of the process that failed, if nothing else says why. Touches the storage."""
+        last = self._last
+        is_tail_wanted = bool(last.status) and not last.message
+        tails = [self._logs.end(one.name, is_tail_wanted and one is last) for one in self.processes]
+        return tails[last.position]
+
+    def tell_end(self, log_tail: str) -> None:
+        """The worker is gone."""
+        if self._held_port is not None:
+            self._held_port.close()
+        for process in self.processes:
+            if process.link is not None:
+                process.link.close()
+        last = self._last
+        self._tell_exit(last.status or 0, last.message or log_tail)
+
+    def refuse(self, why: str) -> None:
+        """It could not be started."""
+        self._tell_exit(NOT_STARTED, why)
+
+    def _tell_exit(self, status: int, text: str) -> None:
+        self._answer(WorkerExited(run=self.run, worker=self.number, status=status, log_tail=text))
+
+    # ------------------------------------------------------------ lines
+    def admit(self, process: WorkerProcess, link: LineLink, hello: Hello) -> None:
+        """A process has called: its line is taken over."""
+        process.link = link
+        link.heard = partial(self._hear_line, process)
+        link.closed = lambda _: None if process.status is None else self._hear_out(process)
+        self.hear(process, hello)
+
+    def send(self, message: FromAgent) -> None:
+        """Say it to all processes, each of which has a device of its own."""
+        for process in self.processes:
+            said = message
+            if isinstance(message, Welcome) and message.device.startswith("cuda"):
+                said = msgspec.structs.replace(message, device=f"cuda:{process.position}")
+            if process.link is not None:
+                process.link.send(said)
+
+    def _hear_line(self, process: WorkerProcess, link: LineLink, line: bytes) -> None:
+        try:
+            message = _from_worker(line)
+        except NO_MESSAGE as error:
+            log.warning("worker %s of %s said what is no message: %s", process.name, self.run, error)
+            link.close()
+            return
+        self.hear(process, message)
+
+    def hear(self, process: WorkerProcess, message: FromWorker) -> None:
+        """A process says this: the controller is told if it is said for the worker."""
+        process.moved_s = self._now_s()
+        if self._broken not in (None, process):
+            return  # it comes of the end of that one
+        match message:
+            case messages.Left() | messages.NotCompared() | messages.Proved(is_last=True):
+                process.is_leaving = True
+            case messages.Bound() if process.position == 0:
+                store = StoreAddress(generation=message.generation, address=message.address)
+                for other in self.processes[1:]:
+                    if other.link is not None:
+                        other.link.send(store)
+        if isinstance(message, ERRORS) and process.status is None and len(self._unheard) > 1:
+            process.error = message  # it may come of the end of another one, which is not known yet
+        elif isinstance(message, GATHERED):
+            self._gather(process, message)
+        elif process.position == 0 or isinstance(message, OF_ANY + ERRORS):
+            self._tell(message)
+
+    @property
+    def _unheard(self) -> list[WorkerProcess]:
+        """Those of which more words may come."""
+        return [process for process in self.processes if not process.is_heard_out]
+
+    def _gather(self, process: WorkerProcess, message: FromWorker) -> None:
+        kind = type(message)
+        process.gathered[kind] = message
+        if all(kind in one.gathered for one in self._unheard):
+            self._tell(min((one.gathered.pop(kind) for one in self._unheard), key=_by_blame))
+
+    def _tell(self, message: FromWorker) -> None:
+        self._answer(WorkerSaid(run=self.run, worker=self.number, message=message))
+
+
+def _by_blame(message: FromWorker) -> tuple[bool, float]:
+    """What the process says that is to blame comes first: it has waited for no other one for longest."""
+    return (bool(message.awaits), -message.for_s) if isinstance(message, messages.Alive) else (False, 0.0)
+
+
+def hold_port(address: str) -> socket.socket:
+    """Bind a socket to a port that is free at this address. Raises OSError.
+
+    It does not listen, so that rank 0 can, as torch's store does it: with SO_REUSEADDR. Until then no
+    program that asks for any port is given this one.
+    """
+    held = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET)
+    try:
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        held.bind((address, 0))
+    except OSError:
+        held.close()
+        raise
+    return held
