@@ -437,7 +437,8 @@ class AgentWorker(Host):
         if self.positions.all(step is not None) and step is not None:
             return Prover(self._link, self.max_local_batch, Proof(self._task, step, order.cuts))
         why_not = "there is no checkpoint with a note of the step after it"
-        self._link.send(messages.Proved(why_not=why_not))
+        if self.positions.is_first:
+            self._link.send(messages.Proved(why_not=why_not))
         return None
 
     def _leave(self, generation: int) -> NoReturn:

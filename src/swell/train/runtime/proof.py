@@ -169,6 +169,8 @@ class Prover(Host):
         steps = None if why_not else self._proof.steps_before
         if self.positions.is_first or is_alone:
             self._link.send(messages.Proved(steps=steps, findings=found, why_not=why_not, is_last=True))
+        else:
+            self._link.send(messages.Left(generation=0))
         if not is_alone:
             self.positions.all(True)  # the first that exits ends the others
         close_script()

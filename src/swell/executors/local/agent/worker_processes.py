@@ -34,7 +34,7 @@ SILENT_SHARE = 0.5
 #: Told of the worker once each of its processes has said it.
 GATHERED = (Hello, messages.Ready, messages.Alive)
 #: Told of the worker whichever process says it.
-OF_ANY = (messages.JoinFailed, messages.ScriptFound, messages.DriftFound)
+OF_ANY = (messages.JoinFailed, messages.ScriptFound, messages.DriftFound, messages.Proved)
 #: Why a process is about to end, as it says itself.
 ERRORS = (messages.Failed, messages.OutOfMemory)
 
