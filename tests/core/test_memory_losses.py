@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.core.bench import Bench, only
-from tests.core.fakes import Fixed, allocation_of, node, profile, spec
+from tests.core.fakes import spec
 from tests.examples import share_of_examples
 
 from swell.core.setbacks import LONGEST_BACK_OFF_S, MAX_SETBACKS
 from swell.model.command import AnyCommand, LaunchGang
-from swell.model.event import GangEnded, JobProfiled, NodeJoined, Outcome, Woke
+from swell.model.event import GangEnded, Outcome, Woke
 from swell.model.job import JobSpec, Phase
-from swell.model.plan import Allocation
-from swell.model.snapshot import Snapshot
 
 LIMITED = spec(10_000, memory_bytes=2_000_000_000)
 
@@ -96,45 +93,3 @@ def test_the_failure_names_the_limit_the_rule_and_the_remedy(num_steps: int) -> 
     for part in ("2.0 GB", f"{MAX_SETBACKS} times", "step 20", "--memory"):
         assert part in failed.reason
     assert failed.message == "worker 0 was killed"
-
-
-class Smallest(Fixed):
-    """Gives each job the smallest size that it is offered."""
-
-    def decide(self, snapshot: Snapshot) -> Allocation:
-        options = snapshot.options
-        return allocation_of(snapshot, options.workers[options.starts[:-1]])
-
-
-class Divided(Losses):
-    """Its workers have parts of its state. Nodes with so many devices each."""
-
-    def __init__(self, each: int = 1, divided_bytes: int = 100) -> None:
-        self._each, self._divided_bytes = each, divided_bytes
-        self.policy = Smallest()
-        Bench.__init__(self, each, self.policy)
-        for number in range(1, 4):
-            self.say(NodeJoined(at_s=self.now_s, node=node(f"n{number}", each)))
-        self.saved = 0
-        self.generation = self.run("a", job=LIMITED)
-
-    def profiled(self, job_id: str) -> list[AnyCommand]:
-        found = msgspec.structs.replace(profile(), divided_bytes=self._divided_bytes)
-        return self.say(JobProfiled(at_s=self.now_s, job_id=job_id, profile=found))
-
-    @property
-    def sizes(self) -> list[int]:
-        """That it had, one after the other."""
-        return [workers for _, workers in self.job().sizes if workers]
-
-
-def test_a_part_of_a_divided_state_that_is_too_much_is_half_as_large_from_then_on() -> None:
-    losses = Divided()
-    losses.lose(num_steps=0)
-    assert (losses.sizes, losses.job().least_by_memory) == ([1, 2], 2)
-    losses.core = losses.reborn()
-    losses.lose(num_steps=0)
-    assert (losses.sizes, losses.job().least_by_memory) == ([1, 2, 4], 4)
-    while losses.phase() is Phase.RUNNING:
-        losses.lose(num_steps=0)
-    assert losses.phase() is Phase.FAILED

@@ -122,7 +122,7 @@ def test_ordinary_torch_reads_it(tmp_path: Path) -> None:
     state.objects["words"] = Words()
     path = checkpoints.save(state)
     content = torch.load(path, weights_only=True)
-    named = {"steps", "loss", "model", "modules", "optimizer", "is_divided", "scheduler", "scaler", "groups"}
+    named = {"steps", "loss", "model", "modules", "optimizer", "scheduler", "scaler", "groups"}
     named |= {"trained", "objects", "values", "variables", "point", "place", "noise"}
     assert set(content) == named, "docs/how-to/read-a-checkpoint.md lists them"
     assert content["objects"] == {"words": Words().state_dict()}

@@ -51,14 +51,5 @@ def test_a_step_can_be_cut_unless_it_is_one_sample_or_in_shards() -> None:
     assert "one sample does not fit" in told(plain.share(0, 0, 32)), "a borrowed one"
 
 
-def test_what_helps_depends_on_whether_the_state_is_divided() -> None:
-    share = SampleSchedule(64, 16, is_shuffled=False, drops_last=False).share(0, 0, 3, None)
-    single = SampleSchedule(64, 16, is_shuffled=False, drops_last=False).share(0, 0, 1, 1)
-    assert "shard=[...]" in told(single)
-    assert "--workers N:" in told(single, is_divided=True)
-    assert not told(share, is_updating=True) and not told(share, is_divided=True)
-    assert "what the optimizer keeps does not fit" in told(share, is_divided=True, is_updating=True)
-
-
-def told(share: Share, is_divided: bool = False, is_updating: bool = False) -> str:
-    return why_hopeless(share, is_divided, is_updating) or ""
+def told(share: Share) -> str:
+    return why_hopeless(share) or ""

@@ -11,12 +11,12 @@ from torch import nn
 from torch.nn.utils import convert_conv2d_weight_memory_format
 
 from swell.train.collective.group import Group, GroupBroken
-from swell.train.collective.peer_memory import NOWHERE
+from swell.train.collective.peer_memory import NOWHERE, own_place
 from swell.train.state.drift import Replica
-from swell.train.state.state_transfer import NO_STATE, MemberCard, hand_state, make_offer, own_card
+from swell.train.state.state_transfer import NO_STATE, MemberCard, hand_state, make_offer
 from swell.train.state.train_state import TrainState
 
-NEWCOMER = own_card(NO_STATE)
+NEWCOMER = MemberCard(NO_STATE, own_place())
 
 
 class Peers:
@@ -55,7 +55,7 @@ def take(
     gather: Callable[[int], list[int]] = lambda number: [0, number],
     card: MemberCard = NEWCOMER,
 ) -> None:
-    hand_state(cast(Group, Peers(holder, gather)), state, [own_card(7), card], holders=[0])
+    hand_state(cast(Group, Peers(holder, gather)), state, [MemberCard(7, own_place()), card], holders=[0])
 
 
 def test_memory_of_another_place_is_not_read() -> None:

@@ -1,8 +1,7 @@
 """Fits a small model in float64, with an Adam state, a scheduler, a counter and uneven batches.
 
 Arguments: file for the result, epochs, further words `metric` (report the loss as a metric), `leave` (end
-the loop early), `load` (load in two processes), `evaluate` (call the model after each epoch); `shard`,
-`mirrors`, `blocks` or `blocks-mirrors` (what is divided).
+the loop early), `load` (load in two processes).
 """
 
 import json
@@ -42,35 +41,21 @@ optimizer = torch.optim.AdamW(model.parameters(), lr=0.02, weight_decay=0.1)
 scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 20, 0.8)
 counter = Counter()
 loader = DataLoader(TensorDataset(x, y), batch_size=6, shuffle=True, num_workers=2 * ("load" in words))
-shards: dict[str, Any] = {"shard": "optimizer", "mirrors": "optimizer"}
-shards |= {"blocks": [nn.Linear], "blocks-mirrors": [nn.Linear]}
 run = train.elastic(
-    model,
-    optimizer,
-    loader,
-    epochs=int(epochs),
-    scheduler=scheduler,
-    state={"counter": counter},
-    shard=next((shards[word] for word in words if word in shards), None),
-    mirrors={"mirrors", "blocks-mirrors"} & {*words} != set(),
+    model, optimizer, loader, epochs=int(epochs), scheduler=scheduler, state={"counter": counter}
 )
 losses = {}
-evaluations: list[float] = []
 for epoch in run.epochs():
     for a, b in run.batches():
         optimizer.zero_grad()
         loss = functional.mse_loss(model(a), b)
         mean = run.backward(loss)
-        run.clip_grad_norm_(0.5)
+        nn.utils.clip_grad_norm_(model.parameters(), 0.5)
         step = run.steps
         run.step()
         if run.steps > step:
             losses[step] = float(mean)
             counter.seen[f"epoch {epoch}"] = counter.seen.get(f"epoch {epoch}", 0) + 1
-    if "evaluate" in words:
-        with torch.no_grad():
-            inputs, targets = x.to(loss.device), y.to(loss.device)
-            evaluations.append(float(functional.mse_loss(model(inputs), targets)))
     if "metric" in words:
         run.report(loss=float(mean))
     if "leave" in words and epoch == 1:
@@ -89,7 +74,6 @@ if run.is_leader:
                 "rates": rates,
                 "seen": counter.seen,
                 "losses": losses,
-                "evaluations": evaluations,
             },
             file,
         )

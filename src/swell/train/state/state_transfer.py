@@ -59,7 +59,7 @@ def hand_state(group: Group, state: TrainState, cards: Sequence[MemberCard], hol
     lacking = [rank for rank in range(group.num_workers) if rank not in holders]
     if not lacking:
         return
-    own, tensors = _make_offer(state) if group.rank in holders else (b"", [])
+    own, tensors = make_offer(state) if group.rank in holders else (b"", [])
     told = group.gather_bytes(own)
     offers = {rank: msgspec.json.decode(told[rank], type=_StateOffer) for rank in holders}
     offer = offers[holders[0]]
@@ -81,7 +81,7 @@ def hand_state(group: Group, state: TrainState, cards: Sequence[MemberCard], hol
         state.load(offer.skeleton, tensors)
 
 
-def _make_offer(state: TrainState) -> tuple[bytes, list[torch.Tensor]]:
+def make_offer(state: TrainState) -> tuple[bytes, list[torch.Tensor]]:
     """A `_StateOffer`, encoded, and its tensors, which stay there. Raises `codec.EncodeError`."""
     skeleton, tensors = state.encode()
     tensors = [tensor.contiguous() for tensor in tensors]
