@@ -1,8 +1,10 @@
-"""Names of checkpoint files, and whether a file is what its name says; without torch.
+"""Names of checkpoints, and whether a file or a folder is what its name says; without torch.
 
 A name carries the number of steps, of the job's own batch, and the SHA-256 of the content:
-`step-000000000100.DIGEST.pt`. Where the updates were not as many, for the batch has changed, it carries their
-number too: `step-000000000100-000000000070.DIGEST.pt`.
+`step-000000000100.DIGEST.pt`. The checkpoint of a worker of several processes is a folder,
+`step-000000000100.DIGEST`: the digest is that of its manifest, which has each file's size and SHA-256. Where
+the updates were not as many, for the batch has changed, a name carries their number too:
+`step-000000000100-000000000070.DIGEST.pt`.
 """
 
 from __future__ import annotations
@@ -10,17 +12,29 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import shutil
+from collections.abc import Iterable
 from io import BufferedReader
 from pathlib import Path
+from typing import Annotated
 
-from swell.wire.untrusted_files import IrregularFile, open_regular
+import msgspec
 
-_NAME = re.compile(r"step-(\d{12})(?:-(\d{12}))?\.([0-9a-f]{64})\.pt")
+from swell.wire.untrusted_files import IrregularFile, open_regular, read_regular
+
+#: A manifest is some hundred bytes for each process.
+MOST_MANIFEST_BYTES = 1 << 24
+
+_NAME = re.compile(r"step-(\d{12})(?:-(\d{12}))?\.([0-9a-f]{64})(\.pt)?")
+#: The file of a folder that tells what else is in it.
+MANIFEST = "manifest.json"
+#: Size and SHA-256 of each file, by its name.
+Manifest = dict[Annotated[str, msgspec.Meta(pattern=r"^[\w.-]*\w$")], tuple[int, str]]
 
 
-def checkpoint_name(steps: int, updates: int, digest: str) -> str:
+def checkpoint_name(steps: int, updates: int, digest: str, suffix: str = ".pt") -> str:
     more = "" if updates == steps else f"-{updates:012d}"
-    return f"step-{steps:012d}{more}.{digest}.pt"
+    return f"step-{steps:012d}{more}.{digest}{suffix}"
 
 
 def checkpoints_in(folder: Path) -> list[tuple[str, Path]]:
@@ -76,9 +90,45 @@ def open_checkpoint(path: Path) -> BufferedReader:
 
 
 def is_whole(path: Path, digest: str) -> bool:
-    """Whether the content of this file has this SHA-256. Reads all of it. Raises OSError."""
+    """Whether the content of this checkpoint has this SHA-256. Reads all of it. Raises OSError."""
     try:
-        with open_checkpoint(path) as file:
-            return hashlib.file_digest(file, "sha256").hexdigest() == digest
-    except IrregularFile:
+        if not path.is_dir():
+            return _digest_of(path, path.parent.parent) == digest
+        files = files_of(path)
+        return _digest_of(path / MANIFEST, path.parent.parent) == digest and all(
+            _digest_of(path / name, path.parent.parent) == told for name, (_, told) in files.items()
+        )
+    except (IrregularFile, msgspec.MsgspecError):
         return False
+
+
+def files_of(path: Path) -> Manifest:
+    """What the manifest of a folder tells, which may be damaged. Raises OSError, MsgspecError."""
+    content = read_regular(path / MANIFEST, MOST_MANIFEST_BYTES, root=path.parent.parent)
+    manifest: Manifest = msgspec.json.decode(content, type=Manifest)
+    return manifest
+
+
+def describe(folder: Path, names: Iterable[str]) -> Manifest:
+    """The entries of these files of a folder. Raises OSError."""
+    return {name: ((folder / name).stat().st_size, _digest_of(folder / name, folder)) for name in names}
+
+
+def _digest_of(path: Path, root: Path) -> str:
+    with os.fdopen(open_regular(path, root=root), "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def num_bytes_of(path: Path) -> int:
+    """The size of a checkpoint. Raises OSError."""
+    return sum(each.stat().st_size for each in (path.iterdir() if path.is_dir() else [path]))
+
+
+def remove(path: Path) -> None:
+    """Remove a checkpoint, if it is there: at once, or not yet. Raises OSError."""
+    if not path.is_dir():
+        path.unlink(missing_ok=True)
+        return
+    left = path.with_name(f".draft-{path.name}")
+    os.rename(path, left)
+    shutil.rmtree(left, ignore_errors=True)

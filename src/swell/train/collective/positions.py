@@ -8,10 +8,10 @@ A worker that loses a process leaves whole: its agent ends the others, so nothin
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import timedelta
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import msgspec
 import torch
@@ -22,6 +22,7 @@ from swell.train.collective.process_groups import backend_of
 from swell.train.link.agent_link import Link, Request
 from swell.wire import environ
 
+T = TypeVar("T")
 _taken = msgspec.json.Decoder(tuple[int, Request])
 #: The agent notices processes that hang; a slow one must not be taken for hung.
 TIMEOUT = timedelta(seconds=1800)
@@ -39,6 +40,10 @@ UNNAMED = (
     "elastic() got a mesh without names; give its dimensions names, as in init_device_mesh('cuda', (2,), "
     "mesh_dim_names=('fsdp',)), and hand on those along which samples are divided: mesh=mesh['fsdp']"
 )
+
+
+class FailedTogether(OSError):
+    """What one process could not do, for all of its worker."""
 
 
 class Positions:
@@ -64,14 +69,17 @@ class Positions:
         return self.own == 0
 
     @cached_property
-    def _talking(self) -> dist.ProcessGroup:
+    def group(self) -> dist.ProcessGroup:
         """A group of its own, so that what the script has begun in others is not waited for."""
         return _new_group()
 
     @cached_property
-    def saving(self) -> dist.ProcessGroup:
-        """A group for the thread that writes checkpoints. All ask for it first in the same order."""
-        return _new_group()
+    def saving(self) -> Positions:
+        """The same processes, for the thread that writes checkpoints. All ask for it at the same time first."""
+        apart = Positions(self.own, self.num)
+        if self.num > 1:
+            apart.group = _new_group()
+        return apart
 
     def sums(self, parameter: torch.Tensor) -> bool:
         """Whether the script itself sums a parameter's gradients over the parts, as `fully_shard` does."""
@@ -88,7 +96,7 @@ class Positions:
     def sum(self, numbers: torch.Tensor) -> torch.Tensor:
         """The sum over the processes of a tensor in host memory, in place."""
         if self.num > 1:
-            dist.all_reduce(numbers, group=self._talking)
+            dist.all_reduce(numbers, group=self.group)
         return numbers
 
     def all(self, is_so: bool) -> bool:
@@ -110,6 +118,28 @@ class Positions:
     def told(self, content: bytes) -> bytes:
         """What the first process has brought."""
         return self.gather_bytes(content if self.is_first else b"")[0]
+
+    def together(self, act: Callable[[], T], reason: Callable[[Exception], str] = str) -> T:
+        """Do something that fails in all processes, or in none.
+
+        Raises:
+            FailedTogether: it failed in one of several, for this reason.
+        """
+        if self.num == 1:
+            return act()
+        done, failure = cast(T, None), ""
+        try:
+            done = act()
+        except (OSError, RuntimeError, TypeError, MemoryError) as error:
+            failure = reason(error) or type(error).__name__
+        if failures := [*filter(None, self.gather_bytes(failure.encode()))]:
+            raise FailedTogether(failures[0].decode())
+        return done
+
+    def first(self, act: Callable[[], str], reason: Callable[[Exception], str] = str) -> str:
+        """What the first process comes to. Raises as `together` does."""
+        own = self.together(lambda: act() if self.is_first else "", reason)
+        return self.told(own.encode()).decode()
 
     def take_order(self, link: Link) -> Request:
         """The next order to carry out: all take the same one, though a newer one may have come to some."""

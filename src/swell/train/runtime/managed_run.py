@@ -114,7 +114,10 @@ class AgentWorker(Host):
         welcome = self.welcome
         self._drift_watch = DriftWatch(task.state, task.course, welcome.on_drift)
         self._checkpoints = CheckpointStore(
-            Path(welcome.checkpoint_dir), welcome.keep_checkpoints, welcome.checkpoint_interval_s
+            Path(welcome.checkpoint_dir),
+            welcome.keep_checkpoints,
+            welcome.checkpoint_interval_s,
+            positions=self.positions,
         )
         self._checkpoints.verified_steps = welcome.verified_steps
         self._checkpoints.tell_damaged = self._tell_damaged

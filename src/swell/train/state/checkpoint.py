@@ -14,38 +14,47 @@ import fcntl
 import hashlib
 import math
 import os
+import shutil
 import tempfile
 import time
 import warnings
-from collections import deque
+from collections import ChainMap, deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from io import FileIO
 from pathlib import Path
 from threading import Lock
 from typing import IO, Any, cast
 
+import msgspec
 import torch
 
 from swell.checkpoint_interval import FIRST_S, interval_s
+from swell.train.collective.local_tensors import local
 from swell.train.collective.pieces import as_real
+from swell.train.collective.positions import ALONE, FailedTogether, Positions
 from swell.train.state import codec
 from swell.train.state.codec import EncodeError
 from swell.train.state.staging import Form, Stage, forms_of
 from swell.train.state.train_state import TrainState
 from swell.wire.checkpoint_files import (
+    MANIFEST,
+    Manifest,
     checkpoint_name,
     checkpoints_in,
     digest_in,
     is_whole,
+    num_bytes_of,
     order_in,
+    remove,
     steps_in,
     witness_path,
     witnesses_in,
 )
-from swell.wire.whole_files import make_folder, sync
+from swell.wire.whole_files import make_folder, sync, write_whole
 
 #: A save that takes longer is told: its storage is slow, or hangs.
 SLOW_S = 60.0
@@ -94,11 +103,12 @@ def load_checkpoint(path: str | Path) -> dict[str, Any]:
         NoCheckpointError: there is none, or none that is whole.
     """
     path = Path(path).resolve()
-    found = [each for _, each in checkpoints_in(path)] if path.is_dir() else [path]
+    is_of_several = path.is_dir() and digest_in(path) is None
+    found = [each for _, each in checkpoints_in(path)] if is_of_several else [path]
     whole = next((each for each in found if _is_undamaged(each)), None)
     if whole is None:
         raise NoCheckpointError(
-            f"{path} {'holds' if path.is_dir() else 'is'} no undamaged checkpoint; give a file as "
+            f"{path} {'holds' if is_of_several else 'is'} no undamaged checkpoint; give one, such as "
             "step-000000000100.HASH.pt, or a folder of them"
         )
     if whole != found[0]:
@@ -108,7 +118,7 @@ def load_checkpoint(path: str | Path) -> dict[str, Any]:
 
 def _is_undamaged(path: Path) -> bool:
     digest = digest_in(path)
-    return digest is not None and path.is_file() and is_whole(path, digest)
+    return digest is not None and path.exists() and is_whole(path, digest)
 
 
 @dataclass(frozen=True)
@@ -130,8 +140,13 @@ class Content:
 
 def content_of(state: TrainState) -> Content:
     """The content of a checkpoint of this state; tensors are not copied. Raises `codec.EncodeError`."""
-    trained = [each.detach() for each in state.model.parameters() if each.requires_grad]
-    return Content(state.steps, state.updates, *state.encode(), trained)
+    skeleton, tensors = state.encode()
+    if '"Partial"' in skeleton and any(layout.is_partial for layout in codec.layouts(skeleton).values()):
+        raise EncodeError(
+            "the state has a DTensor with a Partial placement, which no checkpoint can hold: redistribute it"
+        )
+    trained = [local(each).detach() for each in state.model.parameters() if each.requires_grad]
+    return Content(state.steps, state.updates, skeleton, tensors, trained)
 
 
 @dataclass(slots=True)
@@ -150,6 +165,7 @@ class CheckpointStore:
 
     Args:
         interval_s: between two of them; None: it is chosen by `mean_time_to_loss_s` and what a save takes.
+        positions: of the worker that saves. Its processes save, load and roll back together.
     """
 
     def __init__(
@@ -158,6 +174,7 @@ class CheckpointStore:
         num_kept: int,
         interval_s: float | None,
         clock: Callable[[], float] = time.monotonic,
+        positions: Positions = ALONE,
     ) -> None:
         #: Called after the warning that there are damaged ones: its text, and the steps of the newest sound
         #: one, 0 if there is none.
@@ -165,6 +182,7 @@ class CheckpointStore:
         self._sound: set[Path] = set()  # that this process has written or read whole
         self._writing = Lock()
         self.folder = folder.resolve()
+        self._positions, self._saving = positions, positions.saving
         self.num_kept = num_kept
         self.interval_s = interval_s
         #: Of the checkpoint that is kept besides, for a new process has computed the same from it.
@@ -228,7 +246,7 @@ class CheckpointStore:
         begun_s = self._clock()
         try:
             with self._explained(state.steps):
-                return self.write(content_of(state))
+                return self.write(self._positions.together(lambda: content_of(state)))
         finally:
             self._rest(self._clock() - begun_s)
 
@@ -238,14 +256,21 @@ class CheckpointStore:
         Raises:
             SaveError: as `save` does.
         """
-        with self._explained(state.steps):
-            make_folder(self.folder)
-            with _locked(self.folder):
-                order = state.steps, state.updates
-                for digest, path in checkpoints_in(self.folder):
-                    if order_in(path) == order and self._is_sound(path, digest):
-                        return None
-                return self.save(state)
+        with self._explained(state.steps), ExitStack() as stack:
+            order = state.steps, state.updates
+            is_saved = self._positions.first(lambda: self._find_saved(order, stack), _reason)
+            return None if is_saved else self.save(state)
+
+    def _find_saved(self, order: tuple[int, int], stack: ExitStack) -> str:
+        """The name of the checkpoint after so many steps and updates. The folder is locked from now on."""
+        make_folder(self.folder)
+        stack.enter_context(_locked(self.folder))
+        found = (
+            path.name
+            for digest, path in checkpoints_in(self.folder)
+            if order_in(path) == order and self._is_sound(path, digest)
+        )
+        return next(found, "")
 
     # ------------------------------------------------------------------ behind training
     @property
@@ -266,28 +291,31 @@ class CheckpointStore:
             SaveError: an object cannot be saved, or it could not be written now.
         """
         begun_s = self._clock()
+        together = self._positions.together
         try:
-            content = content_of(state)
-        except EncodeError:
+            content = together(lambda: content_of(state))
+        except (EncodeError, FailedTogether):
             return self.save(state)  # which tells why it cannot be
-        if (lacking := self._lacks_room) is not None:
-            if not self._has_warned:
+        if not self._positions.all(self._lacks_room is None):
+            if (lacking := self._lacks_room) is not None and not self._has_warned:
                 self._has_warned = True
                 warnings.warn(f"training stands still for each checkpoint, for {lacking}", stacklevel=2)
             self._lacks_room = None  # there may be room next time
             return self.save(state)
         tensors = [*content.tensors, *content.trained]
+        forms = forms_of(tensors)
         try:
-            has_room = self._has_room(forms := forms_of(tensors))
-        except MemoryError:
+            has_room = together(lambda: self._has_room(forms))
+        except (MemoryError, FailedTogether):
             return self.save(state)
-        if has_room:
+        if self._positions.all(has_room):
             copies, split = self._stage.copy(tensors), len(content.tensors)
             copied = replace(content, tensors=copies[:split], trained=copies[split:])
             now_s, ends = self._clock(), self._thread.submit(self._write_copy, copied)
             self._work = _Work(state.steps, now_s, ends, pause_s=now_s - begun_s)
         else:
-            self._work = _Work(state.steps, begun_s, self._thread.submit(self._stage.make_room, forms))
+            make_room = partial(self._stage.make_room, forms if not has_room else self._stage.forms)
+            self._work = _Work(state.steps, begun_s, self._thread.submit(make_room))
         return None
 
     def _has_room(self, forms: Sequence[Form]) -> bool:
@@ -340,15 +368,23 @@ class CheckpointStore:
         """Write a checkpoint of this content, in any thread: one waits for another. Raises SaveError."""
         with self._writing:
             with self._explained(content.steps):
-                make_folder(self.folder)
-                self._remove_left_drafts()
-                sound = [] if content.is_finite else self._newest_sound(1)
-                path = sound[0] if sound else self._write(content)
+                is_finite = self._saving.all(content.is_finite)
+                name = self._saving.first(lambda: self._find_instead(is_finite), _reason)
+                write = self._write if self._positions.num == 1 else self._write_folder
+                path = self.folder / name if name else write(content)
             try:
-                self._evict(path)
+                if self._positions.is_first:
+                    self._evict(path)
             except OSError as error:  # the new one is written all the same
                 warnings.warn(f"old checkpoints in {self.folder} cannot be removed: {error}", stacklevel=2)
         return path
+
+    def _find_instead(self, is_finite: bool) -> str:
+        """Make the folder ready. The name of a checkpoint to keep in place of a state that is no number."""
+        make_folder(self.folder)
+        self._remove_left_drafts()
+        sound = [] if is_finite else self._newest_sound(1)
+        return sound[0].name if sound else ""
 
     @contextmanager
     def _explained(self, steps: int) -> Iterator[None]:
@@ -362,10 +398,10 @@ class CheckpointStore:
 
     def roll_back(self) -> None:
         """Remove what is newer than the newest verified checkpoint, if that is there."""
-        if (verified := self._verified()) is not None:
+        if self._positions.is_first and (verified := self._verified()) is not None:
             for _, path in checkpoints_in(self.folder):
                 if order_in(path) > order_in(verified):
-                    path.unlink(missing_ok=True)
+                    remove(path)
 
     def _verified(self) -> Path | None:
         """The newest checkpoint from which a new process has computed the same, if it is to be kept."""
@@ -384,12 +420,22 @@ class CheckpointStore:
         Raises:
             RuntimeError: it is of another script, see `TrainState.restore`.
         """
+        if not (name := self._positions.first(lambda: self._find_newest(is_meant))):
+            return None
+        path = self.folder / name
+        if path.is_dir():
+            from swell.train.state.checkpoint_folder import read_part, room_in
+
+            state.restore(read_part(path, room_in(state), self._positions.own, self._positions.num))
+        else:
+            state.restore(_read(path))
+        return path
+
+    def _find_newest(self, is_meant: Callable[[Path], bool]) -> str:
         with self._writing:
             self._sound.clear()  # a disk may have lost what was written to it
             newest = self._newest_sound(1, is_meant)
-        for path in newest:
-            state.restore(_read(path))
-        return newest[0] if newest else None
+        return newest[0].name if newest else ""
 
     def _newest_sound(self, most: int, is_meant: Callable[[Path], bool] = lambda path: True) -> list[Path]:
         """The newest that are meant and sound, so many at most. Move damaged ones away that are newer."""
@@ -405,7 +451,7 @@ class CheckpointStore:
         kept = {newest, self._verified() or newest, *self._newest_sound(self.num_kept)}
         for _, path in checkpoints_in(self.folder):
             if path not in kept and order_in(path) <= order_in(newest):
-                path.unlink(missing_ok=True)
+                remove(path)
         notes = {witness_path(path).stem for path in kept}
         for path in witnesses_in(self.folder):
             own = path.name.partition(".")[0]  # one for each process of a worker
@@ -449,6 +495,10 @@ class CheckpointStore:
     def _remove_left_drafts(self) -> None:
         """Remove drafts of processes that were killed while they wrote: these hold them locked no more."""
         for path in self.folder.glob(".draft-*"):
+            if path.is_dir():
+                with suppress(OSError), _locked(path, fcntl.LOCK_NB):
+                    shutil.rmtree(path, ignore_errors=True)
+                continue
             with suppress(OSError), path.open("r+b") as file:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 path.unlink(missing_ok=True)
@@ -470,6 +520,46 @@ class CheckpointStore:
         self._sound.add(path)
         sync(self.folder)
         return path
+
+    def _write_folder(self, content: Content) -> Path:
+        """Write it with the other processes of this worker."""
+        from swell.train.state.checkpoint_folder import write_part
+
+        saving = self._saving
+        with ExitStack() as stack:
+            draft = saving.first(lambda: stack.enter_context(_locked_draft_folder(self.folder)), _reason)
+            write = partial(write_part, Path(draft), content.skeleton, content.tensors, saving)
+            written = msgspec.json.encode(saving.together(write, _reason))
+            parts = [msgspec.json.decode(part, type=Manifest) for part in saving.gather_bytes(written)]
+            manifest = dict(ChainMap(*parts))
+            name = saving.first(lambda: self._finish_folder(Path(draft), manifest, content), _reason)
+        return self.folder / name
+
+    def _finish_folder(self, draft: Path, manifest: Manifest, content: Content) -> str:
+        """What all have written is the checkpoint of this name. The first process calls this."""
+        text = msgspec.json.encode(manifest)
+        write_whole(draft / MANIFEST, text, is_synced=True)
+        sync(draft)
+        digest = hashlib.sha256(text).hexdigest()
+        path = self.folder / checkpoint_name(content.steps, content.updates, digest, suffix="")
+        os.rename(draft, path)
+        self._sound.add(path)
+        sync(self.folder)
+        return path.name
+
+
+@contextmanager
+def _locked_draft_folder(folder: Path) -> Iterator[str]:
+    """A draft that other processes leave alone, and that is gone in the end, unless it was renamed."""
+    while True:
+        draft = tempfile.mkdtemp(prefix=".draft-", dir=folder)
+        with suppress(FileNotFoundError), _locked(Path(draft)):  # else another process has removed it
+            if os.path.exists(draft):
+                try:
+                    yield draft
+                finally:
+                    shutil.rmtree(draft, ignore_errors=True)
+                return
 
 
 def _locked_draft(folder: Path) -> tuple[int, str]:
@@ -513,17 +603,21 @@ def _is_finite(tensor: torch.Tensor) -> bool:
 
 
 def _read(path: Path) -> dict[str, Any]:
+    if path.is_dir():
+        from swell.train.state.checkpoint_folder import read_whole
+
+        return read_whole(path)
     read = torch.load(path, map_location="cpu", weights_only=True)
     tree: dict[str, Any] = codec.decode(*codec.encode(read))
     return tree
 
 
 @contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Wait for who has it. The lock goes with its process, and leaves no file."""
+def _locked(folder: Path, how: int = 0) -> Iterator[None]:
+    """Wait for who has it, or raise OSError. The lock goes with its process, and leaves no file."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
+        fcntl.flock(handle, fcntl.LOCK_EX | how)
         yield
     finally:
         os.close(handle)
@@ -543,7 +637,7 @@ def _reason(error: Exception) -> str:
 def room_for_next(path: Path) -> tuple[int, bool]:
     """The size of this checkpoint in bytes, and whether another one fits on the disk."""
     try:
-        size, disk = path.stat().st_size, os.statvfs(path)
+        size, disk = num_bytes_of(path), os.statvfs(path)
     except OSError:  # its owner has removed it meanwhile: nothing is known
         return 0, True
     return size, size <= disk.f_bavail * disk.f_frsize
@@ -557,4 +651,4 @@ def _quarantine(path: Path) -> None:
     os.utime(folder / path.name)
     by_age = sorted(folder.iterdir(), key=lambda held: held.stat().st_mtime_ns, reverse=True)
     for old in by_age[MAX_QUARANTINED:]:
-        old.unlink(missing_ok=True)
+        remove(old)

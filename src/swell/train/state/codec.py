@@ -65,13 +65,16 @@ def encode(tree: Tree, name: str = "state") -> tuple[str, list[torch.Tensor]]:
     return json.dumps(_skeleton(tree, name, tensors)), tensors
 
 
-def decode(skeleton: str, tensors: Sequence[torch.Tensor], *, for_file: bool = False) -> Tree:
-    """The tree again; `tensors` are put in its slots as they are, and arrays are of host memory.
+def decode(
+    skeleton: str, tensors: Sequence[torch.Tensor], *, for_file: bool = False, are_whole: bool = False
+) -> Tree:
+    """The tree again; `tensors` are put in its slots, and arrays are of host memory.
 
     Args:
         for_file: leave marked dicts as they are. To encode and decode what was read later gives the tree.
+        are_whole: none of them is a part of which a DTensor is to be made.
     """
-    return _tree(json.loads(skeleton), _filler(tensors), None if for_file else _made)
+    return _tree(json.loads(skeleton), _filler(tensors, are_whole), None if for_file else _made)
 
 
 def completed(tree: Tree) -> Tree:
@@ -91,9 +94,22 @@ def slots(skeleton: str) -> Tree:
     return _tree(json.loads(skeleton), lambda slot, layout=None: Slot(slot), None)
 
 
-def _filler(tensors: Sequence[torch.Tensor]) -> Callable[..., torch.Tensor]:
+def layouts(skeleton: str) -> dict[int, Layout]:
+    """How tensors lie that this process has a part of, by their slots."""
+    told: dict[int, Layout] = {}
+
+    def fill(slot: int, layout: Any = None) -> None:
+        if layout is not None:
+            told[slot] = msgspec.convert(layout, Layout)
+
+    _tree(json.loads(skeleton), fill, None)
+    return told
+
+
+def _filler(tensors: Sequence[torch.Tensor], are_whole: bool = False) -> Callable[..., torch.Tensor]:
     def fill(slot: int, layout: Any = None) -> torch.Tensor:
-        return tensors[slot] if layout is None else assembled(tensors[slot], msgspec.convert(layout, Layout))
+        is_whole = layout is None or are_whole
+        return tensors[slot] if is_whole else assembled(tensors[slot], msgspec.convert(layout, Layout))
 
     return fill
 

@@ -25,6 +25,11 @@ class Layout(msgspec.Struct, frozen=True):
     names: list[str] | None  #: of the mesh's dimensions
     sizes: tuple[int, ...]  #: of these
 
+    @property
+    def is_partial(self) -> bool:
+        """Whether the processes have summands of it."""
+        return any(kind == "Partial" for kind, _ in self.placements)
+
 
 def layout_of(tensor: torch.Tensor) -> Layout:
     """How a DTensor lies. Raises TypeError: a placement is none of torch's own."""
@@ -39,11 +44,28 @@ def layout_of(tensor: torch.Tensor) -> Layout:
 def assembled(part: torch.Tensor, layout: Layout) -> torch.Tensor:
     """The DTensor of which this process has the part. Raises LookupError: it has no such mesh."""
     from torch.distributed.tensor import DTensor
+    from torch.distributed.tensor._dtensor_spec import DTensorSpec, TensorMeta
 
-    whole: torch.Tensor = DTensor.from_local(
-        part, mesh_of(layout), _placements(layout), shape=torch.Size(layout.shape), stride=layout.stride
+    form = TensorMeta(torch.Size(layout.shape), layout.stride, part.dtype)
+    # `from_local` would move a copy in host memory to the mesh's device.
+    whole: torch.Tensor = DTensor(
+        part, DTensorSpec(mesh_of(layout), _placements(layout), form), requires_grad=False
     )
     return whole
+
+
+def empty(layout: Layout, dtype: torch.dtype) -> torch.Tensor:
+    """Room for what lies so, and for all of it in a process that has no such mesh."""
+    from torch.distributed import tensor
+
+    try:
+        mesh = mesh_of(layout)
+    except LookupError:
+        return torch.empty(layout.shape, dtype=dtype)
+    made: torch.Tensor = tensor.empty(
+        layout.shape, dtype=dtype, device_mesh=mesh, placements=_placements(layout)
+    )
+    return made
 
 
 def mesh_of(layout: Layout) -> Any:
@@ -70,15 +92,15 @@ def _told(placement: Any) -> tuple[str, list[Any]]:
     raise TypeError(f"the placement {placement!r} of type {type(placement).__name__}")
 
 
-def _placements(layout: Layout) -> list[Any]:
+def _placements(layout: Layout) -> tuple[Any, ...]:
     from torch.distributed.tensor import placement_types
 
-    return [
+    return tuple(
         placement_types._StridedShard(args[0], split_factor=args[1])
         if kind == "_StridedShard"
         else getattr(placement_types, kind)(*args)
         for kind, args in layout.placements
-    ]
+    )
 
 
 def reshard(model: nn.Module) -> None:

@@ -296,13 +296,32 @@ class TrainState:
         skeleton, tensors = self.encode()
         return skeleton, [tensor.to("cpu", copy=True) for tensor in tensors]
 
+    @property
+    def is_filled_in_place(self) -> bool:
+        """Whether loading the model does no more than copy tensors."""
+        return _is_plain(self._plain_model)
+
+    def likes(self) -> dict[str, torch.Tensor]:
+        """Tensors like which those of a state lie, by the paths of these: the model's, and parameters.
+
+        From then on, until `restore`, the former may be neither the one nor the other.
+        """
+        self.is_torn = True
+        likes = {f"model.{key}": value for key, value in self._plain_model.state_dict().items()}
+        named = self.optimizer.named if isinstance(self.optimizer, OptimizerSet) else {"": self.optimizer}
+        for name, optimizer in named.items():
+            parameters = [each for group in optimizer.param_groups for each in group["params"]]
+            above = f"optimizer.{name}.state" if name else "optimizer.state"
+            likes |= {f"{above}.{number}": each for number, each in enumerate(parameters)}
+        return {path: value for path, value in likes.items() if isinstance(value, torch.Tensor)}
+
     def rooms(self, skeleton: str) -> dict[int, torch.Tensor]:
         """The model's own tensors, by their slots in another worker's skeleton: that state may come there.
 
         From then on, until `load`, the model is neither the one nor the other.
         """
         model = self._plain_model
-        if not _is_plain(model):
+        if not self.is_filled_in_place:
             return {}
         self.is_torn = True
         held = {local(tensor).data_ptr() for tensor in (*model.parameters(), *model.buffers())}
