@@ -12,11 +12,12 @@ import torch
 import torch.distributed as dist
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.train.divided_jobs import WIDTH, made, same, train, whole
 from tests.train.positions import begin_together, end_together, together
 from torch import nn
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.fsdp import fully_shard
-from torch.distributed.tensor import DTensor, Partial, Replicate, Shard, distribute_tensor
+from torch.distributed.tensor import DTensor, Partial, Replicate, Shard
 from torch.distributed.tensor.placement_types import _StridedShard
 from torch.testing._internal.distributed.fake_pg import FakeStore
 
@@ -29,28 +30,6 @@ from swell.train.state.drift import Replica
 from swell.train.state.script_values import copied, mark
 from swell.train.state.state_transfer import NO_STATE, MemberCard, hand_state
 from swell.train.state.train_state import TrainState
-
-WIDTH = 48
-
-
-def made(seed: int, num_steps: int) -> TrainState:
-    """Of a model that this worker has divided, trained so far; a shard of one of its tensors is empty."""
-    torch.manual_seed(seed)
-    mesh = init_device_mesh("cpu", (dist.get_world_size(),), mesh_dim_names=("fsdp",))
-    model = nn.Sequential(nn.Linear(WIDTH, 5 * WIDTH), nn.Tanh(), nn.Linear(5 * WIDTH, 1))
-    for module in (*model, model):
-        if not isinstance(module, nn.Tanh):
-            fully_shard(module, mesh=mesh)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
-    for step in range(num_steps):
-        model(torch.full((4, WIDTH), 0.1 * step)).sum().backward()
-        optimizer.step()
-        optimizer.zero_grad()
-    average = distribute_tensor(torch.full((3, 2), float(seed)), mesh, [Shard(0)])
-    state = TrainState(model, optimizer, None, {})
-    state.objects["average"] = average
-    state.steps = num_steps
-    return state
 
 
 class Column(Group):
@@ -67,7 +46,7 @@ class Column(Group):
 
 def _be_member(own: int, folder: Path, rank: int, is_near: bool) -> Any:
     allow_siblings()
-    state = made(rank, num_steps=3 if rank == 0 else 1)
+    state = made("fsdp", rank, num_steps=3 if rank == 0 else 1)
     state.is_valid = False
     group = Column(folder / f"column-{own}", rank, 2)
     place = own_place() if is_near else NOWHERE
@@ -76,12 +55,9 @@ def _be_member(own: int, folder: Path, rank: int, is_near: bool) -> Any:
     hand_state(group, state, cards, holders=[0])
     assert all(isinstance(each, DTensor) for each in state.model.parameters())
     assert before == {name: local(each).data_ptr() for name, each in state.model.named_parameters()}
-    whole = {name: each.full_tensor() for name, each in state.model.state_dict().items()}
-    average = state.objects["average"]
-    state.model(torch.ones(4, WIDTH)).sum().backward()
-    state.optimizers[0].step()
-    after = {name: each.full_tensor() for name, each in state.model.state_dict().items()}
-    return whole, after, {"average": average.full_tensor()}, Replica(state).checksums()
+    come = whole(state)
+    train(state)
+    return come, whole(state), Replica(state).checksums()
 
 
 @pytest.mark.parametrize("is_near", [True, False], ids=["memory", "messages"])
@@ -89,12 +65,8 @@ def test_each_position_gets_the_state_of_the_same_position(tmp_path: Path, is_ne
     folders = [tmp_path / f"worker-{rank}" for rank in range(2)]
     begun = [begin_together(2, folders[rank], _be_member, tmp_path, rank, is_near) for rank in range(2)]
     (one, two), (three, four) = (end_together(begun[rank], folders[rank]) for rank in range(2))
-    assert one[3] == three[3] != two[3] == four[3]
-    for ours, theirs in zip(one[:3], three[:3], strict=True):
-        pairs = (
-            zip(ours.values(), theirs.values(), strict=True) if isinstance(ours, dict) else [(ours, theirs)]
-        )
-        assert all(torch.equal(*pair) for pair in pairs)
+    assert one[2] == three[2] != two[2] == four[2]
+    assert all(same(ours, theirs) for ours, theirs in zip(one[:2], three[:2], strict=True))
 
 
 def _evaluate(own: int) -> None:

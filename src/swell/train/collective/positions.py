@@ -75,7 +75,7 @@ class Positions:
 
     @cached_property
     def saving(self) -> Positions:
-        """The same processes, for the thread that writes checkpoints. All ask for it at the same time first."""
+        """The same processes for the thread that writes checkpoints. All ask for it together first."""
         apart = Positions(self.own, self.num)
         if self.num > 1:
             apart.group = _new_group()
