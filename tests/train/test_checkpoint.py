@@ -162,7 +162,7 @@ def test_the_newest_whole_one_of_a_folder_or_a_named_one_is_read(tmp_path: Path)
     with pytest.raises(NoCheckpointError, match="holds no undamaged checkpoint"):
         load_checkpoint(tmp_path.parent)
     with pytest.raises(
-        NoCheckpointError, match=r"model\.pt is no undamaged checkpoint; give a file as step-"
+        NoCheckpointError, match=r"model\.pt is no undamaged checkpoint; give one, such as step-"
     ):
         load_checkpoint(tmp_path / "model.pt")
 

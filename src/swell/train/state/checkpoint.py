@@ -24,6 +24,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from importlib import import_module
 from io import FileIO
 from pathlib import Path
 from threading import Lock
@@ -183,6 +184,8 @@ class CheckpointStore:
         self._writing = Lock()
         self.folder = folder.resolve()
         self._positions, self._saving = positions, positions.saving
+        if positions.num > 1:
+            import_module("swell.train.state.checkpoint_folder")  # now, and not while training goes on
         self.num_kept = num_kept
         self.interval_s = interval_s
         #: Of the checkpoint that is kept besides, for a new process has computed the same from it.
