@@ -20,6 +20,7 @@ from swell.cli.options import HelpAll, Json, State, with_groups
 from swell.cli.output import clock, moment, note, print_json
 from swell.model.deadline_state import DeadlineState, deadline_state, is_finish_known, is_measured, took_offer
 from swell.model.errors import InvalidJob
+from swell.model.quantities import told_devices
 from swell.model.view import is_set_aside
 
 if TYPE_CHECKING:
@@ -265,8 +266,11 @@ def verdict(view: JobView, policy: str, now_s: float) -> str:
 
 
 def told_findings(view: JobView) -> str:
-    """What its trial run found out about its sizes, how it is accepted, and warnings; empty: nothing."""
-    lines = [f"\n  warning, {about}: {text}" for about, text in view.warnings.items()]
+    """Its smallest size, what its trial run found out about its sizes, and warnings; empty: nothing."""
+    lines = []
+    if view.devices_per_worker > 1:
+        lines.append(f"\n  smallest size: {told_devices(view.min_workers * view.devices_per_worker)}")
+    lines += [f"\n  warning, {about}: {text}" for about, text in view.warnings.items()]
     lines += [f"\n  {line}" for line in words.told_findings(view)]
     if view.held_by and not view.phase.is_end:
         names = " ".join(view.held_by)

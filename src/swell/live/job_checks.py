@@ -32,7 +32,7 @@ def check_job(spec: JobSpec, num_devices: int, sizes: Sizes) -> None:
     if needed > num_devices:
         raise InvalidJob(
             f"job {spec.name!r} asks for at least {needed} devices but the cluster has {num_devices}; "
-            "lower its smallest number of workers or add nodes"
+            "lower its smallest number of workers, or the devices of each, or add nodes"
         )
     if job_sizes(spec, num_devices, sizes).size == 0:
         raise InvalidJob(
