@@ -63,6 +63,8 @@ class Jobs:
         options: list[object] = ["--epochs", job.epochs, "--workers", chance.choice(("1:4", "1:2", 2, 1))]
         if chance.random() < 0.3:
             options += ["--deadline", DEADLINE]
+        if chance.random() < 0.3:
+            options += ["--devices-per-worker", 2]
         words = submission(folder, "--no-wait", *options, script=script)
         return job, [*words, f"word-{number}"] if is_new or chance.random() < 0.3 else words
 
@@ -74,6 +76,12 @@ class Jobs:
         job.id = name
         self.every[name] = job
         return job
+
+    def processes_of(self, name: str, pid: int) -> list[int]:
+        """Of the worker of a job that has this one."""
+        found = {path: int(path.read_text() or 0) for path in self.every[name].folder.glob("process-*")}
+        own = [path.stem for path, other in found.items() if other == pid]
+        return [other for path, other in found.items() if path.stem in own] or [pid]
 
     def check(self, view: JobView) -> None:
         """It ended as it should, and saw each sample once an epoch."""

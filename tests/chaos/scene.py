@@ -78,8 +78,9 @@ class Scene:
         return eventually(self.running, "a job that trains", PATIENCE_S)
 
     def victims(self) -> list[int]:
-        """Workers of one job that trains."""
-        return list(self.chance.choice(self.await_running()).live_pids)
+        """A process of each worker of one job that trains."""
+        view = self.chance.choice(self.await_running())
+        return [self.chance.choice(self.jobs.processes_of(view.id, pid)) for pid in view.live_pids]
 
     def agent(self) -> psutil.Process:
         return eventually(self._agent, "an agent", PATIENCE_S)

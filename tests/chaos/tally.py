@@ -1,9 +1,10 @@
 """Counts how often each sample was seen, in the parameters themselves, and exactly.
 
-With plain SGD each visit of sample i lowers parameter i by 1 / 64, whatever the size of the gang, and though the
-processes of a worker divide the parameters and its samples (`fully_shard`). Argument: a
-word that makes the trial run this job's own. Files in the current folder change its ways: with `raises` it
-raises in a step after the 20th, with `strays` it leaves a process behind, with `varies` its speed does.
+With plain SGD each visit of sample i lowers parameter i by 1 / 64, whatever the size of the gang, also where
+the processes of a worker divide parameters and samples. Argument: a word that makes the trial run this job's
+own. Files in the current folder change its ways: with `raises` it raises in a step after the 20th, with
+`strays` it leaves a process behind, with `varies` its speed does. A worker of several processes leaves their
+pids in `process-WORKER.POSITION`.
 """
 
 import json
@@ -29,6 +30,8 @@ num_processes, mesh = int(os.environ.get("SWELL_PROCESSES", "1")), None
 if num_processes > 1:
     mesh = init_device_mesh("cpu", (num_processes,), mesh_dim_names=("fsdp",))
     fully_shard(seen, mesh=mesh)
+    name = f"process-{os.environ['SWELL_WORKER']}.{os.environ['SWELL_POSITION']}"
+    Path(name).write_text(str(os.getpid()))
 optimizer = torch.optim.SGD(seen.parameters(), lr=1.0)
 loader = DataLoader(TensorDataset(torch.arange(NUM_SAMPLES)), batch_size=64, shuffle=True)
 run = train.elastic(seen, optimizer, loader, epochs=1, mesh=mesh)
