@@ -250,6 +250,7 @@ class FirstFree(BestFitPlacer):
         owned_only: frozenset[str] = frozenset(),
         barred: Mapping[str, frozenset[str]] = MappingProxyType({}),
         staying: frozenset[str] = frozenset(),
+        each: Mapping[str, int] = MappingProxyType({}),
     ) -> Placement:
         wanted = everybody(wanted, held)
         there, may_have = cluster.devices, permission(cluster, owned_only, barred)
@@ -289,6 +290,7 @@ class Shuffler(FirstFree):
         owned_only: frozenset[str] = frozenset(),
         barred: Mapping[str, frozenset[str]] = MappingProxyType({}),
         staying: frozenset[str] = frozenset(),
+        each: Mapping[str, int] = MappingProxyType({}),
     ) -> Placement:
         wanted = everybody(wanted, held)
         taken = {device for job in pinned for device in held.get(job, ())}

@@ -75,7 +75,14 @@ class Planner:
             cluster = on_whole_cores(cluster, kept, others)
         staying = frozenset(held) if self.policy.forbids_migration else frozenset[str]()
         place = partial(
-            self._place, cluster, wanted, held, owned_only=owned_only, barred=barred, staying=staying
+            self._place,
+            cluster,
+            wanted,
+            held,
+            owned_only=owned_only,
+            barred=barred,
+            staying=staying,
+            each=_wide_workers(snapshot),
         )
         placement, moves = _place_what_may_move(snapshot, allocation, wanted, pinned, place)
         account = PlanAccount(snapshot, allocation, steadied, placement, backing_off, nowhere)
@@ -110,17 +117,19 @@ class Planner:
         owned_only: frozenset[str],
         barred: Mapping[str, frozenset[str]],
         staying: frozenset[str],
+        each: Mapping[str, int],
     ) -> Placement:
         """Place; a running job that cannot have its new size here and now keeps the devices it has.
 
         Those of a node that it is to leave, too, until there is a place for it.
         """
-        placement = self.placer.place(cluster, wanted, held, pinned, owned_only, barred, staying)
+        placement = self.placer.place(cluster, wanted, held, pinned, owned_only, barred, staying, each)
         stuck = placement.unplaced & held.keys()
         if not stuck:
             return placement
         others = {job: num for job, num in wanted.items() if job not in stuck}
-        placement = self.placer.place(cluster, others, held, pinned | stuck, owned_only, barred, staying)
+        pinned |= stuck
+        placement = self.placer.place(cluster, others, held, pinned, owned_only, barred, staying, each)
         changes = {job: devices for job, devices in placement.changes.items() if job not in stuck}
         return replace(placement, changes=changes)
 
@@ -139,6 +148,12 @@ def _named(snapshot: Snapshot, is_one: BoolArray) -> frozenset[str]:
     if not is_one.any():
         return frozenset()
     return frozenset(snapshot.job_ids[row] for row in is_one.nonzero()[0].tolist())
+
+
+def _wide_workers(snapshot: Snapshot) -> Mapping[str, int]:
+    """Job id -> devices of each worker, of jobs where these are several."""
+    each = snapshot.devices_per_worker
+    return {snapshot.job_ids[row]: int(each[row]) for row in (each > 1).nonzero()[0].tolist()}
 
 
 def _devices(held: Held, jobs: Iterable[str]) -> frozenset[str]:

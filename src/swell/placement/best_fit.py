@@ -31,7 +31,7 @@ class BestFitPlacer:
       ones. Powers of two on nodes, islands and racks of powers of two always fit so, if nothing is pinned
       (`tests/placement`).
     * If that fails, too, the job gets scattered devices, of as few nodes as possible; none, if it is barred
-      from so many nodes that too few are free on the others.
+      from so many nodes that too few are free on the others, or if a worker would have those of two nodes.
 
     The answer depends on what is asked alone. What is remembered (`Occupancy`) only saves time.
 
@@ -52,6 +52,7 @@ class BestFitPlacer:
         owned_only: frozenset[str] = frozenset(),
         barred: Mapping[str, frozenset[str]] = MappingProxyType({}),
         staying: frozenset[str] = frozenset(),
+        each: Mapping[str, int] = MappingProxyType({}),
     ) -> Placement:
         """Devices for each job of `wanted` (job id -> number of devices, in order of importance).
 
@@ -63,6 +64,7 @@ class BestFitPlacer:
             owned_only: jobs that get no device of a borrowed node.
             barred: names of nodes of which each job gets none but what it holds.
             staying: jobs that have what they hold and more, or a part of it.
+            each: devices of each worker, of jobs where these are several: they are of one node.
         """
         if cluster != self._reality.cluster:
             self._reality = Occupancy(cluster)
@@ -70,7 +72,7 @@ class BestFitPlacer:
         damaged = sorted(self._reality.damaged)
         if not wanted and not damaged:
             return Placement(changes={})
-        allocation = BuddyAllocation(self._reality, pinned, owned_only, barred, staying)
+        allocation = BuddyAllocation(self._reality, pinned, owned_only, barred, staying, each)
         again = {job: len(held[job]) for job in damaged if job not in wanted} | dict(wanted)
         movable = {job: num_devices for job, num_devices in again.items() if job not in pinned}
         for job, num_devices in movable.items():

@@ -37,10 +37,12 @@ class BuddyAllocation:
         owned_only: frozenset[str],
         barred: Mapping[str, frozenset[str]],
         staying: frozenset[str],
+        each: Mapping[str, int],
     ) -> None:
         self._reality, self._tree = reality, reality.tree
         self._held = reality.shares  #: what jobs hold before anything is changed
         self._owned_only, self._barred = owned_only, barred
+        self._each = each
         self._staying = staying & reality.held.keys()
         self._pinned = pinned | self._staying  #: jobs that make no room for others
         self._free: IntArray = reality.free.copy()
@@ -69,9 +71,14 @@ class BuddyAllocation:
         if sum(self.share(job).values()) == num_devices:
             return True
         if job in self._staying and self.share(job):
-            return self._extend(job, num_devices)
+            if self._extend(job, num_devices) and self._has_whole_workers():
+                return True
+            self._clear([job])
+            return False
         self._clear([job])
-        return self._free.sum() >= num_devices and self._attempt(self._replace, job, num_devices)
+        return self._free.sum() >= num_devices and (
+            self._attempt(self._replace, job, num_devices) or self._attempt(self._take_free, job, num_devices)
+        )
 
     def _replace(self, job: str, num_devices: int) -> bool:
         """Settle the job, and others that leave owned nodes for it."""
@@ -81,16 +88,41 @@ class BuddyAllocation:
         nums = {other: sum(self.share(other).values()) for _, _, other in leaving}
         self.evicted.update(nums)
         self._clear(nums)
-        return all(self._settle(one, num) for one, num in ({job: num_devices} | nums).items())
+        settled = all(self._settle(one, num) for one, num in ({job: num_devices} | nums).items())
+        return settled and self._has_whole_workers()
+
+    def _take_free(self, job: str, num_devices: int) -> bool:
+        """Give it free devices, wherever they are, of each node as many as whole workers have."""
+        free = np.where(self._allowed(job), self._free, 0)
+        if (each := self._each.get(job, 1)) > 1:
+            spare = self._tree.sums(free) % each
+            for leaf, node in enumerate(self._tree.levels[self._tree.node_level].tolist()):
+                left_out = min(int(spare[node]), int(free[leaf]))
+                free[leaf] -= left_out
+                spare[node] -= left_out
+        is_enough = bool(free.sum() >= num_devices)
+        for leaf, num in self._tree.gather(self._tree.sums(free), num_devices).items() if is_enough else ():
+            self._add(job, leaf, num)
+        return is_enough
+
+    def _has_whole_workers(self) -> bool:
+        """Whether no worker of the jobs that were looked at has devices of several nodes."""
+        return not any(
+            (self._tree.sums(self._by_leaf(self.shares[job]))[self._tree.is_node] % each).any()
+            for job, each in self._each.items()
+            if job in self.shares
+        )
 
     def _extend(self, job: str, num_devices: int) -> bool:
-        """Add free devices to those that the job has: of its own leaves and nodes, then of few others."""
+        """Add free devices to those that the job has: of its own leaves and nodes, then of few others.
+
+        False: there are not enough.
+        """
         own, home = self._by_leaf(self.share(job)), self._allowed(job)
         lacking = num_devices - int(own.sum())
         leaves = (home & (self._free > 0)).nonzero()[0]
         free = self._free[leaves]
         if free.sum() < lacking:
-            self._clear([job])
             return False
         on_node = self._tree.sums(own)[self._tree.levels[self._tree.node_level, leaves]]
         keys = (free, -np.minimum(free, lacking), self._tree.is_owned[leaves], on_node == 0, own[leaves] == 0)

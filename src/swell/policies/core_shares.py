@@ -154,12 +154,13 @@ def equal_ends(snapshot: Snapshot, slots: RunningJobs) -> FloatArray:
     cpu_s, done = slots.learning.cpu_s, snapshot.done_steps
     is_known = (cpu_s > 0.0) & (done > 0.0)
     left_s = np.divide(snapshot.remaining_steps * cpu_s, done, out=np.full(len(done), np.inf), where=is_known)
+    held_devices = snapshot.held_workers * snapshot.devices_per_worker
     for rows in slots.nodes.values():
-        cores, workers = float(slots.learning.cores[rows[0]]), snapshot.held_workers[rows]
-        if not workers.sum() > cores:  # or they are not known
+        cores, devices = float(slots.learning.cores[rows[0]]), held_devices[rows]
+        if not devices.sum() > cores:  # or they are not known
             continue
         together_s = fair_ends(left_s[rows]) / cores
-        alone_s = left_s[rows] / workers
+        alone_s = left_s[rows] / devices
         ends_s[rows] = np.where(is_known[rows], np.maximum(together_s, alone_s), np.nan)
     return ends_s
 
