@@ -200,9 +200,11 @@ def _course(loader: DataLoader[Any], model: nn.Module, host: Host, num_shards: i
 def _sum_gradients(model: nn.Module) -> None:
     """Have `fully_shard` sum gradients, and not average them: the parts of a step may be uneven."""
     for module in model.modules():
-        divide: Any = getattr(module, "set_gradient_divide_factor", None)
-        if divide is not None:
-            divide(1.0)
+        fsdp: Any = module
+        if hasattr(module, "set_gradient_divide_factor"):
+            fsdp.set_gradient_divide_factor(1.0)
+        if hasattr(module, "set_force_sum_reduction_for_comms"):  # gloo cannot multiply
+            fsdp.set_force_sum_reduction_for_comms(True)
 
 
 def _gradients(model: nn.Module, host: Host, deterministic: bool) -> Gradients:
