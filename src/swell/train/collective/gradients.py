@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import torch
 from torch import nn
+from torch.utils.hooks import RemovableHandle
 
 from swell.train.collective.bucketed_sum import BucketedSum
 from swell.train.collective.group import BROKEN_ELSEWHERE, Group, GroupBroken
@@ -85,6 +86,7 @@ class Gradients:
         self._buffers = StepBuffers(model)
         self._is_begun = False  # a pass of this step is packed
         self._overlapped: BucketedSum | None = None  # the sum of the step, from its last backward pass on
+        self._silenced: list[RemovableHandle] = []  # by the pass under way
         self._remake()
 
     @property
@@ -127,7 +129,10 @@ class Gradients:
             return loss
         if not loss.requires_grad:
             raise LoopError(NO_GRAPH)
-        return loss * (part.factor if part.num_local else 0.0)
+        if part.num_local and part.factor:
+            return loss * part.factor
+        self._silenced = silence(loss)  # not `* 0`: a loss that counts for nothing may be nan
+        return loss
 
     def add(self, part: Pass, loss: torch.Tensor) -> None:
         """Keep the gradients of a pass that was not the step's last, and take them off the model.
@@ -197,6 +202,7 @@ class Gradients:
     def abandon(self) -> None:
         """The step does not count: the model's statistics are again what they were when it began."""
         self._end_overlap()
+        self._hear()
         self._statistics.rewind()
         self._buffers.rewind()
         for parameter in self._model.parameters():  # a script may clear them after an update only
@@ -213,8 +219,15 @@ class Gradients:
             raise LoopError(UNFROZEN)
         self._remake()
 
+    def _hear(self) -> None:
+        """The next backward pass is to have its gradients."""
+        for handle in self._silenced:
+            handle.remove()
+        self._silenced = []
+
     def _pack(self, part: Pass, loss: torch.Tensor) -> None:
         """Take what a pass has computed."""
+        self._hear()
         flat = self._flat = self._flat or self._packing.new()
         are_there = self._overlapped is not None
         if part.num_local == 0 and self._positions.num_parts > 1:  # it has a share of others' gradients
@@ -260,6 +273,20 @@ class Gradients:
         else:
             overlapped.end()
         return self._flat
+
+
+def silence(loss: torch.Tensor) -> list[RemovableHandle]:
+    """Have a backward pass give each parameter zeros, until the handles are removed."""
+    assert loss.grad_fn is not None  # noqa: S101 - it requires a gradient
+    handles, met, ahead = [], {loss.grad_fn}, [loss.grad_fn]
+    while ahead:
+        node = ahead.pop()
+        if hasattr(node, "variable"):  # a leaf
+            handles.append(node.register_prehook(lambda grads: tuple(map(torch.zeros_like, grads))))
+        before = {each for each, _ in node.next_functions if each is not None} - met
+        met |= before
+        ahead += before
+    return handles
 
 
 def check_agreement(marks: int, num_weighted: int, share: Share, num_workers: int) -> None:
