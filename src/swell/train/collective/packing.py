@@ -169,6 +169,7 @@ class Packing:
         own = [not self._positions.sums(parameter) for parameter in self.parameters]
         parts = [part for part, is_own in zip(flat.gradients, own, strict=True) if is_own] + flat.statistics
         if parts:
+            parts.append(flat.counts[1:])  # a part that has no gradient gets that of the others
             summed = torch.cat([part.reshape(-1) for part in parts])
             self._positions.sum_parts(summed)
             sizes = [part.numel() for part in parts]
