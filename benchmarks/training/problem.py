@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import nn
@@ -17,7 +18,10 @@ SEED = 0
 OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
     "sgd": torch.optim.SGD,  # no state
     "adam": torch.optim.Adam,  # two numbers a parameter
+    "adam-fsdp": torch.optim.Adam,  # of a model that two processes divide among themselves
 }
+#: Processes that a model is divided among with `fully_shard`, by optimizer; others are whole.
+NUM_PROCESSES = {"adam-fsdp": 2}
 
 
 @dataclass(frozen=True)
@@ -48,10 +52,29 @@ class Encoder(nn.Module):
         return logits
 
 
+def divide(model: nn.Module, num_processes: int) -> None:
+    """As FSDP2's users do: each layer, and then the rest."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+
+    mesh = init_device_mesh("cpu", (num_processes,), mesh_dim_names=("fsdp",))
+    for module in model.modules():
+        if isinstance(module, nn.TransformerEncoderLayer):
+            fully_shard(module, mesh=mesh)
+    fully_shard(model, mesh=mesh)
+
+
+def mesh_of(model: nn.Module) -> Any:
+    """The mesh that it is divided along; None: it is whole."""
+    return getattr(next(model.parameters()), "device_mesh", None)
+
+
 def make_problem(size: str, optimizer: str) -> tuple[nn.Module, torch.optim.Optimizer, TensorDataset]:
     """The same on every call and in every process."""
     torch.manual_seed(SEED)
     model = Encoder(SIZES[size])
+    if num := NUM_PROCESSES.get(optimizer):
+        divide(model, num)
     samples = torch.randn(NUM_SAMPLES, NUM_TOKENS, SIZES[size].width)
     labels = torch.randint(NUM_CLASSES, (NUM_SAMPLES,))
     return model, OPTIMIZERS[optimizer](model.parameters(), lr=1e-4), TensorDataset(samples, labels)

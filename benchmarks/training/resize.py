@@ -14,7 +14,7 @@ from rich.console import Console
 
 from benchmarks.conditions import conditions, describe, write_json
 from benchmarks.training.pauses import Pause, pause_of
-from benchmarks.training.problem import OPTIMIZERS, SIZES, USUAL
+from benchmarks.training.problem import NUM_PROCESSES, OPTIMIZERS, SIZES, USUAL
 from benchmarks.training.sides import ROOT, TRAIN, Case, Side, SideFailed, kill_worker, wait_for_group
 from benchmarks.training.swell_side import SwellSide
 from benchmarks.training.table import (
@@ -36,7 +36,9 @@ from swell.model.resize import CostKind
 
 SIDES: dict[str, Callable[[Case, Path], Side]] = {
     RIVAL: TorchrunSide,
-    OURS: lambda case, folder: SwellSide(folder, TRAIN, case.args(folder)),
+    OURS: lambda case, folder: SwellSide(
+        folder, TRAIN, case.args(folder), NUM_PROCESSES.get(case.optimizer, 1)
+    ),
 }
 SIDES_ACROSS: dict[str, Callable[[Case, Path], Side]] = {RIVAL: TorchrunAcross, OURS: SwellAcross}
 #: Steps of the new group that a change is given, the first among them.

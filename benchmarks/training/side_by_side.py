@@ -1,7 +1,8 @@
 """A training script that trains two equal models in turn, a block of steps each, and notes the time of each.
 
-One is trained by `swell.train`, the other as PyTorch's users do, with DistributedDataParallel and
-a DistributedSampler, in the same processes and the same group. Whatever else the machine does meets both.
+One is trained by `swell.train`, the other as PyTorch's users do, with DistributedDataParallel (or
+`fully_shard`, for `adam-fsdp`) and a DistributedSampler, in the same processes and the same group. Whatever
+else the machine does meets both.
 
 `side_by_side.py --size 25M --optimizer adam --blocks 20 --steps 10 --out FILE`
 """
@@ -21,7 +22,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, DistributedSampler, Subset
 
-from benchmarks.training.problem import OPTIMIZERS, SIZES, make_problem
+from benchmarks.training.problem import OPTIMIZERS, SIZES, make_problem, mesh_of
 from benchmarks.training.train import GLOBAL_BATCH
 from swell import train
 
@@ -42,7 +43,7 @@ def elastic_blocks(options: argparse.Namespace) -> Iterator[None]:
     loss_of = nn.CrossEntropyLoss()
     samples = Subset(data, range(options.steps * GLOBAL_BATCH))
     loader = DataLoader(samples, batch_size=GLOBAL_BATCH, shuffle=True)
-    run = train.elastic(model, optimizer, loader, epochs=10**6)
+    run = train.elastic(model, optimizer, loader, epochs=10**6, mesh=mesh_of(model))
     for _ in run.epochs():
         for x, y in run.batches():
             optimizer.zero_grad()
@@ -56,7 +57,7 @@ def plain_blocks(options: argparse.Namespace) -> Iterator[None]:
     """Once the process group is there."""
     model, optimizer, data = make_problem(options.size, options.optimizer)
     loss_of = nn.CrossEntropyLoss()
-    parallel = DistributedDataParallel(model)
+    parallel = DistributedDataParallel(model) if mesh_of(model) is None else model
     samples = Subset(data, range(options.steps * GLOBAL_BATCH))
     sampler: DistributedSampler[tuple[torch.Tensor, ...]] = DistributedSampler(samples)
     loader = DataLoader(samples, batch_size=GLOBAL_BATCH // dist.get_world_size(), sampler=sampler)

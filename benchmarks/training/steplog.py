@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from swell.wire.environ import AGENT, MASTER_ADDR, RESTART_COUNT
+from swell.wire.environ import AGENT, MASTER_ADDR, PROCESSES, RESTART_COUNT
 
 #: A process that is killed while it writes leaves a line without an end; it does not count.
 _NUM_FIELDS = 6
@@ -32,6 +32,9 @@ def this_group() -> str | None:
 
     Each of torchrun's agents counts restarts since it began itself, so members have other numbers there.
     """
+    if PROCESSES in os.environ:  # which form a group that stays
+        number = os.environ.get(RESTART_COUNT)
+        return None if number is None else f"worker/{number}"
     if (address := os.environ.get(MASTER_ADDR)) is None:
         return None
     number = os.environ.get(RESTART_COUNT, "0") if AGENT in os.environ else "0"

@@ -30,8 +30,13 @@ class SwellSide:
 
     name = "swell"
 
-    def __init__(self, folder: Path, entry: Path, args: Sequence[str]) -> None:
-        """`folder` is made; `entry` is the training script."""
+    def __init__(self, folder: Path, entry: Path, args: Sequence[str], num_processes: int = 1) -> None:
+        """
+        Args:
+            folder: is made.
+            entry: the training script.
+            num_processes: of each worker. What this side counts are processes all the same.
+        """
         folder.mkdir(parents=True)
         self.folder = folder
         self.log_folders: Sequence[LogFolder] = (LogFolder(folder),)
@@ -49,6 +54,8 @@ class SwellSide:
             global_batch=GLOBAL_BATCH,
             args=tuple(args),
             end=EndCondition(steps=ENDLESS),
+            devices_per_worker=num_processes,
+            processes_per_worker=num_processes,
         )
         self._lock = threading.Lock()
         self._generation = 0

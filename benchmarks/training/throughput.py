@@ -18,7 +18,7 @@ from rich.table import Table
 from tests.machines.namespaces import INTERFACE
 
 from benchmarks.conditions import conditions, describe, write_json
-from benchmarks.training.problem import OPTIMIZERS, SIZES, USUAL
+from benchmarks.training.problem import NUM_PROCESSES, OPTIMIZERS, SIZES, USUAL
 from benchmarks.training.sides import POLL_S, Case, SideFailed
 from benchmarks.training.swell_side import SwellSide
 from benchmarks.training.train import GLOBAL_BATCH
@@ -54,7 +54,8 @@ def measure(options: argparse.Namespace, size: str, optimizer: str, num_workers:
 def run_here(folder: Path, num_workers: int, args: Sequence[str], _: str) -> dict[str, list[float]]:
     """Seconds of the blocks of each, with all workers on this machine."""
     out = folder.with_suffix(".json")
-    side = SwellSide(folder, SCRIPT, (*args, "--out", str(out)))
+    num = NUM_PROCESSES.get(args[args.index("--optimizer") + 1], 1)
+    side = SwellSide(folder, SCRIPT, (*args, "--out", str(out)), num)
     try:
         side.start(num_workers)
         side.await_end(LIMIT_S)

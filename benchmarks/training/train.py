@@ -16,7 +16,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, DistributedSampler
 
-from benchmarks.training.problem import OPTIMIZERS, SIZES, make_problem
+from benchmarks.training.problem import NUM_PROCESSES, OPTIMIZERS, SIZES, make_problem, mesh_of
 from benchmarks.training.steplog import StepLog
 from swell import train
 from swell.wire import environ
@@ -43,7 +43,9 @@ def train_elastic(options: argparse.Namespace, log: StepLog) -> None:
     model, optimizer, data = make_problem(options.size, options.optimizer)
     loss_of = nn.CrossEntropyLoss()
     loader = DataLoader(data, batch_size=GLOBAL_BATCH, shuffle=True)
-    run = train.elastic(model, optimizer, loader, epochs=ENDLESS)
+    run = train.elastic(model, optimizer, loader, epochs=ENDLESS, mesh=mesh_of(model))
+    num = NUM_PROCESSES.get(options.optimizer, 1)
+    position = dist.get_rank() if num > 1 else 0
     for _ in run.epochs():
         for x, y in run.batches():
             optimizer.zero_grad()
@@ -51,7 +53,7 @@ def train_elastic(options: argparse.Namespace, log: StepLog) -> None:
             run.backward(loss)
             run.step()
             if run.has_stepped:  # else it comes again
-                log.note(run.steps, run.num_workers, run.rank)
+                log.note(run.steps, run.num_workers * num, run.rank * num + position)
 
 
 def train_plainly(options: argparse.Namespace, log: StepLog) -> None:

@@ -122,8 +122,6 @@ def elastic(
             "elastic() got deterministic=True, and this worker is several processes, whose sums are the "
             "script's own; leave it out"
         )
-    if positions.num_parts > 1:
-        _sum_gradients(model)
     _use_device(model, stepped, host)
     laid_out = _course(loader, model, host, (shards or 0) if deterministic else None)
     own_batch = loader.batch_sampler.batch_size if type(loader.batch_sampler) is BatchSampler else 0
@@ -195,16 +193,6 @@ def _course(loader: DataLoader[Any], model: nn.Module, host: Host, num_shards: i
     course.least_samples = 1 if next(norms, None) is None else 2  # one value of a channel is an error
     course.num_parts, course.part = host.positions.num_parts, host.positions.part
     return course
-
-
-def _sum_gradients(model: nn.Module) -> None:
-    """Have `fully_shard` sum gradients, and not average them: the parts of a step may be uneven."""
-    for module in model.modules():
-        fsdp: Any = module
-        if hasattr(module, "set_gradient_divide_factor"):
-            fsdp.set_gradient_divide_factor(1.0)
-        if hasattr(module, "set_force_sum_reduction_for_comms"):  # gloo cannot multiply
-            fsdp.set_force_sum_reduction_for_comms(True)
 
 
 def _gradients(model: nn.Module, host: Host, deterministic: bool) -> Gradients:

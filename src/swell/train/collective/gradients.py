@@ -120,7 +120,7 @@ class Gradients:
             self._overlapped = None
 
     def weighted(self, part: Pass, loss: torch.Tensor) -> torch.Tensor:
-        """The loss for a backward pass, within which processes that have other samples sum their gradients.
+        """The loss for a backward pass, in which processes with other samples average their gradients.
 
         Raises:
             LoopError: it has no graph.
@@ -130,7 +130,7 @@ class Gradients:
         if not loss.requires_grad:
             raise LoopError(NO_GRAPH)
         if part.num_local and part.factor:
-            return loss * part.factor
+            return loss * (self._positions.num_parts * part.factor)
         self._silenced = silence(loss)  # not `* 0`: a loss that counts for nothing may be nan
         return loss
 
@@ -267,7 +267,7 @@ class Gradients:
         assert self._flat is not None  # noqa: S101 - a pass is packed
         ballot.write(self._flat.said, share)
         overlapped, self._overlapped = self._overlapped, None
-        self._packing.sum_parts(self._flat)
+        self._packing.average_parts(self._flat)
         if overlapped is None:
             group.sum_all(self._flat.numbers)
         else:

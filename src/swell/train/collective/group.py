@@ -131,6 +131,7 @@ class Group:
         self._leave(former)
         self.rank, self.num_workers = entered.rank, entered.num_workers
         self.spans_hosts = regroup.local_world_size < regroup.num_workers
+        os.environ[environ.RESTART_COUNT] = str(regroup.generation - 1)
         if self._positions.num == 1:
             make_default(entered.process_group, entered.store, self.device)
             _name_in_environment(regroup, entered.address)
@@ -295,6 +296,5 @@ def _name_in_environment(regroup: messages.Regroup, address: str) -> None:
             environ.GROUP_RANK: str(regroup.group_rank),
             environ.MASTER_ADDR: host,
             environ.MASTER_PORT: port,
-            environ.RESTART_COUNT: str(regroup.generation - 1),
         }
     )

@@ -162,19 +162,19 @@ class Packing:
             torch._foreach_copy_(targets, [source for _, source in copies])
         return bool(divisor) and any(had_gradient), divisor, said
 
-    def sum_parts(self, flat: FlatBuffer) -> None:
-        """Sum over the processes that have other samples what the script does not sum over them."""
-        if self._positions.num_parts == 1:
+    def average_parts(self, flat: FlatBuffer) -> None:
+        """Average over processes that have other samples what the script does not average by itself."""
+        positions = self._positions
+        if positions.num_parts == 1:
             return
-        own = [not self._positions.sums(parameter) for parameter in self.parameters]
-        parts = [part for part, is_own in zip(flat.gradients, own, strict=True) if is_own] + flat.statistics
-        if parts:
-            parts.append(flat.counts[1:])  # a part that has no gradient gets that of the others
-            summed = torch.cat([part.reshape(-1) for part in parts])
-            self._positions.sum_parts(summed)
-            sizes = [part.numel() for part in parts]
-            for part, total in zip(parts, summed.split(sizes), strict=True):
-                part.copy_(total.view_as(part))
+        left: dict[tuple[int, ...], list[torch.Tensor]] = {}
+        tensors = [*flat.gradients, *flat.statistics]
+        dimensions = [positions.left_to_average(each) for each in self.parameters]
+        dimensions += [positions.dimensions for _ in flat.statistics]
+        for own, part, count in zip(dimensions, tensors, flat.counts[1:].split(1), strict=True):
+            left.setdefault(own, []).extend([part, count])  # one that has none gets that of the others
+        for own, parts in left.items():
+            positions.average(parts, own)
 
     def has_gradient(self) -> bool:
         return any(parameter.grad is not None for parameter in self.parameters)
@@ -201,7 +201,8 @@ class Packing:
             statistics = [None if each is None else as_real(each) for each in statistics]
         scaled = [(flat.gradients, gradients, part.factor if self._positions.num_parts == 1 else 1.0)]
         if statistics:
-            scaled.append((flat.statistics, statistics, part.num_local / part.num_global))
+            share = part.num_local * self._positions.num_parts / part.num_global
+            scaled.append((flat.statistics, statistics, share))
         return scaled
 
     def _count(self, flat: FlatBuffer, part: Pass, loss: torch.Tensor) -> None:

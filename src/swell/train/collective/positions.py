@@ -62,6 +62,7 @@ class Positions:
         for size, place in zip(mesh.shape, mesh.get_coordinate(), strict=True) if mesh is not None else ():
             self.num_parts, self.part = self.num_parts * size, self.part * size + place
         self.num_copies = num // self.num_parts  #: processes that have the same samples
+        self.dimensions = () if mesh is None else tuple(range(mesh.ndim))  #: of the mesh
 
     @property
     def is_first(self) -> bool:
@@ -81,17 +82,25 @@ class Positions:
             apart.group = _new_group()
         return apart
 
-    def sums(self, parameter: torch.Tensor) -> bool:
-        """Whether the script itself sums a parameter's gradients over the parts, as `fully_shard` does."""
-        if self.num_parts == 1:
-            return True
-        shard: Any = parameter
-        return is_shard(parameter) and {*self._mesh.mesh_dim_names} <= {*shard.device_mesh.mesh_dim_names}
+    def left_to_average(self, parameter: torch.Tensor) -> tuple[int, ...]:
+        """Dimensions of the mesh along which the script does not average a parameter's gradients by itself.
 
-    def sum_parts(self, numbers: torch.Tensor) -> None:
-        """Sum over the processes that have other samples, in place, on the mesh's device."""
-        for dimension in range(self._mesh.ndim):
-            dist.all_reduce(numbers, group=self._mesh.get_group(dimension))
+        `fully_shard` does along those of its own mesh.
+        """
+        shard: Any = parameter
+        own = (shard.device_mesh.mesh_dim_names or ()) if is_shard(parameter) else ()
+        return tuple(at for at, name in enumerate(self._mesh.mesh_dim_names) if name not in own)
+
+    def average(self, tensors: Sequence[torch.Tensor], dimensions: Sequence[int]) -> None:
+        """Average along dimensions of the mesh, in place."""
+        if not tensors or not dimensions:
+            return
+        flat = torch.cat([tensor.reshape(-1) for tensor in tensors])
+        for dimension in dimensions:
+            dist.all_reduce(flat, group=self._mesh.get_group(dimension))
+            flat /= self._mesh.size(dimension)
+        for tensor, part in zip(tensors, flat.split([each.numel() for each in tensors]), strict=True):
+            tensor.copy_(part.view_as(tensor))
 
     def sum(self, numbers: torch.Tensor) -> torch.Tensor:
         """The sum over the processes of a tensor in host memory, in place."""
