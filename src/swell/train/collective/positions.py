@@ -8,7 +8,7 @@ A worker that loses a process leaves whole: its agent ends the others, so nothin
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
 from functools import cached_property
 from typing import Any, TypeVar, cast
