@@ -18,8 +18,10 @@ from swell.executors.gang.job_context import DeviceBinding
 from swell.executors.gang.trial_plan import allreduce_s
 from swell.executors.local.agent.host import HostRun
 from swell.executors.local.agent.job_files import JobPlace
+from swell.executors.local.agent.worker_processes import WorkerProcesses
 from swell.executors.local.lines import LineLink
 from swell.executors.local.logs.files import LEADERS, TRIAL, WORKER
+from swell.executors.local.zygote.messages import Fork
 from swell.model.event import GangStarted, StepsReported
 from swell.wire.messages import Regroup
 
@@ -53,6 +55,14 @@ def started(job: str, generation: int) -> GangStarted:
 def new_run(folder: Path, kind: str = WORKER) -> HostRun:
     spec = make_spec()
     return HostRun("a", "a", spec, JobPlace(folder, 0, spec.workdir, spec.entry), {}, kind)
+
+
+def fork(run: HostRun, order: StartWorker) -> Fork:
+    """That of the only process of a worker."""
+    worker = WorkerProcesses(
+        "a", order.worker, 1, None, lambda: 0.0, lambda *_: None, lambda _: None, lambda _: None
+    )
+    return run.fork(order, worker.processes[0], "module:function", "127.0.0.1:1")
 
 
 def start(worker: int, **environ: str) -> StartWorker:
@@ -99,7 +109,7 @@ def test_who_leads_is_noted_with_the_place_in_its_log(tmp_path: Path) -> None:
 
 
 def test_a_live_worker_is_told_at_its_fork_what_will_not_change(tmp_path: Path) -> None:
-    environment = new_run(tmp_path).fork(start(3), "module:function", "127.0.0.1:1").environ
+    environment = fork(new_run(tmp_path), start(3)).environ
     told = {name: value for name, value in environment.items() if name != "SWELL_TOKEN"}
     assert told == {
         "SWELL_AGENT": "127.0.0.1:1",
@@ -118,7 +128,7 @@ def test_a_live_worker_is_told_at_its_fork_what_will_not_change(tmp_path: Path) 
 def test_a_job_sets_variables_but_not_those_of_swell(tmp_path: Path) -> None:
     spec = make_spec(code="0" * 64, env=(("MOOD", "calm"), ("SWELL_WORKER", "7")))
     run = dataclasses.replace(new_run(tmp_path), spec=spec)
-    told = run.fork(start(3), "module:function", "127.0.0.1:1").environ
+    told = fork(run, start(3)).environ
     assert told["MOOD"] == "calm"
     assert told["SWELL_WORKER"] == "3"
     assert told["SWELL_CODE"] == str(run.place.folder / "code")
@@ -158,7 +168,7 @@ def test_a_worker_counts_gpus_in_the_order_in_which_it_was_given_them(tmp_path: 
     bindings = {f"n/{n}": DeviceBinding(torch_device="cuda:0", kind="k", cuda=f"GPU-{n}") for n in (1, 2)}
     run = HostRun("a", "a", spec, place, bindings)
     order = msgspec.structs.replace(start(0), devices=("n/2", "n/1"))
-    environ = dict(run.fork(order, "module:function", "127.0.0.1:1").environ)
+    environ = dict(fork(run, order).environ)
     assert (environ["CUDA_VISIBLE_DEVICES"], environ["CUDA_DEVICE_ORDER"]) == ("GPU-2,GPU-1", "PCI_BUS_ID")
 
 

@@ -12,7 +12,7 @@ from tests.executors.host_contract import Heard, HostContract
 from tests.executors.puppets import make_spec
 
 from swell.executors.gang import host_messages as h
-from swell.executors.local.agent.host import hold_port
+from swell.executors.local.agent.worker_processes import hold_port
 from swell.model.event import Outcome
 from swell.model.job import JobSpec
 

@@ -303,7 +303,7 @@ def test_a_host_without_a_port_starts_none_of_the_processes(
     def refuse(address: str) -> None:
         raise OSError("too many open files")
 
-    monkeypatch.setattr("swell.executors.local.agent.worker_processes.hold_port", refuse)
+    monkeypatch.setattr("swell.executors.local.agent.host.hold_port", refuse)
     scene.start(scene.worker + 1)
     exited = scene.wait(h.WorkerExited)
     assert (exited.worker, exited.status) == (scene.worker + 1, NOT_STARTED)

@@ -18,6 +18,7 @@ from functools import partial
 
 import msgspec
 
+from swell.executors.exit_status import NOT_STARTED
 from swell.executors.gang import host_messages as messages
 from swell.executors.gang.host_messages import FromHost, KeptRuns, OpenRun, StartWorker, TellWorker, ToHost
 from swell.executors.gang.job_context import DeviceBinding, MeetingPoint
@@ -67,15 +68,22 @@ class HostRun:
     def __post_init__(self) -> None:
         self.logs = RunLogSet(self.place.folder, self.kind)
 
-    def fork(self, spawn: StartWorker, call: str, address: str, log_bytes: int = 0) -> Fork:
-        """The request that starts this worker. Users' names and arguments are list items and values only."""
+    def fork(
+        self, spawn: StartWorker, process: WorkerProcess, call: str, address: str, log_bytes: int = 0
+    ) -> Fork:
+        """The request that starts a process. Users' names and arguments are list items and values only."""
         variables = self._environ(spawn.worker, address, spawn.devices)
         is_read = self.spec.elasticity is Elasticity.RESTART and spawn.worker == self.logs.leader
         return Fork(
-            key=f"{self.key}/{spawn.worker}",
-            environ={**dict(self.spec.env), **variables, **spawn.environ},
+            key=process.key,
+            environ={
+                **dict(self.spec.env),
+                **variables,
+                **process.worker.environ(process.position),
+                **spawn.environ,
+            },
             workdir=self.place.workdir,
-            log_path=str(self.logs.path(spawn.worker)),
+            log_path=str(self.logs.path(process.name)),
             log_bytes=log_bytes,
             value_name=self.spec.metric if is_read else "",
             call=call,
@@ -250,34 +258,36 @@ class LocalHost:
     def _start_worker(self, run: HostRun, order: StartWorker) -> None:
         run.logs.see_leader(order)
         run.logs.note_leaders(self._log_background)
+        # What is run in the script's place knows nothing of several processes.
+        num = run.spec.processes_per_worker if order.entry is None else 1
+        try:
+            held_port = hold_port(run.reached_at) if num > 1 else None
+        except OSError as error:
+            self._tell_exit(run.key, order.worker, NOT_STARTED, f"no port was found: {error}")
+            return
         worker = run.workers[order.worker] = WorkerProcesses(
             run.key,
             order.worker,
-            # What is run in the script's place knows nothing of several processes.
-            run.spec.processes_per_worker if order.entry is None else 1,
-            run.logs,
+            num,
+            held_port,
             self._clock.now_s,
             self._zygotes.signal,
             self._answer,
             self._worker_gone,
         )
         log_bytes = run.spec.log_limit_bytes or self._options.gang_settings.log_bytes
-        fork = run.fork(order, self._options.call, self._address, log_bytes)
-        try:
-            forks = worker.forks(fork, run.reached_at)
-        except OSError as error:
-            del run.workers[order.worker]
-            worker.refuse(f"no port of {run.reached_at} was found: {error}")
-            return
-        self._processes |= {process.key: process for process in worker.processes}
+        for process in worker.processes:
+            self._processes[process.key] = process
+            self._fork(run, order, run.fork(order, process, self._options.call, self._address, log_bytes))
+
+    def _fork(self, run: HostRun, order: StartWorker, fork: Fork) -> None:
         is_trial = run.kind == TRIAL
-        for fork in forks:
-            if (engine := run.place.engine) is not None:
-                gpus = run.gpus(order.devices)
-                self._containers.start(engine, fork, run.spec, run.place.folder, gpus, is_trial=is_trial)
-            else:
-                equipped = self._scratch.equip(fork, is_trial and order.entry is None)
-                self._zygotes.of(run.spec.python).fork(equipped)
+        if (engine := run.place.engine) is not None:
+            gpus = run.gpus(order.devices)
+            self._containers.start(engine, fork, run.spec, run.place.folder, gpus, is_trial=is_trial)
+        else:
+            equipped = self._scratch.equip(fork, is_trial and order.entry is None)
+            self._zygotes.of(run.spec.python).fork(equipped)
 
     def _warn(self, job_id: str, about: str, message: str) -> None:
         self._answer(messages.OwnerWarned(job_id=job_id, about=about, message=message))
@@ -318,16 +328,27 @@ class LocalHost:
 
     def _worker_gone(self, worker: WorkerProcesses) -> None:
         """Tell the end of a worker, with its last words if the storage gives them in time."""
-        run = self._runs[worker.run]
+        run, last = self._runs[worker.run], worker.last
+        status = last.status or 0
+        is_tail_wanted = bool(status) and not last.message
+
+        def end_logs() -> str:
+            tails = [run.logs.end(one.name, is_tail_wanted and one is last) for one in worker.processes]
+            return tails[last.position]
 
         def tell(tail: str) -> None:
-            if run.workers.pop(worker.number, None) is not None:
-                for process in worker.processes:
-                    del self._processes[process.key]
-                worker.tell_end(tail)
+            if run.workers.pop(worker.number, None) is None:
+                return
+            for process in worker.processes:
+                del self._processes[process.key]
+            worker.close()
+            self._tell_exit(run.key, worker.number, status, last.message or tail)
 
-        self._log_background(worker.end_logs, tell)
+        self._log_background(end_logs, tell)
         asyncio.get_running_loop().call_later(LAST_WORDS_S, tell, "")
+
+    def _tell_exit(self, run: str, worker: int, status: int, text: str) -> None:
+        self._answer(messages.WorkerExited(run=run, worker=worker, status=status, log_tail=text))
 
 
 def is_same(one: str, other: str) -> bool:

@@ -15,13 +15,11 @@ from functools import partial
 
 import msgspec
 
-from swell.executors.exit_status import NOT_STARTED, STOPPED
-from swell.executors.gang.host_messages import KILL, OfWorker, WorkerExited, WorkerForked, WorkerSaid
-from swell.executors.local.agent.run_logs import RunLogSet
+from swell.executors.exit_status import STOPPED
+from swell.executors.gang.host_messages import KILL, OfWorker, WorkerForked, WorkerSaid
 from swell.executors.local.lines import LineLink
 from swell.executors.local.logs.files import LogName, log_name
 from swell.executors.local.processes.listing import is_stopped
-from swell.executors.local.zygote.messages import Fork
 from swell.wire import environ, messages
 from swell.wire.lines import NO_MESSAGE
 from swell.wire.messages import FromAgent, FromWorker, Hello, StoreAddress, Welcome
@@ -70,7 +68,7 @@ class WorkerProcesses:
         run: str,
         number: int,
         num_processes: int,
-        logs: RunLogSet,
+        held_port: socket.socket | None,
         now_s: Callable[[], float],
         signal: Callable[[str, int], None],
         answer: Callable[[OfWorker], None],
@@ -78,6 +76,7 @@ class WorkerProcesses:
     ) -> None:
         """
         Args:
+            held_port: where several processes meet; None: there is one.
             signal: sends a process, by its key, a signal.
             answer: takes what the controller is told.
             gone: is told when all processes have ended, and were heard out.
@@ -85,36 +84,16 @@ class WorkerProcesses:
         self.run, self.number = run, number
         names = [log_name(number, position) for position in range(num_processes)]
         self.processes = [WorkerProcess(self, f"{run}/{name}", name, at) for at, name in enumerate(names)]
-        self._logs, self._now_s, self._signal, self._answer, self._gone = logs, now_s, signal, answer, gone
-        self._held_port: socket.socket | None = None
+        self._held_port, self._now_s = held_port, now_s
+        self._signal, self._answer, self._gone = signal, answer, gone
         self._broken: WorkerProcess | None = None  #: the first that has failed, and so has ended the others
 
     # ------------------------------------------------------------ start and end
-    def forks(self, fork: Fork, address: str) -> list[Fork]:
-        """Requests that start the processes, from that for the only one of a worker.
-
-        Args:
-            address: where several meet, at a port that is held for them.
-
-        Raises:
-            OSError: there is no such port.
-        """
-        if len(self.processes) > 1:
-            self._held_port = hold_port(address)
-        return [
-            msgspec.structs.replace(
-                fork,
-                key=process.key,
-                log_path=str(self._logs.path(process.name)),
-                environ=fork.environ | self._environ(process.position, address),
-            )
-            for process in self.processes
-        ]
-
-    def _environ(self, position: int, address: str) -> dict[str, str]:
+    def environ(self, position: int) -> dict[str, str]:
         """Where a process stands among several, in torchrun's variables and Swell's."""
         if self._held_port is None:
             return {}
+        address, port = self._held_port.getsockname()[:2]
         own, num = str(position), str(len(self.processes))
         return {
             environ.RANK: own,
@@ -122,7 +101,7 @@ class WorkerProcesses:
             environ.WORLD_SIZE: num,
             environ.LOCAL_WORLD_SIZE: num,
             environ.MASTER_ADDR: address,
-            environ.MASTER_PORT: str(self._held_port.getsockname()[1]),
+            environ.MASTER_PORT: str(port),
             environ.POSITION: own,
             environ.PROCESSES: num,
         }
@@ -168,37 +147,21 @@ class WorkerProcesses:
     def _hear_out(self, process: WorkerProcess) -> None:
         if not process.is_heard_out:
             process.is_heard_out = True
-            if all(one.is_heard_out for one in self.processes):
+            if not self._unheard:
                 self._gone(self)
 
     @property
-    def _last(self) -> WorkerProcess:
+    def last(self) -> WorkerProcess:
         """The process whose end is told as the worker's."""
         return self._broken or max(self.processes, key=lambda process: process.status or 0)
 
-    def end_logs(self) -> str:
-        """Return the last lines of the process that failed, if nothing else says why. Touches the storage."""
-        last = self._last
-        is_tail_wanted = bool(last.status) and not last.message
-        tails = [self._logs.end(one.name, is_tail_wanted and one is last) for one in self.processes]
-        return tails[last.position]
-
-    def tell_end(self, log_tail: str) -> None:
+    def close(self) -> None:
         """The worker is gone."""
         if self._held_port is not None:
             self._held_port.close()
         for process in self.processes:
             if process.link is not None:
                 process.link.close()
-        last = self._last
-        self._tell_exit(last.status or 0, last.message or log_tail)
-
-    def refuse(self, why: str) -> None:
-        """It could not be started."""
-        self._tell_exit(NOT_STARTED, why)
-
-    def _tell_exit(self, status: int, text: str) -> None:
-        self._answer(WorkerExited(run=self.run, worker=self.number, status=status, log_tail=text))
 
     # ------------------------------------------------------------ lines
     def admit(self, process: WorkerProcess, link: LineLink, hello: Hello) -> None:
