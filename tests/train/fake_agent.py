@@ -19,6 +19,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from multiprocessing import forkserver
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -67,6 +68,21 @@ FORKING.set_forkserver_preload(
         "tests.train.frozen",
     ]
 )
+
+
+@contextmanager
+def preloading(modules: Sequence[str]) -> Iterator[None]:
+    """Have processes forked from one that has imported these, too: it takes seconds."""
+    server: Any = forkserver._forkserver
+    others = server._preload_modules
+    server._stop()
+    FORKING.set_forkserver_preload([*others, *modules])
+    first = FORKING.Process(target=time.time)
+    first.start()
+    first.join()  # it has imported them
+    yield
+    server._stop()
+    FORKING.set_forkserver_preload(others)
 
 
 def fork_script(

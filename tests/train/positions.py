@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import os
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 import torch.distributed as dist
-from tests.train.fake_agent import FORKING
+from tests.train.fake_agent import FORKING, preloading
 
 from swell.wire import environ
 
 PATIENCE_S = 120.0
+
+
+@pytest.fixture(scope="module", autouse=True)
+def fork_server_with_torch() -> Iterator[None]:
+    """Of a module that imports it: what its processes would import one by one."""
+    with preloading(["tests.train.divided_jobs", "swell.train.state.checkpoint_folder"]):
+        yield
 
 
 def begin_together(num: int, folder: Path, act: Callable[..., object], *args: Any) -> list[Any]:
@@ -27,12 +35,18 @@ def begin_together(num: int, folder: Path, act: Callable[..., object], *args: An
     return processes
 
 
-def end_together(processes: Sequence[Any], folder: Path) -> list[Any]:
-    """What each has returned."""
+def await_ends(processes: Sequence[Any]) -> list[int | None]:
+    """Their exit statuses."""
     for process in processes:
         process.join(PATIENCE_S)
+    return [process.exitcode for process in processes]
+
+
+def end_together(processes: Sequence[Any], folder: Path) -> list[Any]:
+    """What each has returned."""
+    statuses = await_ends(processes)
     told = "\n".join(path.read_text() for path in sorted(folder.glob("log-*")))
-    assert [process.exitcode for process in processes] == [0] * len(processes), told
+    assert statuses == [0] * len(processes), told
     return [torch.load(folder / f"result-{own}", weights_only=False) for own in range(len(processes))]
 
 

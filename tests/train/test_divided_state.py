@@ -13,7 +13,12 @@ import torch.distributed as dist
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.train.divided_jobs import WIDTH, made, same, train, whole
-from tests.train.positions import begin_together, end_together, together
+from tests.train.positions import (
+    begin_together,
+    end_together,
+    fork_server_with_torch,  # noqa: F401 - a fixture
+    together,
+)
 from torch import nn
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.fsdp import fully_shard

@@ -21,8 +21,11 @@ import torch
 from torch.distributed.checkpoint.api import CheckpointException
 from torch.distributed.checkpoint.filesystem import FileSystemReader, FileSystemWriter
 from torch.distributed.checkpoint.metadata import Metadata
+from torch.distributed.checkpoint.planner import SavePlan, SavePlanner
 from torch.distributed.checkpoint.state_dict_loader import load
 from torch.distributed.checkpoint.state_dict_saver import save
+from torch.distributed.checkpoint.storage import WriteResult
+from torch.futures import Future
 
 from swell.train.collective.local_tensors import is_shard
 from swell.train.collective.pieces import bytes_of
@@ -70,7 +73,7 @@ def write_part(draft: Path, skeleton: str, tensors: Sequence[torch.Tensor], posi
         whole = shards.assembled(tensor, layouts[slot]) if slot in layouts else tensor
         _put(tree, path if owner is None else (f"{_OWN}{owner}", *path), whole)
     try:
-        save(tree, storage_writer=FileSystemWriter(draft), process_group=positions.group)
+        save(tree, storage_writer=_Writer(draft), process_group=positions.group)
     except CheckpointException as error:  # no Exception by torch's will
         failure = next(iter(error.failures.values()))[0]
         raise failure if isinstance(failure, OSError) else OSError(str(failure)) from None
@@ -127,6 +130,18 @@ def _owners(own: list[tuple[str, str]], positions: Positions) -> list[int | None
             first.setdefault(name, identity)
             positions_of.setdefault((name, identity), position)
     return [None if first[name] == identity else positions_of[name, identity] for name, identity in own]
+
+
+class _Writer(FileSystemWriter):
+    """Tells that a disk is full, which torch hides behind an error of its own."""
+
+    def write_data(self, plan: SavePlan, planner: SavePlanner) -> Future[list[WriteResult]]:
+        try:
+            return super().write_data(plan, planner)
+        except RuntimeError as error:
+            if isinstance(error.__context__, OSError):
+                raise error.__context__ from None
+            raise
 
 
 # ---------------------------------------------------------------- reading
