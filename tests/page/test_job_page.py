@@ -247,6 +247,13 @@ def test_checkpoints_are_listed_newest_first(served: Served) -> None:
     assert "Download the final model" in page.text
     links = [attrs["href"] for tag, attrs in page.tags if tag == "a" and attrs.get("class") == "button"]
     assert links == [f"/page/jobs/digits-1/checkpoint?file={names[1]}"]
+    of_several = folder / checkpoint_name(3000, 3000, "f" * 64, suffix="")
+    of_several.mkdir()
+    for name in ("manifest.json", "__0_0.distcp"):
+        (of_several / name).write_bytes(b"x" * 1000)
+    text = look(served).text
+    assert of_several.name in text and "2.0 kB" in text
+    assert f"file={of_several.name}" not in text and "Download the final model" not in text
 
 
 def test_who_may_cancel_a_job_may_keep_its_checkpoints_and_no_other_file(

@@ -30,7 +30,7 @@ from torch.distributed.checkpoint.format_utils import dcp_to_torch_save
 from swell.train import load_checkpoint
 from swell.train.collective.positions import Positions
 from swell.train.state.checkpoint import CheckpointStore, SaveError, room_for_next
-from swell.wire.checkpoint_files import checkpoints_in, is_whole, steps_in
+from swell.wire.checkpoint_files import checkpoints_in, copy_checkpoint, is_whole, steps_in
 
 
 def store(folder: Path, own: int, **options: Any) -> CheckpointStore:
@@ -98,7 +98,8 @@ def test_plain_torch_reads_and_converts_it(tmp_path: Path) -> None:
     dcp_to_torch_save(path, tmp_path / "converted.pt")
     converted = torch.load(tmp_path / "converted.pt", weights_only=True)
     assert same(converted["model"], parameters)
-    for given in (path, path.parent):
+    (tmp_path / "another").mkdir()
+    for given in (path, path.parent, copy_checkpoint(path, tmp_path / "another")):
         read = load_checkpoint(given)
         assert same(read["model"], parameters)
         assert read["steps"] == 3

@@ -20,8 +20,7 @@ from swell.model.event import JobSubmitted
 from swell.model.job import KEY_OF, Elasticity, JobSpec, Origin
 from swell.model.view import SubmitResult
 from swell.store.journal import SqlJournal
-from swell.wire.checkpoint_files import checkpoints_in, is_whole, open_checkpoint, steps_in
-from swell.wire.whole_files import sync
+from swell.wire.checkpoint_files import checkpoints_in, copy_checkpoint, is_whole, steps_in
 
 #: Digits and small letters without those that look alike (0 and o, 1 and l): five bits each.
 ALPHABET = "23456789abcdefghijkmnpqrstuvwxyz"
@@ -67,11 +66,7 @@ class JobFiles:
         for digest, path in checkpoints_in(folder):
             if is_whole(path, digest):
                 own.mkdir(mode=0o700, parents=True, exist_ok=True)
-                with open_checkpoint(path) as content, (own / path.name).open("xb") as copy:
-                    shutil.copyfileobj(content, copy)
-                sync(own / path.name)
-                sync(own)
-                return own / path.name
+                return copy_checkpoint(path, own)
         raise WrongPhase(
             f"job {job_id!r} has no sound checkpoint in {folder}; start it from the beginning with "
             f"`swell retry {job_id}`"

@@ -21,6 +21,7 @@ from typing import Annotated
 import msgspec
 
 from swell.wire.untrusted_files import IrregularFile, open_regular, read_regular
+from swell.wire.whole_files import sync
 
 #: A manifest is some hundred bytes for each process.
 MOST_MANIFEST_BYTES = 1 << 24
@@ -117,6 +118,24 @@ def describe(folder: Path, names: Iterable[str]) -> Manifest:
 def _digest_of(path: Path, root: Path) -> str:
     with os.fdopen(open_regular(path, root=root), "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def copy_checkpoint(path: Path, folder: Path) -> Path:
+    """Copy a checkpoint that is whole to another folder, durably. Raises OSError."""
+    copy, names = folder / path.name, [""]
+    if path.is_dir():
+        copy.mkdir(mode=0o700)
+        names = [MANIFEST, *files_of(path)]
+    for name in names:
+        with (
+            os.fdopen(open_regular(path / name, root=path.parent.parent), "rb") as content,
+            (copy / name).open("xb") as file,
+        ):
+            shutil.copyfileobj(content, file)
+        sync(copy / name)
+    sync(copy)
+    sync(folder)
+    return copy
 
 
 def num_bytes_of(path: Path) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+from contextlib import suppress
 from io import BufferedReader
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -32,7 +33,7 @@ from swell.model.quantities import format_bytes
 from swell.model.view import JobView
 from swell.store.folder import StateFolder
 from swell.web.templating import render
-from swell.wire.checkpoint_files import checkpoints_in, digest_in, open_checkpoint, order_in
+from swell.wire.checkpoint_files import checkpoints_in, digest_in, num_bytes_of, open_checkpoint, order_in
 from swell.wire.untrusted_files import read_regular
 
 #: Jobs that are offered where an address names none.
@@ -198,7 +199,7 @@ class NotShown(Exception):
 
 
 class Checkpoint(NamedTuple):
-    """A file from which the job, or another one, can go on."""
+    """A file, or a folder of files, from which the job, or another one, can go on."""
 
     name: str
     steps: int
@@ -222,10 +223,10 @@ def read_checkpoints(job_dir: Path) -> tuple[list[Checkpoint], int]:
     paths = [path for _, path in checkpoints_in(job_dir / CHECKPOINTS)]
     found = []
     for path in paths[:MOST_CHECKPOINTS]:
-        if (file := checkpoint_file(job_dir, path.name)) is not None:
-            with file:
-                state = os.fstat(file.fileno())
-            found.append(Checkpoint(path.name, order_in(path)[0], state.st_size, state.st_mtime))
+        with suppress(OSError):  # it is gone meanwhile
+            if not path.is_symlink():
+                written_s = path.stat().st_mtime
+                found.append(Checkpoint(path.name, order_in(path)[0], num_bytes_of(path), written_s))
     return found, len(paths)
 
 
