@@ -56,9 +56,12 @@ def _load(own: int, folder: Path, layout: str) -> Any:
     return path, found, whole(state)
 
 
+MORE = [("fsdp", 2, 2), ("fsdp", 4, 3), ("tp", 2, 4), ("tp", 4, 4)]
+
+
 @pytest.mark.parametrize(
     ("layout", "num_saved", "num_loaded"),
-    [("fsdp", 2, 2), ("fsdp", 2, 4), ("fsdp", 4, 3), ("tp", 2, 4), ("tp", 4, 2), ("tp", 4, 4)],
+    [("fsdp", 2, 4), ("tp", 4, 2), *(pytest.param(*each, marks=pytest.mark.slow) for each in MORE)],
 )
 def test_any_number_of_processes_goes_on_from_it(
     tmp_path: Path, layout: str, num_saved: int, num_loaded: int
@@ -130,8 +133,16 @@ def _damage_and_load(own: int, folder: Path, file: str, damage: str) -> Any:
     return path == first, same(whole(state), before), told, state.steps
 
 
-@pytest.mark.parametrize("damage", ["cut", "changed", "lost"])
-@pytest.mark.parametrize("file", ["__1_0.distcp", ".metadata", "manifest.json"])
+@pytest.mark.parametrize(
+    ("file", "damage"),
+    [
+        ("__1_0.distcp", "changed"),
+        ("__0_0.distcp", "lost"),
+        (".metadata", "changed"),
+        ("manifest.json", "cut"),
+        ("manifest.json", "lost"),
+    ],
+)
 @pytest.mark.filterwarnings("ignore:the checkpoint")
 def test_a_damaged_one_is_moved_away_and_the_one_before_it_read(
     tmp_path: Path, file: str, damage: str
@@ -184,14 +195,12 @@ def _is_sound_after(folder: Path, least_steps: int = 1) -> None:
     assert [*folder.iterdir()] == [path]
 
 
-def test_a_kill_before_any_change_of_the_folder_leaves_a_sound_one(
-    tmp_path: Path, request: pytest.FixtureRequest
-) -> None:
+@pytest.mark.parametrize("most", [2, pytest.param(math.inf, marks=pytest.mark.slow)])
+def test_a_kill_before_any_change_of_the_folder_leaves_a_sound_one(tmp_path: Path, most: float) -> None:
     nums = together(2, tmp_path / "counting", _save_until, tmp_path / "counted", 0, math.inf)
     assert min(nums) >= 1
     for victim, num in enumerate(nums):
-        is_slow = "slow" in request.config.option.markexpr
-        for number in range(num) if is_slow else {num // 2, num - 1}:
+        for number in range(num) if most > num else {num // 2, num - 1}:
             place, folder = tmp_path / f"{victim}-{number}", tmp_path / f"all-{victim}-{number}"
             statuses = await_ends(begin_together(2, place, _save_until, folder, victim, number))
             assert statuses[victim] == -signal.SIGKILL

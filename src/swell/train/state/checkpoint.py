@@ -317,8 +317,7 @@ class CheckpointStore:
             now_s, ends = self._clock(), self._thread.submit(self._write_copy, copied)
             self._work = _Work(state.steps, now_s, ends, pause_s=now_s - begun_s)
         else:
-            make_room = partial(self._stage.make_room, forms if not has_room else self._stage.forms)
-            self._work = _Work(state.steps, begun_s, self._thread.submit(make_room))
+            self._work = _Work(state.steps, begun_s, self._thread.submit(self._stage.make_room, forms))
         return None
 
     def _has_room(self, forms: Sequence[Form]) -> bool:
@@ -498,13 +497,8 @@ class CheckpointStore:
     def _remove_left_drafts(self) -> None:
         """Remove drafts of processes that were killed while they wrote: these hold them locked no more."""
         for path in self.folder.glob(".draft-*"):
-            if path.is_dir():
-                with suppress(OSError), _locked(path, fcntl.LOCK_NB):
-                    shutil.rmtree(path, ignore_errors=True)
-                continue
-            with suppress(OSError), path.open("r+b") as file:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                path.unlink(missing_ok=True)
+            with suppress(OSError), _locked(path, fcntl.LOCK_NB):
+                shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
 
     def _write(self, content: Content) -> Path:
         tree = codec.decode(content.skeleton, content.tensors, for_file=True)
@@ -530,13 +524,20 @@ class CheckpointStore:
 
         saving = self._saving
         with ExitStack() as stack:
-            draft = saving.first(lambda: stack.enter_context(_locked_draft_folder(self.folder)), _reason)
+            draft = saving.first(lambda: self._begin_folder(stack), _reason)
             write = partial(write_part, Path(draft), content.skeleton, content.tensors, saving)
             written = msgspec.json.encode(saving.together(write, _reason))
             parts = [msgspec.json.decode(part, type=Manifest) for part in saving.gather_bytes(written)]
             manifest = dict(ChainMap(*parts))
             name = saving.first(lambda: self._finish_folder(Path(draft), manifest, content), _reason)
         return self.folder / name
+
+    def _begin_folder(self, stack: ExitStack) -> str:
+        """A draft that is gone in the end, unless it was renamed. The first process calls this."""
+        handle, draft = _locked_draft(self.folder, is_folder=True)
+        stack.callback(os.close, handle)
+        stack.callback(shutil.rmtree, draft, ignore_errors=True)
+        return draft
 
     def _finish_folder(self, draft: Path, manifest: Manifest, content: Content) -> str:
         """What all have written is the checkpoint of this name. The first process calls this."""
@@ -551,24 +552,14 @@ class CheckpointStore:
         return path.name
 
 
-@contextmanager
-def _locked_draft_folder(folder: Path) -> Iterator[str]:
-    """A draft that other processes leave alone, and that is gone in the end, unless it was renamed."""
-    while True:
-        draft = tempfile.mkdtemp(prefix=".draft-", dir=folder)
-        with suppress(FileNotFoundError), _locked(Path(draft)):  # else another process has removed it
-            if os.path.exists(draft):
-                try:
-                    yield draft
-                finally:
-                    shutil.rmtree(draft, ignore_errors=True)
-                return
-
-
-def _locked_draft(folder: Path) -> tuple[int, str]:
+def _locked_draft(folder: Path, is_folder: bool = False) -> tuple[int, str]:
     """Make a draft and lock it. One that another process removes before it is locked is made again."""
     while True:
-        handle, draft = tempfile.mkstemp(prefix=".draft-", dir=folder)
+        if is_folder:
+            draft = tempfile.mkdtemp(prefix=".draft-", dir=folder)
+            handle = os.open(draft, os.O_RDONLY | os.O_DIRECTORY)
+        else:
+            handle, draft = tempfile.mkstemp(prefix=".draft-", dir=folder)
         with suppress(OSError):  # a file system without locks keeps what a killed writer leaves
             fcntl.flock(handle, fcntl.LOCK_EX)
         if os.path.exists(draft):
@@ -616,9 +607,9 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 @contextmanager
-def _locked(folder: Path, how: int = 0) -> Iterator[None]:
+def _locked(path: Path, how: int = 0) -> Iterator[None]:
     """Wait for who has it, or raise OSError. The lock goes with its process, and leaves no file."""
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY if path.is_dir() else os.O_RDWR)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | how)
         yield

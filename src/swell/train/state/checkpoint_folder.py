@@ -47,12 +47,7 @@ class _Part(msgspec.Struct, frozen=True):
     """What one process has saved."""
 
     skeleton: str
-    names: list[str]  #: of each tensor in the state
-    owners: list[int | None]  #: the process after which it is called in the folder, too
-
-    def names_in_folder(self) -> list[str]:
-        pairs = zip(self.names, self.owners, strict=True)
-        return [name if owner is None else f"{_OWN}{owner}.{name}" for name, owner in pairs]
+    names: list[str]  #: of each tensor
 
 
 # ---------------------------------------------------------------- writing
@@ -66,12 +61,12 @@ def write_part(draft: Path, skeleton: str, tensors: Sequence[torch.Tensor], posi
     names = [_name(path) for path in paths]
     identities = [_identity(tensor, layouts.get(slot)) for slot, tensor in enumerate(tensors)]
     owners = _owners([*zip(names, identities, strict=True)], positions)
-    part = msgspec.json.encode(_Part(skeleton, names, owners))
+    paths = [(*owner, *path) for owner, path in zip(owners, paths, strict=True)]
+    part = msgspec.json.encode(_Part(skeleton, [*map(_name, paths)]))
     text = torch.frombuffer(bytearray(part), dtype=torch.uint8)
     tree: dict[Any, Any] = {_SKELETON: {str(positions.own): text}}
-    for slot, (path, owner, tensor) in enumerate(zip(paths, owners, tensors, strict=True)):
-        whole = shards.assembled(tensor, layouts[slot]) if slot in layouts else tensor
-        _put(tree, path if owner is None else (f"{_OWN}{owner}", *path), whole)
+    for slot, (path, tensor) in enumerate(zip(paths, tensors, strict=True)):
+        _put(tree, path, shards.assembled(tensor, layouts[slot]) if slot in layouts else tensor)
     try:
         save(tree, storage_writer=_Writer(draft), process_group=positions.group)
     except CheckpointException as error:  # no Exception by torch's will
@@ -117,8 +112,8 @@ def _identity(tensor: torch.Tensor, layout: shards.Layout | None) -> str:
     return hashlib.sha256(bytes_of(tensor).cpu().numpy().data).hexdigest()
 
 
-def _owners(own: list[tuple[str, str]], positions: Positions) -> list[int | None]:
-    """After which process each is called: the first one's with a name have that, others their own.
+def _owners(own: list[tuple[str, str]], positions: Positions) -> list[tuple[str, ...]]:
+    """What the path of each begins with: nothing for the first one's with its name, a process for others.
 
     Args:
         own: name and identity of each.
@@ -129,7 +124,7 @@ def _owners(own: list[tuple[str, str]], positions: Positions) -> list[int | None
         for name, identity in msgspec.json.decode(text, type=list[tuple[str, str]]):
             first.setdefault(name, identity)
             positions_of.setdefault((name, identity), position)
-    return [None if first[name] == identity else positions_of[name, identity] for name, identity in own]
+    return [() if first[each[0]] == each[1] else (f"{_OWN}{positions_of[each]}",) for each in own]
 
 
 class _Writer(FileSystemWriter):
@@ -181,8 +176,8 @@ def read_part(path: Path, make_room: MakeRoom, own: int = 0, num: int = 1) -> di
     part = msgspec.json.decode(text.numpy().tobytes(), type=_Part)
     layouts = codec.layouts(part.skeleton)
     rooms = {
-        full: make_room(plain, known[full].size, known[full].properties.dtype, layouts.get(slot))
-        for slot, (full, plain) in enumerate(zip(part.names_in_folder(), part.names, strict=True))
+        name: make_room(name, known[name].size, known[name].properties.dtype, layouts.get(slot))
+        for slot, name in enumerate(part.names)
     }
     _load(path, rooms)
     tree: dict[str, Any] = codec.decode(part.skeleton, [*rooms.values()], are_whole=True)
@@ -194,7 +189,7 @@ def room_in(state: TrainState) -> MakeRoom:
     likes, is_in_place = state.likes(), state.is_filled_in_place
 
     def make_room(name: str, shape: torch.Size, dtype: torch.dtype, layout: Any) -> torch.Tensor:
-        above = name
+        above = name = name.partition(".")[2] if name.startswith(_OWN) else name
         while above and above not in likes:
             above = above.rpartition(".")[0]
         like = likes.get(above)

@@ -6,13 +6,19 @@ it lies on this process's own mesh. The registry of these is filled as the proce
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 import torch
 from torch import nn
 
+#: What placements are made of, by their types.
+_ARGUMENTS = {
+    "Shard": ["dim"],
+    "_StridedShard": ["dim", "split_factor"],
+    "Replicate": [],
+    "Partial": ["reduce_op"],
+}
 _meshes: dict[object, Any] = {}  # of this process, by their dimensions, and by the names of these alone
 
 
@@ -21,7 +27,7 @@ class Layout(msgspec.Struct, frozen=True):
 
     shape: tuple[int, ...]  #: of the whole tensor
     stride: tuple[int, ...]
-    placements: list[tuple[str, list[Any]]]  #: types and arguments
+    placements: list[tuple[str, dict[str, Any]]]  #: types and arguments
     names: list[str] | None  #: of the mesh's dimensions
     sizes: tuple[int, ...]  #: of these
 
@@ -47,11 +53,8 @@ def assembled(part: torch.Tensor, layout: Layout) -> torch.Tensor:
     from torch.distributed.tensor._dtensor_spec import DTensorSpec, TensorMeta
 
     form = TensorMeta(torch.Size(layout.shape), layout.stride, part.dtype)
-    # `from_local` would move a copy in host memory to the mesh's device.
-    whole: torch.Tensor = DTensor(
-        part, DTensorSpec(mesh_of(layout), _placements(layout), form), requires_grad=False
-    )
-    return whole
+    spec = DTensorSpec(mesh_of(layout), _placements(layout), form)
+    return DTensor(part, spec, requires_grad=False)  # `from_local` moves a copy in host memory to a GPU
 
 
 def empty(layout: Layout, dtype: torch.dtype) -> torch.Tensor:
@@ -62,10 +65,7 @@ def empty(layout: Layout, dtype: torch.dtype) -> torch.Tensor:
         mesh = mesh_of(layout)
     except LookupError:
         return torch.empty(layout.shape, dtype=dtype)
-    made: torch.Tensor = tensor.empty(
-        layout.shape, dtype=dtype, device_mesh=mesh, placements=_placements(layout)
-    )
-    return made
+    return tensor.empty(layout.shape, dtype=dtype, device_mesh=mesh, placements=_placements(layout))
 
 
 def mesh_of(layout: Layout) -> Any:
@@ -79,37 +79,21 @@ def mesh_of(layout: Layout) -> Any:
     return mesh
 
 
-def _told(placement: Any) -> tuple[str, list[Any]]:
-    match type(placement).__name__:
-        case "Shard" as kind:
-            return kind, [placement.dim]
-        case "_StridedShard" as kind:
-            return kind, [placement.dim, placement.split_factor]
-        case "Replicate" as kind:
-            return kind, []
-        case "Partial" as kind:
-            return kind, [placement.reduce_op]
-    raise TypeError(f"the placement {placement!r} of type {type(placement).__name__}")
+def _told(placement: Any) -> tuple[str, dict[str, Any]]:
+    kind = type(placement).__name__
+    if kind not in _ARGUMENTS:
+        raise TypeError(f"the placement {placement!r} of type {kind}")
+    return kind, {name: getattr(placement, name) for name in _ARGUMENTS[kind]}
 
 
 def _placements(layout: Layout) -> tuple[Any, ...]:
     from torch.distributed.tensor import placement_types
 
-    return tuple(
-        placement_types._StridedShard(args[0], split_factor=args[1])
-        if kind == "_StridedShard"
-        else getattr(placement_types, kind)(*args)
-        for kind, args in layout.placements
-    )
+    return tuple(getattr(placement_types, kind)(**arguments) for kind, arguments in layout.placements)
 
 
 def reshard(model: nn.Module) -> None:
     """Have parameters of `fully_shard` be DTensors again, which an evaluation may leave gathered."""
-    for module in _fully_sharded(model):
-        module.reshard()
-
-
-def _fully_sharded(model: nn.Module) -> Iterator[Any]:
     for module in model.modules():
         if any(kind.__name__ == "FSDPModule" for kind in type(module).__mro__):
-            yield module
+            module.reshard()  # type: ignore[operator]

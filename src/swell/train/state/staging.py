@@ -37,11 +37,6 @@ class Stage:
         self._forms: list[Form] = []
         self._copied: torch.cuda.Event | None = None
 
-    @property
-    def forms(self) -> list[Form]:
-        """The buffers that there are."""
-        return self._forms
-
     def has_room(self, forms: Sequence[Form]) -> bool:
         return self._forms == forms
 
