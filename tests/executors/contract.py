@@ -18,6 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 from tests.eventually import eventually
 from tests.executors.listening import Listener, Wanted
 
@@ -136,6 +137,16 @@ class ExecutorContract:
         world.launch(world.devices[:1])
         os.kill(world.wait(GangStarted, 1).pids[0], signal.SIGKILL)
         assert world.wait(GangEnded, 1).outcome is Outcome.LOST
+
+    def test_a_worker_of_two_processes_is_one_worker(self, world: ExecutorWorld) -> None:
+        host = world.devices[0].rpartition("/")[0]
+        pair = tuple(one for one in world.devices if one.rpartition("/")[0] == host)[:2]
+        command = launch(world.make_job, pair, job_id=world.job_id, steps=30)
+        spec = msgspec.structs.replace(command.spec, devices_per_worker=2, processes_per_worker=2)
+        world.executor.perform(msgspec.structs.replace(command, spec=spec))
+        assert len(world.wait(GangStarted, 1).pids) == 1
+        ended = world.wait(GangEnded, 1)
+        assert (ended.outcome, ended.steps) == (Outcome.SUCCEEDED, 30)
 
     def test_a_suspended_gang_goes_on_at_another_size_and_elsewhere(self, world: ExecutorWorld) -> None:
         world.launch(world.devices[:2])

@@ -69,7 +69,9 @@ class Worker:
         self.settings = settings
         self.number = int(os.environ[environ.WORKER])
         self.agent = Line(dial(os.environ[environ.AGENT]))
-        self.agent.say(m.Hello(token=os.environ[environ.TOKEN], worker=self.number, pid=os.getpid()))
+        token, position = os.environ[environ.TOKEN], int(os.environ.get(environ.POSITION, "0"))
+        hello = m.Hello(token=token, worker=self.number, pid=os.getpid(), position=position)
+        self.agent.say(hello)
         welcome = _decode(self.agent.read())
         assert isinstance(welcome, m.Welcome)
         self.welcome = welcome
