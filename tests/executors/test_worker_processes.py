@@ -27,6 +27,7 @@ from swell.executors.local.agent.options import LOOPBACK, AgentOptions
 from swell.executors.local.lines import LineLink
 from swell.executors.local.processes.listing import is_alive
 from swell.model.job import JobSpec
+from swell.script_facts import ScriptFinding
 from swell.wire import messages as m
 
 DEVICES = ("local/0", "local/1")
@@ -242,14 +243,27 @@ def test_the_kill_of_one_process_ends_the_worker_and_what_the_others_say_of_it_i
         pass
 
 
-def test_the_error_of_position_1_is_the_workers_with_the_end_of_its_log(scene: Scene) -> None:
+FINDING = ScriptFinding(name="own-share", text="it differs", place="", holds=False)
+
+
+@pytest.mark.parametrize(
+    ("words", "status"),
+    [
+        (m.Failed(message="ZeroDivisionError", steps=4), 1),
+        (m.OutOfMemory(num_samples=8, message="no room"), 143),
+        (m.NotCompared(finding=FINDING), 143),
+        (m.Proved(steps=4, findings=(FINDING,), is_last=True), 143),
+    ],
+)
+def test_the_last_words_of_position_1_are_the_workers_with_the_end_of_its_log(
+    scene: Scene, words: m.Message, status: int
+) -> None:
     scene.begin()
-    failed = m.Failed(message="ZeroDivisionError", steps=4)
-    scene.say(1, failed)
-    scene.exit(1, 1)
+    scene.say(1, words)
+    scene.exit(1, status)
     exited = scene.wait_gone()
-    assert (exited.status, exited.log_tail) == (1, f"process {scene.worker}.1 prints")
-    assert scene.said == [failed]
+    assert (exited.status, exited.log_tail) == (status, f"process {scene.worker}.1 prints")
+    assert scene.said == [words]
     logs = scene.state_dir / "jobs" / RUN
     assert (logs / f"worker-{scene.worker}.log").read_text() == f"process {scene.worker}.0 prints\n"
     assert (logs / f"worker-{scene.worker}.1.log").read_text() == f"process {scene.worker}.1 prints\n"

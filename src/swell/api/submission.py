@@ -576,9 +576,9 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         most = 1 if self.elasticity is Elasticity.RESTART else self.devices_per_worker
         if self.processes in (None, 1, most):
             return self.processes or most
-        why = f"a worker has {fields.shown(self.devices_per_worker)} devices; give 1, or one for each of them"
-        if self.elasticity is Elasticity.RESTART:
-            why = "a worker of a restart job is one process; remove it, and give it more workers instead"
+        why = "a worker of a restart job is one process; remove it, and give the job more workers instead"
+        if self.elasticity is not Elasticity.RESTART:
+            why = f"a worker has {self.devices_per_worker} devices; give 1, or one for each of them"
         raise InvalidField("processes", why)
 
     def _batches(self, min_workers: int, max_workers: int | None) -> dict[str, Any]:

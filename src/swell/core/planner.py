@@ -74,16 +74,8 @@ class Planner:
             kept, others = [_devices(held, jobs) for jobs in (keeping, held)]
             cluster = on_whole_cores(cluster, kept, others)
         staying = frozenset(held) if self.policy.forbids_migration else frozenset[str]()
-        place = partial(
-            self._place,
-            cluster,
-            wanted,
-            held,
-            owned_only=owned_only,
-            barred=barred,
-            staying=staying,
-            each=_wide_workers(snapshot),
-        )
+        each = _wide_workers(snapshot)
+        place = partial(self._place, cluster, wanted, held, owned_only, barred, staying, each)
         placement, moves = _place_what_may_move(snapshot, allocation, wanted, pinned, place)
         account = PlanAccount(snapshot, allocation, steadied, placement, backing_off, nowhere)
         chosen = _configurations(snapshot, steadied.workers, allocation, configured)
@@ -113,11 +105,11 @@ class Planner:
         cluster: Cluster,
         wanted: Mapping[str, int],
         held: Held,
-        pinned: frozenset[str],
         owned_only: frozenset[str],
         barred: Mapping[str, frozenset[str]],
         staying: frozenset[str],
         each: Mapping[str, int],
+        pinned: frozenset[str],
     ) -> Placement:
         """Place; a running job that cannot have its new size here and now keeps the devices it has.
 

@@ -32,9 +32,9 @@ SILENT_SHARE = 0.5
 #: Told of the worker once each of its processes has said it.
 GATHERED = (Hello, messages.Ready, messages.Alive)
 #: Told of the worker whichever process says it.
-OF_ANY = (messages.JoinFailed, messages.ScriptFound, messages.DriftFound, messages.Proved)
-#: Why a process is about to end, as it says itself.
-ERRORS = (messages.Failed, messages.OutOfMemory)
+OF_ANY = (messages.JoinFailed, messages.ScriptFound, messages.DriftFound)
+#: Told of the worker by the process that ends it, why it does.
+LAST_WORDS = (messages.Failed, messages.OutOfMemory, messages.NotCompared, messages.Proved)
 
 log = logging.getLogger("swell.agent")
 _from_worker = msgspec.json.Decoder(FromWorker).decode
@@ -57,7 +57,7 @@ class WorkerProcess:
     message: str = ""  #: why there was no process, or why it was killed
     is_heard_out: bool = False  #: it has ended, and no more words of it will come
     gathered: dict[type, FromWorker] = field(default_factory=dict)
-    error: FromWorker | None = None  #: one of `ERRORS` that was not told yet
+    last_words: FromWorker | None = None  #: one of `LAST_WORDS` that is not told yet
 
 
 class WorkerProcesses:
@@ -124,8 +124,7 @@ class WorkerProcesses:
                 continue
             if not is_stopped(process.pid):
                 process.moved_s = self._now_s()
-            elif silent_s >= limit_s:
-                process.moved_s = self._now_s()  # it is about to end
+            elif silent_s >= limit_s and not process.is_stopped:
                 self._signal(process.key, KILL)
                 process.is_stopped = True
 
@@ -136,8 +135,8 @@ class WorkerProcesses:
         is_left = process.status == environ.EXIT_STOPPED and process.is_leaving
         if self._broken is None and process.status and not is_left:
             self._broken = process
-            if process.error is not None:
-                self._tell(process.error)
+            if process.last_words is not None:
+                self._tell(process.last_words)
             self.signal(KILL)
         if process.link is None or not process.link.is_open:
             self._hear_out(process)
@@ -195,18 +194,22 @@ class WorkerProcesses:
         if self._broken not in (None, process):
             return  # it comes of the end of that one
         match message:
-            case messages.Left() | messages.NotCompared() | messages.Proved(is_last=True):
+            case messages.Left():
                 process.is_leaving = True
+            case messages.Proved(is_last=False):
+                self._tell(message)
+                return
             case messages.Bound() if process.position == 0:
                 store = StoreAddress(generation=message.generation, address=message.address)
                 for other in self.processes[1:]:
                     if other.link is not None:
                         other.link.send(store)
-        if isinstance(message, ERRORS) and process.status is None and len(self._unheard) > 1:
-            process.error = message  # it may come of the end of another one, which is not known yet
+        is_alone = process.status is not None or len(self._unheard) == 1
+        if isinstance(message, LAST_WORDS) and not is_alone:
+            process.last_words = message  # it may come of the end of another one, which is not known yet
         elif isinstance(message, GATHERED):
             self._gather(process, message)
-        elif process.position == 0 or isinstance(message, OF_ANY + ERRORS):
+        elif process.position == 0 or isinstance(message, OF_ANY + LAST_WORDS):
             self._tell(message)
 
     @property
