@@ -162,6 +162,9 @@ def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
     made.close()
 
 
+FINDING = ScriptFinding(name="own-share", text="it differs", place="", holds=False)
+
+
 def progress(steps: int) -> m.Progress:
     return m.Progress(generation=1, steps=steps, num_workers=1)
 
@@ -243,7 +246,26 @@ def test_the_kill_of_one_process_ends_the_worker_and_what_the_others_say_of_it_i
         pass
 
 
-FINDING = ScriptFinding(name="own-share", text="it differs", place="", holds=False)
+@pytest.mark.parametrize("is_killed", [True, False])
+def test_the_cause_is_told_though_the_end_of_another_is_known_before_it(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, is_killed: bool
+) -> None:
+    monkeypatch.setattr("swell.executors.local.agent.worker_processes.CAUSE_WITHIN_S", LIMIT_S)
+    scene.begin()
+    own = m.Failed(message="ZeroDivisionError", steps=4)
+    if not is_killed:
+        scene.say(1, own, m.ScriptFound(finding=FINDING))
+        scene.wait_said(1)
+    scene.say(0, m.Failed(message="connection reset by peer"), progress(8))
+    scene.wait_said(1 + (not is_killed))
+    scene.exit(0, 1)
+    scene.wait_until(lambda: not is_alive(int(scene.environ(0)["PID"])))
+    if is_killed:
+        os.kill(int(scene.environ(1)["PID"]), signal.SIGKILL)
+    else:
+        scene.exit(1, 1)
+    assert scene.wait_gone().status == (-signal.SIGKILL if is_killed else 1)
+    assert [said for said in scene.said if isinstance(said, m.Failed)] == [own] * (not is_killed)
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -26,6 +27,8 @@ from swell.wire.messages import FromAgent, FromWorker, Hello, StoreAddress, Welc
 
 #: The last words of a process that is gone are still in its socket; so long they are waited for.
 DRAIN_S = 2.0
+#: One that fails by itself may have missed another, which was killed and whose end is told a moment later.
+CAUSE_WITHIN_S = 0.5
 #: A process that is silent for this part of `GangSettings.standstill_s` is looked at.
 SILENT_SHARE = 0.5
 
@@ -58,6 +61,8 @@ class WorkerProcess:
     is_heard_out: bool = False  #: it has ended, and no more words of it will come
     gathered: dict[type, FromWorker] = field(default_factory=dict)
     last_words: FromWorker | None = None  #: one of `LAST_WORDS` that is not told yet
+    last_s: float = math.inf  #: when it said that
+    is_at_fault: bool = False  #: it has ended, otherwise than it should
 
 
 class WorkerProcesses:
@@ -133,15 +138,28 @@ class WorkerProcesses:
         process.pid, process.message = None, message
         process.status = STOPPED if process.is_stopped else status
         is_left = process.status == environ.EXIT_STOPPED and process.is_leaving
-        if self._broken is None and process.status and not is_left:
-            self._broken = process
-            if process.last_words is not None:
-                self._tell(process.last_words)
-            self.signal(KILL)
+        if process.status and not is_left:
+            process.is_at_fault = True
+            is_cause = process.status < 0 or all(one.status is not None for one in self.processes)
+            if is_cause:
+                self._break(process)
+            else:
+                asyncio.get_running_loop().call_later(CAUSE_WITHIN_S, self._break, process)
         if process.link is None or not process.link.is_open:
             self._hear_out(process)
         else:
             asyncio.get_running_loop().call_later(DRAIN_S, self._hear_out, process)
+
+    def _break(self, process: WorkerProcess) -> None:
+        """End the worker for this process, or for one that has failed before it."""
+        if self._broken is not None:
+            return
+        if process.status is not None and process.status > 0:
+            process = min((one for one in self.processes if one.is_at_fault), key=lambda one: one.last_s)
+        self._broken = process
+        if process.last_words is not None:
+            self._tell(process.last_words)
+        self.signal(KILL)
 
     def _hear_out(self, process: WorkerProcess) -> None:
         if not process.is_heard_out:
@@ -204,9 +222,9 @@ class WorkerProcesses:
                 for other in self.processes[1:]:
                     if other.link is not None:
                         other.link.send(store)
-        is_alone = process.status is not None or len(self._unheard) == 1
-        if isinstance(message, LAST_WORDS) and not is_alone:
-            process.last_words = message  # it may come of the end of another one, which is not known yet
+        is_alone = self._broken is not None or len(self._unheard) == 1
+        if isinstance(message, LAST_WORDS) and not is_alone:  # they may come of the end of another one
+            process.last_words, process.last_s = message, self._now_s()
         elif isinstance(message, GATHERED):
             self._gather(process, message)
         elif process.position == 0 or isinstance(message, OF_ANY + LAST_WORDS):
