@@ -309,6 +309,21 @@ def test_processes_that_end_well_or_leave_wait_for_each_other(
     assert scene.wait_gone().status == status, "without a word it would be waited for"
 
 
+def test_a_proof_is_told_before_the_end_of_its_worker_whose_other_process_has_left(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("swell.executors.local.agent.worker_processes.CAUSE_WITHIN_S", LIMIT_S)
+    scene.begin()
+    proved = m.Proved(steps=4, is_last=True)
+    scene.say(0, proved)
+    scene.say(1, m.Left(generation=0))
+    scene.exit(0, 143)
+    scene.wait_until(lambda: not is_alive(int(scene.environ(0)["PID"])))
+    scene.exit(1, 143)
+    assert scene.wait_gone().status == 143
+    assert scene.said == [proved]
+
+
 @pytest.mark.parametrize("position", [0, 1])
 def test_a_process_that_was_stopped_ends_its_worker(scene: Scene, position: int) -> None:
     scene.begin()

@@ -138,28 +138,24 @@ class WorkerProcesses:
         process.pid, process.message = None, message
         process.status = STOPPED if process.is_stopped else status
         is_left = process.status == environ.EXIT_STOPPED and process.is_leaving
-        if process.status and not is_left:
-            process.is_at_fault = True
-            is_cause = process.status < 0 or all(one.status is not None for one in self.processes)
-            if is_cause:
-                self._break(process)
-            else:
-                asyncio.get_running_loop().call_later(CAUSE_WITHIN_S, self._break, process)
+        process.is_at_fault = bool(process.status) and not is_left
+        if process.status < 0 or all(one.status is not None for one in self.processes):
+            self._break()
+        elif process.is_at_fault:
+            asyncio.get_running_loop().call_later(CAUSE_WITHIN_S, self._break)
         if process.link is None or not process.link.is_open:
             self._hear_out(process)
         else:
             asyncio.get_running_loop().call_later(DRAIN_S, self._hear_out, process)
 
-    def _break(self, process: WorkerProcess) -> None:
-        """End the worker for this process, or for one that has failed before it."""
-        if self._broken is not None:
-            return
-        if process.status is not None and process.status > 0:
-            process = min((one for one in self.processes if one.is_at_fault), key=lambda one: one.last_s)
-        self._broken = process
-        if process.last_words is not None:
-            self._tell(process.last_words)
-        self.signal(KILL)
+    def _break(self) -> None:
+        """End the worker if a process is at fault: one that was killed, or the first that has said why."""
+        at_fault = [process for process in self.processes if process.is_at_fault]
+        if self._broken is None and at_fault:
+            self._broken = min(at_fault, key=lambda one: ((one.status or 0) > 0, one.last_s))
+            if self._broken.last_words is not None:
+                self._tell(self._broken.last_words)
+            self.signal(KILL)
 
     def _hear_out(self, process: WorkerProcess) -> None:
         if not process.is_heard_out:
