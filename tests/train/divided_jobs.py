@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from typing import Any
 
 import torch
@@ -18,8 +19,13 @@ WIDTH = 48
 
 
 def made(layout: str, seed: int, num_steps: int, width: int = WIDTH) -> TrainState:
-    """Trained so far; a shard of one of its tensors is empty. `plain`: of one process that has all."""
+    """Trained so far; a shard of one of its tensors is empty.
+
+    `plain`: of one process that has all. `stages`: each process has a model of its own, as of a pipeline.
+    """
     torch.manual_seed(seed)
+    if layout == "stages":
+        return _stage(dist.get_rank(), num_steps)
     model = nn.Sequential(nn.Linear(width, 5 * width), nn.Tanh(), nn.Linear(5 * width, 1), nn.LayerNorm(1))
     size = dist.get_world_size() if dist.is_initialized() else 1
     average = torch.full((3, 2), float(seed))
@@ -33,8 +39,17 @@ def made(layout: str, seed: int, num_steps: int, width: int = WIDTH) -> TrainSta
     return state
 
 
+def _stage(own: int, num_steps: int) -> TrainState:
+    model = nn.Sequential(OrderedDict({f"stage{own}": nn.Linear(WIDTH, 1 + own), "norm": nn.Softmax(1)}))
+    state = TrainState(model, torch.optim.AdamW(model.parameters(), lr=0.01), None, {})
+    state.objects["average"] = torch.ones(3)
+    for _ in range(num_steps):
+        train(state)
+    return state
+
+
 def train(state: TrainState) -> None:
-    inputs = torch.sin(torch.arange(4.0 * state.model[0].in_features)).reshape(4, -1)  # type: ignore[index]
+    inputs = torch.sin(torch.arange(4.0 * next(state.model.children()).in_features)).reshape(4, -1)
     state.model(0.1 * (state.steps + 1) * inputs).square().sum().backward()
     state.optimizers[0].step()
     state.optimizers[0].zero_grad()

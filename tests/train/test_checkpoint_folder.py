@@ -85,6 +85,31 @@ def test_one_process_that_divides_nothing_goes_on_from_it(tmp_path: Path) -> Non
     assert room_for_next(path)[0] == sum(each.stat().st_size for each in path.iterdir())
 
 
+def _load_file(own: int, folder: Path, layout: str) -> Any:
+    if own == 0 and not folder.exists():
+        state = made("plain", seed=1, num_steps=3)
+        CheckpointStore(folder, 2, 30.0).save(state)
+        before = whole(state)
+    dist.barrier()
+    path, found, _ = _load(own, folder, layout)
+    return path.suffix, own or same(found, before)
+
+
+def test_several_processes_go_on_from_what_one_has_saved(tmp_path: Path) -> None:
+    assert together(4, tmp_path / "w", _load_file, tmp_path / "all", "tp")[0] == (".pt", True)
+
+
+def test_what_processes_have_differently_is_kept_for_each(tmp_path: Path) -> None:
+    saved = together(2, tmp_path / "saving", _save, tmp_path / "all", "stages")
+    loaded = together(2, tmp_path / "loading", _load, tmp_path / "all", "stages")
+    assert all(same(before, found) for (_, before, _), (_, found, _) in zip(saved, loaded, strict=True))
+    model = load_checkpoint(tmp_path / "all")["model"]
+    assert sorted(model) == [f"stage{own}.{name}" for own in (0, 1) for name in ("bias", "weight")]
+    assert all(
+        torch.equal(model[f"stage{own}.weight"], saved[own][1][f"stage{own}.weight"]) for own in (0, 1)
+    )
+
+
 def _load_by_torch(own: int, path: Path) -> Any:
     state = made("fsdp", seed=2, num_steps=0)
     model = state.model.state_dict()

@@ -425,12 +425,14 @@ class CheckpointStore:
         if not (name := self._positions.first(lambda: self._find_newest(is_meant))):
             return None
         path = self.folder / name
-        if path.is_dir():
-            from swell.train.state.checkpoint_folder import read_part, room_in
-
-            state.restore(read_part(path, room_in(state), self._positions.own, self._positions.num))
-        else:
+        if self._positions.num == 1 and not path.is_dir():
             state.restore(_read(path))
+            return path
+        from swell.train.state.checkpoint_folder import divided, read_part, room_in
+
+        read = partial(read_part, path, own=self._positions.own, num=self._positions.num)
+        read = read if path.is_dir() else partial(divided, _read(path))
+        state.restore(read(make_room=room_in(state)))
         return path
 
     def _find_newest(self, is_meant: Callable[[Path], bool]) -> str:

@@ -25,6 +25,7 @@ from torch.distributed.checkpoint.planner import SavePlan, SavePlanner
 from torch.distributed.checkpoint.state_dict_loader import load
 from torch.distributed.checkpoint.state_dict_saver import save
 from torch.distributed.checkpoint.storage import WriteResult
+from torch.distributed.tensor import distribute_tensor
 from torch.futures import Future
 
 from swell.train.collective.local_tensors import is_shard
@@ -66,7 +67,7 @@ def write_part(draft: Path, skeleton: str, tensors: Sequence[torch.Tensor], posi
     text = torch.frombuffer(bytearray(part), dtype=torch.uint8)
     tree: dict[Any, Any] = {_SKELETON: {str(positions.own): text}}
     for slot, (path, tensor) in enumerate(zip(paths, tensors, strict=True)):
-        _put(tree, path, shards.assembled(tensor, layouts[slot]) if slot in layouts else tensor)
+        _put(tree, path, shards.assembled(tensor, layouts.get(slot)))
     try:
         save(tree, storage_writer=_Writer(draft), process_group=positions.group)
     except CheckpointException as error:  # no Exception by torch's will
@@ -186,7 +187,12 @@ def read_part(path: Path, make_room: MakeRoom, own: int = 0, num: int = 1) -> di
 
 def room_in(state: TrainState) -> MakeRoom:
     """Have what is read lie as the state does: the model in its own memory, other tensors like parameters."""
-    likes, is_in_place = state.likes(), state.is_filled_in_place
+    skeleton, tensors = state.encode()
+    layouts, is_in_place = codec.layouts(skeleton), state.is_filled_in_place
+    likes = state.parameters_by_path()
+    for slot, path in enumerate(_paths(skeleton)):
+        likes[_name(path)] = shards.assembled(tensors[slot], layouts.get(slot))
+    state.is_torn = True
 
     def make_room(name: str, shape: torch.Size, dtype: torch.dtype, layout: Any) -> torch.Tensor:
         above = name = name.partition(".")[2] if name.startswith(_OWN) else name
@@ -195,11 +201,24 @@ def room_in(state: TrainState) -> MakeRoom:
         like = likes.get(above)
         if like is None or like.shape != shape:
             return torch.empty(shape, dtype=dtype) if layout is None else shards.empty(layout, dtype)
-        if is_in_place and above == name and like.dtype == dtype:
+        if is_in_place and above == name and name.startswith("model.") and like.dtype == dtype:
             return like
         return torch.empty_like(like, dtype=dtype) if is_shard(like) else torch.empty(shape, dtype=dtype)
 
     return make_room
+
+
+def divided(tree: dict[str, Any], make_room: MakeRoom) -> dict[str, Any]:
+    """A tree that one process has saved, its tensors cut as this one is to have them."""
+    skeleton, tensors = codec.encode(tree)
+    rooms = []
+    for path, whole in zip(_paths(skeleton), tensors, strict=True):
+        room: Any = make_room(_name(path), whole.shape, whole.dtype, None)
+        if is_shard(room):  # nobody sends: all have read it
+            whole = distribute_tensor(whole, room.device_mesh, room.placements, src_data_rank=None)
+        rooms.append(room.copy_(whole))
+    cut: dict[str, Any] = codec.decode(skeleton, rooms, are_whole=True)
+    return cut
 
 
 def _load(path: Path, rooms: dict[str, torch.Tensor]) -> None:

@@ -47,8 +47,10 @@ def layout_of(tensor: torch.Tensor) -> Layout:
     return layout
 
 
-def assembled(part: torch.Tensor, layout: Layout) -> torch.Tensor:
+def assembled(part: torch.Tensor, layout: Layout | None) -> torch.Tensor:
     """The DTensor of which this process has the part. Raises LookupError: it has no such mesh."""
+    if layout is None:
+        return part
     from torch.distributed.tensor import DTensor
     from torch.distributed.tensor._dtensor_spec import DTensorSpec, TensorMeta
 

@@ -301,19 +301,15 @@ class TrainState:
         """Whether loading the model does no more than copy tensors."""
         return _is_plain(self._plain_model)
 
-    def likes(self) -> dict[str, torch.Tensor]:
-        """Tensors like which those of a state lie, by the paths of these: the model's, and parameters.
-
-        From then on, until `restore`, the former may be neither the one nor the other.
-        """
-        self.is_torn = True
-        likes = {f"model.{key}": value for key, value in self._plain_model.state_dict().items()}
+    def parameters_by_path(self) -> dict[str, torch.Tensor]:
+        """Parameters, by the paths of what optimizers keep of them."""
+        found: dict[str, torch.Tensor] = {}
         named = self.optimizer.named if isinstance(self.optimizer, OptimizerSet) else {"": self.optimizer}
         for name, optimizer in named.items():
             parameters = [each for group in optimizer.param_groups for each in group["params"]]
             above = f"optimizer.{name}.state" if name else "optimizer.state"
-            likes |= {f"{above}.{number}": each for number, each in enumerate(parameters)}
-        return {path: value for path, value in likes.items() if isinstance(value, torch.Tensor)}
+            found |= {f"{above}.{number}": each for number, each in enumerate(parameters)}
+        return found
 
     def rooms(self, skeleton: str) -> dict[int, torch.Tensor]:
         """The model's own tensors, by their slots in another worker's skeleton: that state may come there.
