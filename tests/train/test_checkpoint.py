@@ -28,6 +28,7 @@ from swell.train.state.checkpoint import (
     CheckpointStore,
     NoCheckpointError,
     SaveError,
+    _locked_draft,
     load_checkpoint,
 )
 from swell.train.state.train_state import TrainState
@@ -338,6 +339,25 @@ def test_a_draft_that_is_removed_before_it_is_locked_is_made_again(
     monkeypatch.setattr(tempfile, "mkstemp", interrupted)
     path = CheckpointStore(tmp_path, 2, 30.0).save(make_state(2.0, steps=2))
     assert steps_in(path) == 2 and path in tmp_path.iterdir()
+
+
+def test_a_draft_folder_that_is_removed_before_it_is_locked_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make = tempfile.mkdtemp
+
+    def interrupted(prefix: str, dir: Path) -> str:
+        monkeypatch.undo()
+        made = make(prefix=prefix, dir=dir)
+        CheckpointStore(tmp_path, 2, 30.0).save(make_state(1.0, steps=1))
+        assert not os.path.exists(made)
+        return made
+
+    monkeypatch.setattr(tempfile, "mkdtemp", interrupted)
+    handle, draft = _locked_draft(tmp_path, is_folder=True)
+    CheckpointStore(tmp_path, 2, 30.0).save(make_state(1.0, steps=2))
+    assert os.path.isdir(draft), "it is locked"
+    os.close(handle)
 
 
 # ---------------------------------------------------------------- what is kept

@@ -559,7 +559,10 @@ def _locked_draft(folder: Path, is_folder: bool = False) -> tuple[int, str]:
     while True:
         if is_folder:
             draft = tempfile.mkdtemp(prefix=".draft-", dir=folder)
-            handle = os.open(draft, os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                handle = os.open(draft, os.O_RDONLY | os.O_DIRECTORY)
+            except FileNotFoundError:
+                continue
         else:
             handle, draft = tempfile.mkstemp(prefix=".draft-", dir=folder)
         with suppress(OSError):  # a file system without locks keeps what a killed writer leaves
