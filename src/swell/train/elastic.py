@@ -55,6 +55,7 @@ def elastic(
     shards: int | None = None,
     max_local_batch: int | None = None,
     mesh: Any = None,
+    num_passes: int | None = None,
 ) -> Run:
     """Put a training loop in a position to be resized while it runs.
 
@@ -93,6 +94,8 @@ def elastic(
         mesh: where a worker is several processes (`--devices-per-worker`), the dimensions of the script's
             DeviceMesh along which they get different samples, as `mesh["fsdp"]` of `fully_shard`. Along
             others, and without it, they get the same ones, as tensor parallel layers want.
+        num_passes: of each worker in each step, for a loop that counts them, as one that steps after every
+            fourth.
 
     Raises:
         LoaderError: what the loader gives cannot be divided among workers.
@@ -124,6 +127,7 @@ def elastic(
         )
     _use_device(model, stepped, host)
     laid_out = _course(loader, model, host, (shards or 0) if deterministic else None)
+    laid_out.num_passes = num_passes or 0
     own_batch = loader.batch_sampler.batch_size if type(loader.batch_sampler) is BatchSampler else 0
     own = ScriptNumbers(batch=own_batch or laid_out.global_batch, epochs=epochs, steps=steps)
     course = host.adapt(laid_out)

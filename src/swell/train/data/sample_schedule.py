@@ -134,6 +134,7 @@ class SampleSchedule:
     #: Processes of each worker that share its samples out, in as many passes each, and which one this is.
     num_parts: int = 1
     part: int = 0
+    num_passes: int = 0  #: that each worker makes in a step; 0: as many as it needs
     place: Place = field(default_factory=Place)
     sampler: EpochSampler | None = None  #: the script's own, which says the order
     is_stream: bool = False
@@ -277,6 +278,8 @@ class SampleSchedule:
             num_parts = min(num_processes, most_parts)
             own = cut(num_parts, num_processes, rank * self.num_parts + self.part)  # one part, or none
             places = cut(num_global, num_parts, own.start)[: None if own else 0]
+            if self.num_passes:
+                return self._counted_passes(places, max_local_batch), range(0), 0
             most = len(places) if self.num_parts == 1 else -(-num_global // num_parts)
             return slices(places, most, max_local_batch), range(0), 0
         self.check_passes(max_local_batch)
