@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch.distributed.device_mesh import init_device_mesh
@@ -50,7 +51,8 @@ for epoch in run.epochs():
         if run.steps > 20 and Path("raises").exists():
             raise ArithmeticError("a mistake of the script's own")
     print(f"worker {os.getpid()} of {run.num_workers} ends epoch {epoch}", flush=True)
-weights = seen.weight.detach() if mesh is None else seen.weight.full_tensor()
+weight: Any = seen.weight
+weights = weight.detach() if mesh is None else weight.full_tensor()
 if run.is_leader:
     found = {"steps": run.steps, "least": float(weights.min()), "most": float(weights.max())}
     Path("tally.json").write_text(json.dumps(found))

@@ -193,7 +193,7 @@ def test_usage_is_read_so_often_and_processes_are_kept_in_their_group() -> None:
     read = [now_s for now_s in times_s if scene.read(now_s) is not None]
     assert len(read) == 4
     assert all(after - before >= READ_EVERY_S - 1e-9 for before, after in pairwise(read))
-    scene.limits.forked(JOB, 0, 7)
+    scene.limits.forked(JOB, "0", 7)
     scene.limits.tick(60.0)
     assert scene.group.pids == {7}
 
@@ -201,15 +201,15 @@ def test_usage_is_read_so_often_and_processes_are_kept_in_their_group() -> None:
 def test_a_worker_that_was_killed_for_memory_says_so() -> None:
     scene = Scene(memory_bytes=1 << 30)
     for worker in range(4):
-        scene.limits.forked(JOB, worker, 100 + worker)
+        scene.limits.forked(JOB, str(worker), 100 + worker)
     kill = -signal.SIGKILL
-    assert scene.limits.exited(JOB, 0, kill) == (kill, "")
+    assert scene.limits.exited(JOB, "0", kill) == (kill, "")
     scene.group.num_oom = 1
-    assert scene.limits.exited(JOB, 1, -signal.SIGTERM) == (-signal.SIGTERM, "")
-    assert scene.limits.exited(JOB, 2, kill) == (OVER_MEMORY, "memory limit of 1.1 GB")
-    assert scene.limits.exited(JOB, 3, kill) == (kill, ""), "that was another one"
+    assert scene.limits.exited(JOB, "1", -signal.SIGTERM) == (-signal.SIGTERM, "")
+    assert scene.limits.exited(JOB, "2", kill) == (OVER_MEMORY, "memory limit of 1.1 GB")
+    assert scene.limits.exited(JOB, "3", kill) == (kill, ""), "that was another one"
     scene.limiter.broken.add("killed")
-    assert scene.limits.exited(JOB, 4, kill) == (kill, "")
+    assert scene.limits.exited(JOB, "4", kill) == (kill, "")
 
 
 def test_the_kernel_counts_its_kills(tmp_path: Path) -> None:

@@ -75,7 +75,7 @@ def held(engine: JoinedEngine) -> list[Path]:
 def story(engine: JoinedEngine, whose: LogOwner = LogOwner.LEADER) -> str:
     """All that `swell logs` would print."""
     folder, text = engine.job_folder(JOB), ""
-    offsets: dict[int, int] = {}
+    offsets: dict[int | str, int] = {}
     while chunks := [chunk for chunk in read_chunks(folder, offsets, whose=whose) if chunk.text]:
         for chunk in chunks:
             text += chunk.text

@@ -46,7 +46,8 @@ def test_it_is_promised_holds_devices_and_repeats_a_step_without_a_worker_of_whi
     found = json.loads((folder / "tally.json").read_text())
     assert found == {"steps": done.steps, "least": -EPOCHS / BATCH, "most": -EPOCHS / BATCH}
     assert done.steps == EPOCHS * NUM_SAMPLES // BATCH
-    assert [workers for _, workers in done.sizes][:2] == [2, 1] and done.deadline_s > done.finished_s
+    assert [workers for _, workers in done.sizes][:2] == [2, 1]
+    assert done.deadline_s is not None and done.finished_s is not None and done.deadline_s > done.finished_s
     assert "ends epoch" in swell.ok("logs", job, "--worker", "0.1", "-n", 5)
 
 

@@ -49,7 +49,8 @@ def _stage(own: int, num_steps: int) -> TrainState:
 
 
 def train(state: TrainState) -> None:
-    inputs = torch.sin(torch.arange(4.0 * next(state.model.children()).in_features)).reshape(4, -1)
+    first: Any = next(state.model.children())
+    inputs = torch.sin(torch.arange(4.0 * first.in_features)).reshape(4, -1)
     state.model(0.1 * (state.steps + 1) * inputs).square().sum().backward()
     state.optimizers[0].step()
     state.optimizers[0].zero_grad()

@@ -24,8 +24,8 @@ from tests.train.positions import (
     fork_server_with_torch,  # noqa: F401 - a fixture
     together,
 )
-from torch.distributed.checkpoint import load
 from torch.distributed.checkpoint.format_utils import dcp_to_torch_save
+from torch.distributed.checkpoint.state_dict_loader import load
 
 from swell.train import load_checkpoint
 from swell.train.collective.positions import Positions

@@ -20,6 +20,7 @@ from tests.train.positions import (
     together,
 )
 from torch import nn
+from torch._C._distributed_c10d import FileStore
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor, Partial, Replicate, Shard
@@ -45,7 +46,7 @@ class Column(Group):
     def __init__(self, store: Path, rank: int, num_workers: int) -> None:
         super().__init__(torch.device("cpu"))
         self.rank, self.num_workers = rank, num_workers
-        place = dist.FileStore(str(store), num_workers)
+        place = FileStore(str(store), num_workers)
         self.process_group = make_group(place, rank, num_workers, self.device, timedelta(seconds=60))
 
 

@@ -60,7 +60,7 @@ model = Net()
 if "frozen" in words:
     model.down.requires_grad_(False)
 kinds = {"hsdp": ("replicas", "fsdp"), "both": ("fsdp", "tp"), "plain": ()}.get(kind, (kind,))
-mesh = init_device_mesh("cpu", (2,) * len(kinds), mesh_dim_names=kinds) if kinds else None
+mesh: Any = init_device_mesh("cpu", (2,) * len(kinds), mesh_dim_names=kinds) if kinds else None
 inner: Any = None
 if "tp" in kinds:
     parallelize_module(model, mesh["tp"], {"up": ColwiseParallel(), "down": RowwiseParallel()})
