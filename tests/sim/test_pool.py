@@ -174,7 +174,7 @@ def test_a_gang_that_never_formed_on_a_node_that_is_gone_used_none_of_it(submit_
         timings=GangTimes(notice_s=35.0),
     )
     outcome = simulate(head("equal_share"), scenario)
-    assert outcome.waste.unnoticed_device_s == pytest.approx(2 * 35.0)
+    assert outcome.unnoticed_device_s == pytest.approx(2 * 35.0)
     assert metrics_of(outcome).device_utilization == pytest.approx(0.99)
 
 

@@ -19,15 +19,6 @@ WHOLE = 1e-4
 
 
 @dataclass(slots=True)
-class LostTime:
-    """Device-seconds of all gangs that brought no training."""
-
-    unsaved_device_s: float = 0.0  #: of training that was lost with its gang
-    saving_device_s: float = 0.0  #: in which training stood still for checkpoints
-    unnoticed_device_s: float = 0.0  #: on devices that were gone, until the head heard of that
-
-
-@dataclass(slots=True)
 class CheckpointTimes:
     """Training, a checkpoint, training: as workers do it, by the clock.
 
@@ -93,7 +84,6 @@ class SimGang:
     report_step: float = 0.0  #: not before it has done so many steps
     node_of: Mapping[str, str] = field(default_factory=dict)  #: of the cluster's devices
     cycle: CheckpointTimes | None = None  #: of its checkpoints, once it trains
-    waste: LostTime = field(default_factory=LostTime)  #: of all gangs
     is_unheard: bool = False  #: a loss was told, and no command shows yet that the head has heard of it
 
     @property
@@ -121,9 +111,6 @@ class SimGang:
         if self.job.loss is not None and self.rate_per_s > 0.0 and now_s > self.resumes_s:
             used_cores = self.pace * self.job.cores_per_worker * self.num_workers
             self.cpu_s += (now_s - max(self.as_of_s, self.resumes_s)) * used_cores
-        if self.cycle is not None and self.cycle.save_s and self.rate_per_s > 0.0:
-            elapsed_s = max(0.0, now_s - max(self.as_of_s, self.resumes_s))
-            self.waste.saving_device_s += elapsed_s * (1.0 - self.cycle.training_share) * len(self.devices)
         self.steps, self.as_of_s = self.steps_at(now_s), now_s
 
     @property
@@ -192,9 +179,6 @@ class SimGang:
             if self.cycle.saved_s is not None:
                 unsaved_s = now_s - self.cycle.saved_s
                 self.saved_steps = max(self.saved_steps, self.steps - unsaved_s * rate_per_s)
-        if rate_per_s > 0.0:
-            lost_s = max(0.0, self.steps - self.saved_steps) / rate_per_s
-            self.waste.unsaved_device_s += lost_s * len(self.devices)
         self.steps = self.saved_steps
 
     @property

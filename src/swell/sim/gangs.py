@@ -33,7 +33,7 @@ from swell.model.target import ShareKind, Target
 from swell.sim.change_cost import ChangeCost, GangChange
 from swell.sim.event_queue import EventQueue
 from swell.sim.faults import MESSAGE, FaultSource
-from swell.sim.gang import WHOLE, AskedChange, LostTime, SimGang
+from swell.sim.gang import WHOLE, AskedChange, SimGang
 from swell.sim.job import SimJob
 from swell.sim.outcome import SegmentLog
 from swell.sim.shared_cores import SharedCores
@@ -74,7 +74,7 @@ class SimGangs:
         log: SegmentLog | None = None,
     ) -> None:
         self._log = log
-        self.waste = LostTime()
+        self.unnoticed_device_s = 0.0  #: of devices that were gone, until the head heard of that
         self._cores: SharedCores | None = None  #: None: no node has any, each device has its own
         self.training: dict[str, SimGang] = {}
         self.version = 0  #: changes whenever who trains on what does
@@ -101,7 +101,7 @@ class SimGangs:
     # ------------------------------------------------------------ from elsewhere
     def adopt(self, training: SimGang, now_s: float) -> None:
         """A gang that is there already; one without a rate stands still until it is told to change or end."""
-        training.node_of, training.waste = self._node_of, self.waste
+        training.node_of = self._node_of
         if training.formed_s is not None:
             self._save_each(training, None, now_s)
         self.training[training.job.id] = training
@@ -128,7 +128,6 @@ class SimGangs:
         training = SimGang(
             job, command.generation, command.target.devices, as_of_s=now_s, node_of=self._node_of
         )
-        training.waste = self.waste
         before = self._left.pop(job.id, None)
         if before is not None:
             training.steps = training.saved_steps = before.saved_steps
@@ -422,7 +421,7 @@ class SimGangs:
         if self._silent and formed_s is not None:
             held = self._silent.keys() & devices & set(training.devices)
             times_s = [now_s - max(self._silent[device], formed_s) for device in held]
-            self.waste.unnoticed_device_s += math.fsum(times_s)
+            self.unnoticed_device_s += math.fsum(times_s)
 
     def lose(self, gone: frozenset[str], now_s: float) -> None:
         """These devices are no more, and with them the workers on them."""

@@ -73,7 +73,7 @@ def metrics_of(outcome: SimOutcome) -> Metrics:
     if pool is not None and num_unfinished:
         until_s = max(until_s, min(outcome.end_s, pool.last_s))  # so long jobs used it that did not end
     num_devices = outcome.mean_devices(first_s, until_s)
-    used_s = device_s - outcome.waste.unnoticed_device_s
+    used_s = device_s - outcome.unnoticed_device_s
     return Metrics(
         jobs=num_jobs,
         deadline_satisfaction=_ratio(len(kept), len(facing)),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -15,7 +15,7 @@ from swell.model.failure import why_failed
 from swell.model.job import JobClass, Phase
 from swell.model.options import Sizes
 from swell.model.view import JobView
-from swell.sim.gang import LostTime, SimGang
+from swell.sim.gang import SimGang
 from swell.sim.job import SimJob
 from swell.sim.pool import Pool
 
@@ -88,7 +88,7 @@ class SimOutcome:
     cpu_s: float  #: of the whole run; not reproducible
     pool: Pool | None = None  #: nodes that were borrowed
     kept_device_s: float = 0.0  #: device-seconds on nodes that had been reclaimed
-    waste: LostTime = field(default_factory=LostTime)
+    unnoticed_device_s: float = 0.0  #: likewise on devices that were gone, until the head heard of that
 
     def mean_devices(self, from_s: float, until_s: float) -> float:
         """That were there in this time: owned ones, and on average borrowed ones."""

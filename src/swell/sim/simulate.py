@@ -90,7 +90,7 @@ def simulate(
         cpu_s=cpu_s,
         pool=pool,
         kept_device_s=kept.device_s,
-        waste=world.all_gangs.waste,
+        unnoticed_device_s=world.all_gangs.unnoticed_device_s,
     )
 
 
