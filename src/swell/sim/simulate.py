@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
 
@@ -165,9 +165,6 @@ class TurnLog:
     # ------------------------------------------------------------ as a journal
     def append(self, batch: Sequence[AnyEvent]) -> None:
         self._begun_s = time.process_time()
-
-    def replay(self) -> Iterable[Sequence[AnyEvent]]:
-        return ()
 
     # ------------------------------------------------------------ as an observer
     def end_turn(self, now_s: float, gangs: SimGangs) -> None:
