@@ -24,47 +24,7 @@ from swell.core.record import AskedDeadline, JobRecord
 from swell.core.setbacks import MAX_SETBACKS
 from swell.core.state import HeadState
 from swell.core.unknown_gangs import UnknownGang, UnknownGangEvent
-from swell.model.event import (
-    STEPS,
-    CancelRequested,
-    ClockStepped,
-    DeadlineChangeAsked,
-    DifferencesAccepted,
-    DrainRequested,
-    Event,
-    EventSetAside,
-    GangEnded,
-    GangFound,
-    GangResized,
-    GangStarted,
-    GangSuspended,
-    HoldRequested,
-    HostRuledOut,
-    JobEvent,
-    JobProfiled,
-    JobSubmitted,
-    JobWarned,
-    NodeCleared,
-    NodeEndKnown,
-    NodeJoined,
-    NodeLost,
-    NodeWarned,
-    Opened,
-    Outcome,
-    PredecessorsSucceeded,
-    PriorityChanged,
-    ProfilingFailed,
-    QuotasSet,
-    ResizeFailed,
-    ResumeRequested,
-    ScriptDistributed,
-    ScriptVerified,
-    StepsReported,
-    SuspendFailed,
-    TrialQueued,
-    Woke,
-    WorkersLost,
-)
+from swell.model import event as events
 from swell.model.failure import failure_sentence
 from swell.model.job import LOSS, Elasticity, JobClass, Phase
 from swell.model.quantities import format_bytes, relative, span, told_workers
@@ -75,12 +35,12 @@ from swell.script_facts import ScriptFinding
 LEAST_TRIAL_S = 0.1
 
 
-def apply(state: HeadState, event: Event) -> None:
+def apply(state: HeadState, event: events.Event) -> None:
     """Change the state as the event, which is not stale, says."""
     state.now_s = max(state.now_s, event.at_s)
     if state.unknown.concerns(event):
         _apply_to_unknown(event, state)
-    elif isinstance(event, JobEvent) and not isinstance(event, JobSubmitted):
+    elif isinstance(event, events.JobEvent) and not isinstance(event, events.JobSubmitted):
         record = state.records[event.job_id]
         _apply_to(event, state, record)
         _note_set_aside(state, record)
@@ -91,12 +51,12 @@ def apply(state: HeadState, event: Event) -> None:
 
 # ---------------------------------------------------------------- events about no known job
 @singledispatch
-def _apply(event: Event, state: HeadState) -> None:
+def _apply(event: events.Event, state: HeadState) -> None:
     raise TypeError(f"the head knows no event {type(event).__name__}")
 
 
 @_apply.register
-def _(event: JobSubmitted, state: HeadState) -> None:
+def _(event: events.JobSubmitted, state: HeadState) -> None:
     record = _enter(event, state)
     record.progress.done_steps = _truth(record, event.origin.steps)
     from_step = _step(record, "from", int(record.progress.done_steps))
@@ -112,7 +72,7 @@ def _(event: JobSubmitted, state: HeadState) -> None:
     state.touch(record)
 
 
-def _enter(event: JobSubmitted, state: HeadState) -> JobRecord:
+def _enter(event: events.JobSubmitted, state: HeadState) -> JobRecord:
     record = JobRecord(
         id=event.job_id,
         spec=state.specs.one_for(event.spec),
@@ -129,7 +89,7 @@ def _enter(event: JobSubmitted, state: HeadState) -> JobRecord:
 
 
 @_apply.register
-def _(event: NodeJoined, state: HeadState) -> None:
+def _(event: events.NodeJoined, state: HeadState) -> None:
     node = event.node
     is_same = state.away.pop(node.name, None) is not None or state.cluster.has_node(node.name)
     if not is_same:
@@ -138,7 +98,7 @@ def _(event: NodeJoined, state: HeadState) -> None:
 
 
 @_apply.register
-def _(event: NodeLost, state: HeadState) -> None:
+def _(event: events.NodeLost, state: HeadState) -> None:
     if event.is_host_kept:
         had = (node.devices for node in state.cluster.nodes if node.name == event.name)
         state.away[event.name] = next(had, state.away.get(event.name, ()))
@@ -156,7 +116,7 @@ def _(event: NodeLost, state: HeadState) -> None:
 
 
 @_apply.register
-def _(event: NodeWarned, state: HeadState) -> None:
+def _(event: events.NodeWarned, state: HeadState) -> None:
     if event.name not in state.cluster.borrowed:
         befall_all(state, "leaving", event.name)
     others = [cause for cause in state.warned.get(event.name, ()) if cause.why != event.why]
@@ -165,7 +125,7 @@ def _(event: NodeWarned, state: HeadState) -> None:
 
 
 @_apply.register
-def _(event: NodeCleared, state: HeadState) -> None:
+def _(event: events.NodeCleared, state: HeadState) -> None:
     rest = [cause for cause in state.warned.pop(event.name, ()) if event.why and cause.why != event.why]
     if rest:
         state.warned[event.name] = rest
@@ -175,7 +135,7 @@ def _(event: NodeCleared, state: HeadState) -> None:
 
 
 @_apply.register
-def _(event: NodeEndKnown, state: HeadState) -> None:
+def _(event: events.NodeEndKnown, state: HeadState) -> None:
     known_s, until_s = state.ends_s.pop(event.name, math.inf), event.until_s
     is_owned = state.cluster.has_node(event.name) and event.name not in state.cluster.borrowed
     if until_s is not None and until_s < known_s < math.inf and is_owned:
@@ -189,12 +149,12 @@ def _(event: NodeEndKnown, state: HeadState) -> None:
 
 
 @_apply.register
-def _(event: Woke, state: HeadState) -> None:
+def _(event: events.Woke, state: HeadState) -> None:
     state.wake_s = None
 
 
 @_apply.register
-def _(event: DrainRequested, state: HeadState) -> None:
+def _(event: events.DrainRequested, state: HeadState) -> None:
     state.is_draining = True
     for record in state.records.values():
         if record.backoff.until_s > 0.0:
@@ -203,7 +163,7 @@ def _(event: DrainRequested, state: HeadState) -> None:
 
 
 @_apply.register
-def _(event: Opened, state: HeadState) -> None:
+def _(event: events.Opened, state: HeadState) -> None:
     state.is_draining = False
     state.policy = event.policy or state.policy
     if state.records:
@@ -218,25 +178,25 @@ def _(event: Opened, state: HeadState) -> None:
 
 
 @_apply.register
-def _(event: ClockStepped, state: HeadState) -> None:
+def _(event: events.ClockStepped, state: HeadState) -> None:
     follow(state, state.calendar.stepped(event.at_s, event.calendar_offset_s))
 
 
 @_apply.register
-def _(event: QuotasSet, state: HeadState) -> None:
+def _(event: events.QuotasSet, state: HeadState) -> None:
     state.quotas = dict(event.quotas)
     befall_all(state, "quotas")
 
 
 @_apply.register
-def set_aside(event: EventSetAside, state: HeadState) -> None:
+def set_aside(event: events.EventSetAside, state: HeadState) -> None:
     """End the job at once as failed; what runs of it is stopped, and keeps its devices until it is gone."""
     record = state.records.get(event.job_id)
     if record is None:
-        if not (event.job_id and isinstance(event.event, JobSubmitted)):
+        if not (event.job_id and isinstance(event.event, events.JobSubmitted)):
             return
         record = _enter(event.event, state)
-    if record.phase.holds_devices and not isinstance(event.event, GangEnded | GangSuspended):
+    if record.phase.holds_devices and not isinstance(event.event, events.GangEnded | events.GangSuspended):
         gang = UnknownGang(
             job_id=record.id,
             found=record.generation,
@@ -244,7 +204,9 @@ def set_aside(event: EventSetAside, state: HeadState) -> None:
             formed=record.generation if record.gang.is_launching else record.gang.generation,
         )
         state.unknown.gangs[record.id] = gang  # the head does not follow it any longer
-    record.is_cancelled = not isinstance(event.event, JobProfiled | ProfilingFailed)  # a trial run is ended
+    record.is_cancelled = not isinstance(
+        event.event, events.JobProfiled | events.ProfilingFailed
+    )  # a trial run is ended
     record.status.message = event.why
     what = "what has become of it" if event.event is None else f"its {type(event.event).__name__}"
     text = f"the scheduler could not handle {what}: {event.why}; `swell doctor` shows more"
@@ -258,13 +220,13 @@ def _apply_to_unknown(event: UnknownGangEvent, state: HeadState) -> None:
     if record is None:
         return
     record.generation = max(record.generation, event.generation + 1)  # of the command that ends it, at least
-    if isinstance(event, GangFound):
+    if isinstance(event, events.GangFound):
         _give_up_believed(event, state, record)
         _note_set_aside(state, record)
     state.touch(record)
 
 
-def _give_up_believed(event: GangFound, state: HeadState, record: JobRecord) -> None:
+def _give_up_believed(event: events.GangFound, state: HeadState, record: JobRecord) -> None:
     """The gang that the journal tells of is not the one that runs."""
     if record.phase.holds_devices:
         _release(record, event.at_s)
@@ -281,12 +243,12 @@ def _give_up_believed(event: GangFound, state: HeadState, record: JobRecord) -> 
 
 # ---------------------------------------------------------------- events about a known job
 @singledispatch
-def _apply_to(event: JobEvent, state: HeadState, record: JobRecord) -> None:
+def _apply_to(event: events.JobEvent, state: HeadState, record: JobRecord) -> None:
     raise TypeError(f"the head knows no event {type(event).__name__}")
 
 
 @_apply_to.register
-def _(event: JobProfiled, state: HeadState, record: JobRecord) -> None:
+def _(event: events.JobProfiled, state: HeadState, record: JobRecord) -> None:
     record.is_profiling = False
     record.backoff.num_setbacks, record.backoff.num_races, record.backoff.until_s = 0, 0, 0.0
     record.backoff.go_on()
@@ -309,7 +271,7 @@ def _(event: JobProfiled, state: HeadState, record: JobRecord) -> None:
 
 
 @_apply_to.register
-def _(event: TrialQueued, state: HeadState, record: JobRecord) -> None:
+def _(event: events.TrialQueued, state: HeadState, record: JobRecord) -> None:
     record.trial_behind = event.behind or record.trial_behind
     record.trial_waited_s = event.waited_s
     waits = f"waits for {record.told_trials}"
@@ -317,9 +279,9 @@ def _(event: TrialQueued, state: HeadState, record: JobRecord) -> None:
 
 
 @_apply_to.register
-def _(event: ProfilingFailed, state: HeadState, record: JobRecord) -> None:
+def _(event: events.ProfilingFailed, state: HeadState, record: JobRecord) -> None:
     record.backoff.cause = event.message
-    if event.outcome is not Outcome.LOST:
+    if event.outcome is not events.Outcome.LOST:
         why = failure_sentence(event.message) or "no reason was told"
         text = f"its trial run failed: {why}; {_where(record)}"
         state.end(record, Phase.FAILED, "failed", text)
@@ -340,7 +302,7 @@ def _(event: ProfilingFailed, state: HeadState, record: JobRecord) -> None:
 
 
 @_apply_to.register
-def _(event: CancelRequested, state: HeadState, record: JobRecord) -> None:
+def _(event: events.CancelRequested, state: HeadState, record: JobRecord) -> None:
     record.is_cancelled = True
     if record.phase is Phase.QUEUED:
         state.end(record, Phase.CANCELLED, "cancelled", event.why or "was cancelled before it ran")
@@ -349,7 +311,7 @@ def _(event: CancelRequested, state: HeadState, record: JobRecord) -> None:
 
 
 @_apply_to.register
-def _(event: HoldRequested, state: HeadState, record: JobRecord) -> None:
+def _(event: events.HoldRequested, state: HeadState, record: JobRecord) -> None:
     was_promised = record.admission.is_promised
     record.hold()
     state.relearn(record)  # its row has another class
@@ -359,13 +321,13 @@ def _(event: HoldRequested, state: HeadState, record: JobRecord) -> None:
 
 
 @_apply_to.register
-def _(event: ResumeRequested, state: HeadState, record: JobRecord) -> None:
+def _(event: events.ResumeRequested, state: HeadState, record: JobRecord) -> None:
     record.is_held, record.awaits = False, ()
     state.explain(record, "resumed", "is resumed, as its owner asked")
 
 
 @_apply_to.register
-def _(event: PredecessorsSucceeded, state: HeadState, record: JobRecord) -> None:
+def _(event: events.PredecessorsSucceeded, state: HeadState, record: JobRecord) -> None:
     followed, record.awaits = ", ".join(record.awaits), ()
     state.explain(record, "resumed", f"may start: {followed} succeeded")
 
@@ -382,7 +344,7 @@ def _note_set_aside(state: HeadState, record: JobRecord) -> None:
 
 
 @_apply_to.register
-def _(event: DeadlineChangeAsked, state: HeadState, record: JobRecord) -> None:
+def _(event: events.DeadlineChangeAsked, state: HeadState, record: JobRecord) -> None:
     admission = record.admission
     admission.asked = AskedDeadline(deadline_s=event.deadline_s, accept_until_s=event.accept_until_s)
     admission.refusal, admission.counter_offer_s = "", None
@@ -393,7 +355,7 @@ def _(event: DeadlineChangeAsked, state: HeadState, record: JobRecord) -> None:
 
 
 @_apply_to.register
-def _(event: GangStarted, state: HeadState, record: JobRecord) -> None:
+def _(event: events.GangStarted, state: HeadState, record: JobRecord) -> None:
     record.advance(event.at_s)
     record.rolls_back = False
     record.become(record.gang.started(event.generation))
@@ -420,7 +382,7 @@ def _(event: GangStarted, state: HeadState, record: JobRecord) -> None:
 
 
 @_apply_to.register
-def _(event: GangResized, state: HeadState, record: JobRecord) -> None:
+def _(event: events.GangResized, state: HeadState, record: JobRecord) -> None:
     record.advance(event.at_s)
     before, gang = record.sizes.latest, record.gang
     learn_stretch(state, record, event.at_s, event.steps)
@@ -454,7 +416,7 @@ def _(event: GangResized, state: HeadState, record: JobRecord) -> None:
 
 
 @_apply_to.register
-def _(event: ResizeFailed, state: HeadState, record: JobRecord) -> None:
+def _(event: events.ResizeFailed, state: HeadState, record: JobRecord) -> None:
     gang, backoff = record.gang, record.backoff
     befall(state, record, "resize")
     record.become(gang.change_failed())
@@ -476,7 +438,7 @@ def _(event: ResizeFailed, state: HeadState, record: JobRecord) -> None:
 
 
 @_apply_to.register
-def _(event: StepsReported, state: HeadState, record: JobRecord) -> None:
+def _(event: events.StepsReported, state: HeadState, record: JobRecord) -> None:
     record.status.loss = record.status.loss if event.loss is None else event.loss
     record.status.metrics = {**record.status.metrics, **event.metrics}
     value = event.loss if record.spec.metric == LOSS else event.metrics.get(record.spec.metric)
@@ -485,7 +447,7 @@ def _(event: StepsReported, state: HeadState, record: JobRecord) -> None:
         _note_progress(state, record, event)
 
 
-def _note_progress(state: HeadState, record: JobRecord, event: StepsReported) -> None:
+def _note_progress(state: HeadState, record: JobRecord, event: events.StepsReported) -> None:
     record.advance(event.at_s)
     record.status.stepped_s = event.at_s
     again_s = learn_first_step(state, record, event)
@@ -512,7 +474,7 @@ def _note_progress(state: HeadState, record: JobRecord, event: StepsReported) ->
 
 
 @_apply_to.register
-def _(event: ScriptDistributed, state: HeadState, record: JobRecord) -> None:
+def _(event: events.ScriptDistributed, state: HeadState, record: JobRecord) -> None:
     record.is_distributed = True
     record.commanded.changed_s = None  # its size was no choice: it need not be kept for a while
     state.relearn(record)
@@ -520,7 +482,7 @@ def _(event: ScriptDistributed, state: HeadState, record: JobRecord) -> None:
 
 
 @_apply_to.register
-def _(event: DifferencesAccepted, state: HeadState, record: JobRecord) -> None:
+def _(event: events.DifferencesAccepted, state: HeadState, record: JobRecord) -> None:
     record.accepted = tuple(dict.fromkeys(record.accepted + event.names))
     record.commanded.changed_s = None  # its size was no choice: it need not be kept for a while
     state.relearn(record)
@@ -529,7 +491,7 @@ def _(event: DifferencesAccepted, state: HeadState, record: JobRecord) -> None:
 
 
 @_apply_to.register
-def _(event: PriorityChanged, state: HeadState, record: JobRecord) -> None:
+def _(event: events.PriorityChanged, state: HeadState, record: JobRecord) -> None:
     given = {"priority": event.priority, "weight": event.weight}
     before, news = record.spec, {name: value for name, value in given.items() if value is not None}
     record.spec = msgspec.structs.replace(before, **news)
@@ -539,7 +501,7 @@ def _(event: PriorityChanged, state: HeadState, record: JobRecord) -> None:
 
 
 @_apply_to.register
-def _(event: ScriptVerified, state: HeadState, record: JobRecord) -> None:
+def _(event: events.ScriptVerified, state: HeadState, record: JobRecord) -> None:
     record.unverified = event.why_not
     known = {(found.name, found.place) for found in record.findings}
     news = tuple(found for found in event.findings if (found.name, found.place) not in known)
@@ -568,13 +530,13 @@ def _told_finding(record: JobRecord, found: ScriptFinding, what: str) -> str:
 
 
 @_apply_to.register
-def _(event: JobWarned, state: HeadState, record: JobRecord) -> None:
+def _(event: events.JobWarned, state: HeadState, record: JobRecord) -> None:
     if not event.about:
         record.status.message = event.message
         state.tell(record, "warned", event.message)
     elif record.status.warn(event.about, event.message):
         state.tell(record, "warned", event.message or f"no more of the warning about its {event.about}")
-        if event.about == STEPS and event.message:
+        if event.about == events.STEPS and event.message:
             _stand_still(state, record, event.at_s)
 
 
@@ -587,7 +549,7 @@ def _stand_still(state: HeadState, record: JobRecord, at_s: float) -> None:
 
 
 @_apply_to.register
-def _(event: HostRuledOut, state: HeadState, record: JobRecord) -> None:
+def _(event: events.HostRuledOut, state: HeadState, record: JobRecord) -> None:
     nodes = [node.name for node in state.cluster.nodes if not set(node.devices).isdisjoint(event.devices)]
     news = [name for name in nodes if name not in record.ruled_out]
     record.ruled_out = {**record.ruled_out, **dict.fromkeys(nodes, event.message)}
@@ -600,7 +562,7 @@ def _(event: HostRuledOut, state: HeadState, record: JobRecord) -> None:
 
 
 @_apply_to.register
-def _(event: WorkersLost, state: HeadState, record: JobRecord) -> None:
+def _(event: events.WorkersLost, state: HeadState, record: JobRecord) -> None:
     record.advance(event.at_s)
     record.progress.unmeasured = None
     record.resizes.lose(event.at_s, record.num_workers)
@@ -619,7 +581,7 @@ def _(event: WorkersLost, state: HeadState, record: JobRecord) -> None:
 
 
 @_apply_to.register
-def _(event: SuspendFailed, state: HeadState, record: JobRecord) -> None:
+def _(event: events.SuspendFailed, state: HeadState, record: JobRecord) -> None:
     befall(state, record, "suspend")
     record.become(record.gang.save_failed())
     cause = record.backoff.note_failed_change(state.now_s, event.message)
@@ -627,7 +589,7 @@ def _(event: SuspendFailed, state: HeadState, record: JobRecord) -> None:
 
 
 @_apply_to.register
-def _(event: GangSuspended, state: HeadState, record: JobRecord) -> None:
+def _(event: events.GangSuspended, state: HeadState, record: JobRecord) -> None:
     _note_steps(record, event)
     learn_stretch(state, record, event.at_s, event.steps)
     _release(record, event.at_s)
@@ -646,20 +608,20 @@ def _(event: GangSuspended, state: HeadState, record: JobRecord) -> None:
 
 
 @_apply_to.register
-def _(event: GangEnded, state: HeadState, record: JobRecord) -> None:
+def _(event: events.GangEnded, state: HeadState, record: JobRecord) -> None:
     # Of a gang that never trained nothing is known but what was known before. What was believed of one that
     # did counts no more: its script may have hung.
     steps = record.progress.done_steps if record.gang.is_launching else _truth(record, event.steps)
-    if event.outcome is Outcome.SUCCEEDED:
+    if event.outcome is events.Outcome.SUCCEEDED:
         learn_stretch(state, record, event.at_s, event.steps)
     record.progress.unmeasured = None
-    if event.outcome.is_of_script or event.outcome is Outcome.STOPPED:
+    if event.outcome.is_of_script or event.outcome is events.Outcome.STOPPED:
         record.resizes.call_off(event.at_s, Verdict.OVERTAKEN)
         _note_steps(record, event)
     has_lasted = record.has_lasted(event.at_s)
-    is_reclaimed = event.outcome is Outcome.LOST and not state.devices.issuperset(record.gang.held)
+    is_reclaimed = event.outcome is events.Outcome.LOST and not state.devices.issuperset(record.gang.held)
     is_refused = record.gang.is_launching and state.is_ruled_out(record, record.gang.goal.devices)
-    if event.outcome is Outcome.LOST:
+    if event.outcome is events.Outcome.LOST:
         befall(state, record, "launch" if record.gang.is_launching else "lost")
         if not record.gang.is_launching:
             state.note_lost_workers(record, record.gang.held, is_whole=True)
@@ -668,7 +630,7 @@ def _(event: GangEnded, state: HeadState, record: JobRecord) -> None:
     _note_end(record, event)
     if has_lasted:
         record.backoff.num_setbacks = 0
-    if event.outcome is Outcome.SUCCEEDED:
+    if event.outcome is events.Outcome.SUCCEEDED:
         record.progress.done_steps = _truth(record, event.steps)
         late = told_late(state, record, event.at_s)
         state.end(
@@ -678,27 +640,27 @@ def _(event: GangEnded, state: HeadState, record: JobRecord) -> None:
             f"{_success(record, event)}{late}",
             event.at_s,
         )
-    elif event.outcome is Outcome.ENDED_EARLY:
+    elif event.outcome is events.Outcome.ENDED_EARLY:
         record.progress.done_steps = _truth(record, event.steps)
         state.end(record, Phase.ENDED_EARLY, "ended_early", event.message, event.at_s)
     elif record.is_cancelled:
         state.end(record, Phase.CANCELLED, "cancelled", "was cancelled")
-    elif event.outcome is Outcome.FAILED:
+    elif event.outcome is events.Outcome.FAILED:
         why = failure_sentence(record.status.message) or "it ended with an error"
         state.end(record, Phase.FAILED, "failed", f"{why}; {_where(record)}", event.at_s)
     elif is_reclaimed:  # through no fault of the job: it may go on elsewhere at once, however often
         record.tenure.take()
         why = "lost all its workers, whose devices left the cluster, or were about to,"
         _requeue(state, record, why, event.message)
-    elif event.outcome is Outcome.LOST and is_refused:  # likewise
+    elif event.outcome is events.Outcome.LOST and is_refused:  # likewise
         _requeue(state, record, "was to run where it cannot")
-    elif event.outcome is Outcome.LOST:
+    elif event.outcome is events.Outcome.LOST:
         _note_loss(state, record, event)
     else:
         _requeue(state, record, "was stopped", event.message)
 
 
-def _success(record: JobRecord, event: GangEnded) -> str:
+def _success(record: JobRecord, event: events.GangEnded) -> str:
     total = record.known_total
     is_within = total is not None and event.steps < total and record.spec.end.target is None
     if is_within and event.message:  # a stream's epochs may be shorter than was known
@@ -706,7 +668,7 @@ def _success(record: JobRecord, event: GangEnded) -> str:
     return "met its end condition"
 
 
-def _note_loss(state: HeadState, record: JobRecord, event: GangEnded) -> None:
+def _note_loss(state: HeadState, record: JobRecord, event: events.GangEnded) -> None:
     """It is tried again, unless that would go on for ever."""
     backoff, is_last = record.backoff, record.backoff.is_last_loss
     if event.is_over_memory:
@@ -723,7 +685,9 @@ def _note_loss(state: HeadState, record: JobRecord, event: GangEnded) -> None:
         _requeue(state, record, "lost all its workers", event.message)
 
 
-def _note_steps(record: JobRecord, event: GangResized | GangSuspended | GangEnded) -> None:
+def _note_steps(
+    record: JobRecord, event: events.GangResized | events.GangSuspended | events.GangEnded
+) -> None:
     """Record the steps that the gang had made when it gave up its size.
 
     The gang need not have reported any step at that size before, as in a simulation.
@@ -732,9 +696,9 @@ def _note_steps(record: JobRecord, event: GangResized | GangSuspended | GangEnde
         record.resizes.note_steps(event.at_s, float(event.steps))
 
 
-def _note_end(record: JobRecord, event: GangEnded) -> None:
+def _note_end(record: JobRecord, event: events.GangEnded) -> None:
     """What its end says of itself stays; of what had gone wrong before, only what has not been mended."""
-    if event.outcome.is_of_script or event.outcome is Outcome.FAILED:
+    if event.outcome.is_of_script or event.outcome is events.Outcome.FAILED:
         record.backoff.go_on()
         record.status.message = event.message or record.status.message
     else:

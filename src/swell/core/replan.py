@@ -7,23 +7,13 @@ from enum import Enum
 from swell.core.progress import JobProgress
 from swell.core.record import JobRecord
 from swell.core.state import HeadState
-from swell.model.event import (
-    AnyEvent,
-    GangEnded,
-    GangResized,
-    GangStarted,
-    JobEvent,
-    JobWarned,
-    Outcome,
-    ProfilingFailed,
-    StepsReported,
-)
+from swell.model import event as events
 
 #: A job is not where it was believed to be if it is off by this share of what remains, or so much faster or
 #: slower; but a step more or less is nothing.
 SURPRISE_SHARE = 1e-3
 #: After these a job is over.
-ENDS = (Outcome.SUCCEEDED, Outcome.ENDED_EARLY, Outcome.FAILED)
+ENDS = (events.Outcome.SUCCEEDED, events.Outcome.ENDED_EARLY, events.Outcome.FAILED)
 
 
 class Need(Enum):
@@ -58,24 +48,24 @@ class Replan:
         self._unmeasured: JobRecord | None = None  #: whose report is being heard, and has no value so far
         self._known: tuple[str, int] | None = None  #: likewise, had no trial run, and sizes that are known
 
-    def hear(self, event: AnyEvent) -> None:
+    def hear(self, event: events.AnyEvent) -> None:
         """An event that is not stale, before it is applied."""
         self._belief = self._unmeasured = self._known = None
-        if not isinstance(event, JobEvent):
+        if not isinstance(event, events.JobEvent):
             self._is_any_news = True
             return
         record = self._state.records.get(event.job_id)  # None for a job that is submitted just now
-        if isinstance(event, StepsReported) and record is not None:
+        if isinstance(event, events.StepsReported) and record is not None:
             self._hear_steps(event, record)
         elif self._is_as_planned(event, record):
             self._is_any_done = True
-        elif not isinstance(event, JobWarned):
+        elif not isinstance(event, events.JobWarned):
             self._told.append(event.job_id)
             # The next try of a lost trial run is a time to wake up at, and such times are the plan's.
-            is_lost_trial = isinstance(event, ProfilingFailed) and event.outcome is Outcome.LOST
+            is_lost_trial = isinstance(event, events.ProfilingFailed) and event.outcome is events.Outcome.LOST
             self._is_any_news |= is_lost_trial or self._state.concerns_plans(record)
 
-    def _hear_steps(self, report: StepsReported, record: JobRecord) -> None:
+    def _hear_steps(self, report: events.StepsReported, record: JobRecord) -> None:
         self._unmeasured = record if record.usage.value is None else None
         is_untried, known = record.spec.starts_silently, self._state.belief.of(record.id).num_known
         self._known = (record.id, known) if is_untried else None
@@ -104,15 +94,15 @@ class Replan:
             self._is_any_surprise = True
             self._state.last_plan.is_overtaken |= self._tells_rate
 
-    def _is_as_planned(self, event: JobEvent, record: JobRecord | None) -> bool:
+    def _is_as_planned(self, event: events.JobEvent, record: JobRecord | None) -> bool:
         """The end of a change over which no work was lost, or of a job whose devices are of no use."""
         if self._state.index.owner.keys() & self._state.warned_devices:  # they are yet to be left
             return False
-        if isinstance(event, GangEnded):
+        if isinstance(event, events.GangEnded):
             # A quota keeps jobs from devices that they could use: others of the tenant may have these now.
             is_sated = self._state.last_plan.is_sated and not self._state.quotas
             return is_sated and event.outcome in ENDS
-        if not isinstance(event, GangStarted | GangResized):
+        if not isinstance(event, events.GangStarted | events.GangResized):
             return False
         if record is None or event.job_id in self._state.last_plan.revisit:
             return False

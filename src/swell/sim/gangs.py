@@ -12,20 +12,8 @@ from typing import Any
 import msgspec
 
 from swell.checkpoint_interval import interval_s
+from swell.model import event as events
 from swell.model.command import GangCommand, LaunchGang, Reconfigure, StopGang, SuspendGang
-from swell.model.event import (
-    AnyEvent,
-    GangEnded,
-    GangResized,
-    GangStarted,
-    GangSuspended,
-    JobWarned,
-    Outcome,
-    ResizeFailed,
-    StepsReported,
-    SuspendFailed,
-    WorkersLost,
-)
 from swell.model.job import Elasticity
 from swell.model.node import Node
 from swell.model.quantities import told_workers
@@ -69,7 +57,7 @@ class SimGangs:
         cost: ChangeCost,
         timings: GangTimes,
         queue: EventQueue,
-        tell: Callable[[AnyEvent], None],
+        tell: Callable[[events.AnyEvent], None],
         faults: FaultSource,
         log: SegmentLog | None = None,
     ) -> None:
@@ -136,7 +124,7 @@ class SimGangs:
         self.training[job.id] = training
         self.version += 1
         if gone:
-            self._end(training, Outcome.LOST, now_s, "a device of it is gone")
+            self._end(training, events.Outcome.LOST, now_s, "a device of it is gone")
             return
         delay_s = self._begin(training, 0, command.target, now_s)
         self._note(training, now_s)
@@ -177,7 +165,7 @@ class SimGangs:
         training = self._gang_of(command, now_s)
         if training is not None:
             training.generation = command.generation
-            self._end(training, Outcome.STOPPED, now_s)
+            self._end(training, events.Outcome.STOPPED, now_s)
 
     def _gang_of(self, command: GangCommand, now_s: float) -> SimGang | None:
         """The job's gang. Where there is none, its end is told, in answer to the command."""
@@ -191,15 +179,15 @@ class SimGangs:
         if left is not None and left.answer is not None:
             self._tell(msgspec.structs.replace(left.answer, at_s=now_s, generation=command.generation))
             return
-        outcome = Outcome.STOPPED if isinstance(command, StopGang) else Outcome.LOST
+        outcome = events.Outcome.STOPPED if isinstance(command, StopGang) else events.Outcome.LOST
         self._tell(
-            GangEnded(
+            events.GangEnded(
                 at_s=now_s,
                 job_id=command.job_id,
                 generation=command.generation,
                 outcome=outcome,
                 steps=0 if left is None else math.floor(left.saved_steps),
-                message="" if outcome is Outcome.STOPPED else "there is no such gang",
+                message="" if outcome is events.Outcome.STOPPED else "there is no such gang",
             )
         )
 
@@ -216,14 +204,14 @@ class SimGangs:
         if training.answer is not None and command.generation == training.generation:
             self._tell(msgspec.structs.replace(training.answer, at_s=now_s))
 
-    def _reply(self, training: SimGang, event: AnyEvent) -> None:
+    def _reply(self, training: SimGang, event: events.AnyEvent) -> None:
         training.answer = event
         self._tell(event)
 
     def _fail(self, training: SimGang, now_s: float, message: str) -> None:
         """The change was not to be had: it trains on as it was, and goes on reporting."""
         self._note(training, now_s)
-        self._reply(training, ResizeFailed(**_facts(training, now_s), message=message))
+        self._reply(training, events.ResizeFailed(**_facts(training, now_s), message=message))
         self._expect_report(training, now_s)
 
     def _begin(self, training: SimGang, before: int, target: Target, now_s: float) -> float:
@@ -252,16 +240,18 @@ class SimGangs:
         if change is not None:
             training = self.training[job_id]
             if self._is_struck("launch", training):
-                self._end(training, Outcome.LOST, now_s, MESSAGE)
+                self._end(training, events.Outcome.LOST, now_s, MESSAGE)
                 return
             training.formed_s = now_s
             steps = math.floor(training.steps)
-            self._reply(training, GangStarted(**_facts(training, now_s), steps=steps, pids=()))
+            self._reply(training, events.GangStarted(**_facts(training, now_s), steps=steps, pids=()))
             self._train(training, change.target, change.pause_s or 0.0, now_s)
             if training.job.spec.starts_silently:
                 self._queue.put(max(training.resumes_s, now_s), partial(self.resumed, job_id, training.mark))
             if self._is_struck("warning", training):
-                self._tell(JobWarned(at_s=now_s, job_id=training.job.id, message=MESSAGE, about="simulation"))
+                self._tell(
+                    events.JobWarned(at_s=now_s, job_id=training.job.id, message=MESSAGE, about="simulation")
+                )
 
     def changed(self, job_id: str, generation: int, now_s: float) -> None:
         training = self.training.get(job_id)
@@ -278,7 +268,7 @@ class SimGangs:
                 return
             training.advance(now_s)
             steps = math.floor(training.steps)
-            self._reply(training, GangResized(**_facts(training, now_s), steps=steps, pids=()))
+            self._reply(training, events.GangResized(**_facts(training, now_s), steps=steps, pids=()))
             self._train(training, change.target, change.pause_s, now_s)
             if training.job.id not in self.training:
                 return  # it cannot be what it was told to be
@@ -318,7 +308,7 @@ class SimGangs:
             return
         if self._is_struck("suspend", training):
             self._train(training, training.target, 0.0, now_s)
-            self._reply(training, SuspendFailed(**_facts(training, now_s), message=MESSAGE))
+            self._reply(training, events.SuspendFailed(**_facts(training, now_s), message=MESSAGE))
             return
         del self.training[job_id]
         self._note_end(training, now_s, "suspended")
@@ -326,7 +316,7 @@ class SimGangs:
         training.saved_steps = math.floor(training.steps)
         self._left[job_id] = training
         steps = math.floor(training.steps)
-        self._reply(training, GangSuspended(**_facts(training, now_s), steps=steps))
+        self._reply(training, events.GangSuspended(**_facts(training, now_s), steps=steps))
 
     def ended(self, job_id: str, mark: int, now_s: float) -> None:
         training = self.training.get(job_id)
@@ -336,9 +326,9 @@ class SimGangs:
         training.steps = float(training.end_step)
         job = training.job
         if job.dies_at_step is not None and job.dies_at_step <= job.num_steps:
-            self._end(training, Outcome.FAILED, now_s, f"its script fails at step {job.dies_at_step}")
+            self._end(training, events.Outcome.FAILED, now_s, f"its script fails at step {job.dies_at_step}")
         else:
-            self._end(training, Outcome.SUCCEEDED, now_s)
+            self._end(training, events.Outcome.SUCCEEDED, now_s)
 
     def turned(self, job_id: str, mark: int, now_s: float) -> None:
         """The gang goes on at another speed, or at what its steps are worth in the next epoch."""
@@ -450,7 +440,7 @@ class SimGangs:
         training.change = None
         if training.formed_s is None or not left:
             training.lose_unsaved(now_s)
-            self._end(training, Outcome.LOST, now_s, cause)
+            self._end(training, events.Outcome.LOST, now_s, cause)
             return
         lost = tuple(device for device in training.devices if device not in left)
         if not lost:
@@ -461,7 +451,7 @@ class SimGangs:
         training.devices, training.is_unheard = left, True
         self._note(training, now_s)
         self.version += 1
-        self._reply(training, WorkersLost(**_facts(training, now_s), devices=lost, message=cause))
+        self._reply(training, events.WorkersLost(**_facts(training, now_s), devices=lost, message=cause))
 
     # ------------------------------------------------------------ the same for all
     def _boundary_s(self, training: SimGang, now_s: float) -> float:
@@ -490,7 +480,7 @@ class SimGangs:
         training.train_on(target, now_s, pause_s or 0.0)
         if not training.is_possible:
             batch, workers = training.global_batch or "its own", told_workers(training.num_workers)
-            self._end(training, Outcome.LOST, now_s, f"{workers} cannot have a batch of {batch}")
+            self._end(training, events.Outcome.LOST, now_s, f"{workers} cannot have a batch of {batch}")
             return
         self._note(training, now_s)
         self.version += 1
@@ -546,7 +536,7 @@ class SimGangs:
         if self._counts_steps(training):
             training.steps = max(training.steps, float(math.floor(training.steps + WHOLE)))
         self._tell(
-            StepsReported(
+            events.StepsReported(
                 **_facts(training, now_s),
                 steps=math.floor(training.steps),
                 num_workers=training.num_workers,
@@ -560,7 +550,7 @@ class SimGangs:
             )
         )
 
-    def _end(self, training: SimGang, outcome: Outcome, now_s: float, message: str = "") -> None:
+    def _end(self, training: SimGang, outcome: events.Outcome, now_s: float, message: str = "") -> None:
         """Its processes are gone, at once."""
         self._count_unnoticed(training, self._silent.keys(), now_s)
         del self.training[training.job.id]
@@ -569,7 +559,7 @@ class SimGangs:
         training.halt(now_s)
         self._note_end(training, now_s, outcome.value)
         steps = math.floor(training.steps)
-        end = GangEnded(**_facts(training, now_s), outcome=outcome, steps=steps, message=message)
+        end = events.GangEnded(**_facts(training, now_s), outcome=outcome, steps=steps, message=message)
         self._reply(training, end)
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from swell.core.kinds import named_kinds
+from swell.model import event as events
 from swell.model.command import (
     AnyCommand,
     LaunchGang,
@@ -16,18 +17,6 @@ from swell.model.command import (
     StopGang,
     SuspendGang,
     WakeAt,
-)
-from swell.model.event import (
-    AnyEvent,
-    CancelRequested,
-    JobProfiled,
-    JobSubmitted,
-    NodeJoined,
-    NodeLost,
-    Opened,
-    Outcome,
-    ProfilingFailed,
-    Woke,
 )
 from swell.model.node import Node
 from swell.model.target import ShareKind
@@ -51,7 +40,7 @@ class Scenario:
     jobs: Sequence[SimJob]
     cost: ChangeCost
     timings: GangTimes = field(default_factory=GangTimes)
-    others: Sequence[AnyEvent] = ()
+    others: Sequence[events.AnyEvent] = ()
     faults: FaultSource = NOTHING_FAILS
     pool: Pool | None = None  #: nodes that are borrowed while they are idle
     cpu_shares: ShareKind = ShareKind.WEIGHT  #: of the cores of nodes that say how many they have
@@ -94,7 +83,7 @@ class SimulatedWorld:
         self.now_s = 0.0
         self._end_turn = end_turn
         self._queue = EventQueue()
-        self._told: list[AnyEvent] = []
+        self._told: list[events.AnyEvent] = []
         self.all_gangs = SimGangs(
             scenario.cost, self._timings, self._queue, self._told.append, self._faults, log
         )
@@ -119,23 +108,26 @@ class SimulatedWorld:
 
     def _open(self, nodes: Sequence[Node]) -> None:
         """The head hears of nodes and jobs."""
-        told: list[AnyEvent] = [Opened(at_s=0.0), *(NodeJoined(at_s=0.0, node=node) for node in nodes)]
+        told: list[events.AnyEvent] = [
+            events.Opened(at_s=0.0),
+            *(events.NodeJoined(at_s=0.0, node=node) for node in nodes),
+        ]
         for job in self._jobs.values():
-            told.append(JobSubmitted(at_s=job.submit_s, job_id=job.id, spec=job.spec))
+            told.append(events.JobSubmitted(at_s=job.submit_s, job_id=job.id, spec=job.spec))
             if job.cancel_s is not None:
-                told.append(CancelRequested(at_s=job.cancel_s, job_id=job.id))
+                told.append(events.CancelRequested(at_s=job.cancel_s, job_id=job.id))
         for event in told:
             self._queue.put(event.at_s, partial(self._tell, event))
 
-    def expect(self, event: AnyEvent) -> None:
+    def expect(self, event: events.AnyEvent) -> None:
         """Have this happen at its time, after all that is put in already for the same moment.
 
         A node that is lost fails then; the head hears of it `GangTimes.notice_s` later.
         """
         match event:
-            case NodeLost():
+            case events.NodeLost():
                 happening = partial(self._fail_node, event.name)
-            case NodeJoined():
+            case events.NodeJoined():
                 happening = partial(self._return_node, event.node)
             case _:
                 happening = partial(self._tell, event)
@@ -148,7 +140,7 @@ class SimulatedWorld:
         self.all_gangs.forget(job_id)
 
     # ------------------------------------------------------------ the port
-    def next_events(self) -> Sequence[AnyEvent]:
+    def next_events(self) -> Sequence[events.AnyEvent]:
         """All that is due at the next instant at which the head hears anything; empty at the end."""
         self.all_gangs.settle(self.now_s)
         self._end_turn(self.now_s)
@@ -162,7 +154,7 @@ class SimulatedWorld:
                 happening(self.now_s)
             if self._wake_s <= self.now_s:
                 self._wake_s = math.inf
-                self._told.append(Woke(at_s=self.now_s))
+                self._told.append(events.Woke(at_s=self.now_s))
         batch = self._told.copy()
         self._told.clear()
         return batch
@@ -205,7 +197,7 @@ class SimulatedWorld:
         return frozenset(devices).difference(self._devices)
 
     # ------------------------------------------------------------ what happens
-    def _tell(self, event: AnyEvent, now_s: float) -> None:
+    def _tell(self, event: events.AnyEvent, now_s: float) -> None:
         self._told.append(event)
 
     def _end_trial(self, job_id: str, now_s: float) -> None:
@@ -214,14 +206,14 @@ class SimulatedWorld:
             job = self._jobs[job_id].on(trial.device_kind)
             self._told.append(self._outcome_of_trial(job, trial.attempt))
 
-    def _outcome_of_trial(self, job: SimJob, attempt: int) -> JobProfiled | ProfilingFailed:
+    def _outcome_of_trial(self, job: SimJob, attempt: int) -> events.JobProfiled | events.ProfilingFailed:
         if self._faults.is_struck("trial", job.id, attempt):
-            message, outcome = MESSAGE, Outcome.LOST
+            message, outcome = MESSAGE, events.Outcome.LOST
         elif job.dies_at_step == 0:
-            message, outcome = "its script fails at step 0", Outcome.FAILED
+            message, outcome = "its script fails at step 0", events.Outcome.FAILED
         else:
-            return JobProfiled(at_s=self.now_s, job_id=job.id, profile=job.profile, attempt=attempt)
-        return ProfilingFailed(
+            return events.JobProfiled(at_s=self.now_s, job_id=job.id, profile=job.profile, attempt=attempt)
+        return events.ProfilingFailed(
             at_s=self.now_s, job_id=job.id, message=message, outcome=outcome, attempt=attempt
         )
 
@@ -247,7 +239,7 @@ class SimulatedWorld:
         del self._nodes[node.name]
         self._failed_s.pop(node.name, None)
         self._devices -= gone
-        self._told.append(NodeLost(at_s=self.now_s, name=node.name))
+        self._told.append(events.NodeLost(at_s=self.now_s, name=node.name))
         self.all_gangs.lose(gone, self.now_s)
 
     def _return_node(self, node: Node, now_s: float) -> None:
@@ -257,4 +249,4 @@ class SimulatedWorld:
             self._nodes[node.name] = node
             self._devices |= frozenset(node.devices)
             self.all_gangs.join(node, self._scenario.cpu_shares)
-            self._told.append(NodeJoined(at_s=now_s, node=node))
+            self._told.append(events.NodeJoined(at_s=now_s, node=node))

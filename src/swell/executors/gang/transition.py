@@ -17,17 +17,8 @@ from swell.executors.gang.gang_record import (
     flatten,
 )
 from swell.executors.gang.runtime import GangRuntime
+from swell.model import event as events
 from swell.model.command import LaunchGang, Reconfigure
-from swell.model.event import (
-    GangEnded,
-    GangResized,
-    GangStarted,
-    GangSuspended,
-    Outcome,
-    ResizeFailed,
-    SuspendFailed,
-    WorkersLost,
-)
 from swell.model.quantities import format_bytes, span
 from swell.wire import messages
 
@@ -46,7 +37,7 @@ def resize(live: GangRuntime, command: LaunchGang | Reconfigure) -> None:
     elif gang.has_started and not live.job.may_have(target.configuration.global_batch):
         refusal = f"its batch cannot become {target.configuration.global_batch}"
     if refusal:
-        live.reply(ResizeFailed(**live.facts(), message=refusal))
+        live.reply(events.ResizeFailed(**live.facts(), message=refusal))
         return
     gang.replies.losses.clear()  # the head knows of each of them
     gang.mean_time_to_loss_s = target.mean_time_to_loss_s
@@ -62,7 +53,7 @@ def suspend(live: GangRuntime) -> None:
 
 
 # ------------------------------------------------------------ it fails
-def fail(live: GangRuntime, why: str, outcome: Outcome) -> None:
+def fail(live: GangRuntime, why: str, outcome: events.Outcome) -> None:
     """What is wanted cannot be started; a gang that has not started yet ends with this outcome."""
     if not live.gang.has_started:
         end(live, outcome, why)
@@ -82,10 +73,10 @@ def cut_back(live: GangRuntime, why: str) -> None:
     is_of_others = set(gang.wanted_slots) != set(gang.slots)
     if lost:
         gang.change = change if gang.is_suspending else None
-        live.reply(WorkersLost(**facts, devices=lost, message=why))
+        live.reply(events.WorkersLost(**facts, devices=lost, message=why))
     elif change is not None and not change.is_suspend and (change.failure or is_of_others):
         gang.change = None
-        live.reply(ResizeFailed(**facts, message=change.failure or why))
+        live.reply(events.ResizeFailed(**facts, message=change.failure or why))
     gang.wanted_slots = gang.slots
     if not gang.may_start_workers:  # else the same members are still to run in another way
         gang.wanted_configuration = gang.configuration
@@ -95,7 +86,7 @@ def cut_back(live: GangRuntime, why: str) -> None:
 def finish_change(live: GangRuntime) -> None:
     """The gang is what it should be: answer the head, if it waits."""
     gang, change = live.gang, live.gang.change
-    done = GangResized if gang.has_started else GangStarted
+    done = events.GangResized if gang.has_started else events.GangStarted
     gang.setback.num_failed_rounds = 0
     gang.slots, gang.change = gang.wanted_slots, None
     gang.configuration = live.job.configuration_of(len(gang.slots), gang.wanted_configuration)
@@ -128,7 +119,7 @@ def note_save_failed(live: GangRuntime, message: messages.SaveFailed) -> None:
     gang = live.gang
     if gang.is_save_out and gang.ending is None and not message.is_behind:
         gang.change, gang.formation.is_saving = None, False
-        live.reply(SuspendFailed(**live.facts(), message=message.message))
+        live.reply(events.SuspendFailed(**live.facts(), message=message.message))
         gang.replies.asked = None  # the same command again is no repetition, but another try
     else:
         # The same text until one is saved: each failure would be a line in the journal, on a full disk.
@@ -137,7 +128,7 @@ def note_save_failed(live: GangRuntime, message: messages.SaveFailed) -> None:
 
 
 # ------------------------------------------------------------ the end begins
-def end(live: GangRuntime, outcome: Outcome, message: str, spared: Member | None = None) -> None:
+def end(live: GangRuntime, outcome: events.Outcome, message: str, spared: Member | None = None) -> None:
     """All workers are to go, but the spared one, which goes by itself."""
     _begin(live, outcome, message)
     live.send_signal(member for member in live.members.values() if member is not spared)
@@ -149,7 +140,7 @@ def finish(live: GangRuntime, member: Member, message: str) -> None:
     Where the latest group did form, all of it will come there. Who was told to join one that will never form
     is killed.
     """
-    _begin(live, Outcome.SUCCEEDED, message)
+    _begin(live, events.Outcome.SUCCEEDED, message)
     latest = live.gang.formation
     formed = latest.group if member.whole_round == latest.round else ()
     forming = [m for m in live.members.values() if not m.has_state and m.number not in formed]
@@ -160,13 +151,13 @@ def stop(live: GangRuntime) -> None:
     """The head wants it. A script that has succeeded need not come to its last lines."""
     ending = live.gang.ending
     if ending is None:
-        end(live, Outcome.STOPPED, "")
+        end(live, events.Outcome.STOPPED, "")
     else:
         ending.kill_at_s = min(ending.kill_at_s, live.now_s + live.settings.stop_s)
         live.send_signal(live.members.values())
 
 
-def _begin(live: GangRuntime, outcome: Outcome, message: str) -> None:
+def _begin(live: GangRuntime, outcome: events.Outcome, message: str) -> None:
     limit_s = live.settings.finish_s if outcome.is_of_script else live.settings.stop_s
     live.gang.ending = GangEnd(
         outcome=outcome, message=message, since_s=live.now_s, kill_at_s=live.now_s + limit_s
@@ -178,8 +169,8 @@ def note_left_early(ending: GangEnd, is_meant: bool, steps: int | None, how: str
     """A worker has left before the end condition was met; `steps` is None if that is not known."""
     if not ending.left_by:
         ending.left_by, ending.after_steps = how, steps
-    if not is_meant and ending.outcome is Outcome.SUCCEEDED:
-        ending.outcome = Outcome.ENDED_EARLY
+    if not is_meant and ending.outcome is events.Outcome.SUCCEEDED:
+        ending.outcome = events.Outcome.ENDED_EARLY
 
 
 def note_broken(live: GangRuntime, ending: GangEnd, member: Member) -> None:
@@ -193,7 +184,7 @@ def note_broken(live: GangRuntime, ending: GangEnd, member: Member) -> None:
             f"{ending.left_by} after {steps} steps, and the others went on; all workers are to leave in the "
             "same step: decide by what is the same on all, such as the loss that run.backward returns"
         )
-        end(live, Outcome.FAILED, why)
+        end(live, events.Outcome.FAILED, why)
     else:
         live.kill(_waiting(live))
 
@@ -203,7 +194,7 @@ def note_exit(ending: GangEnd, member: Member, status: int, log_tail: str) -> No
     if ending.outcome.is_of_script and status and not member.is_killed:
         ending.message = describe_exit(member, status, log_tail)
         if member.is_at_fault:
-            ending.outcome = Outcome.FAILED
+            ending.outcome = events.Outcome.FAILED
 
 
 def _waiting(live: GangRuntime) -> list[Member]:
@@ -219,7 +210,7 @@ def kill_late(live: GangRuntime, ending: GangEnd) -> None:
     """Kill whose time is up. What a script that has succeeded still had to do is not done, and told so."""
     is_late = live.now_s >= ending.kill_at_s
     late = [member for member in live.members.values() if is_late and not member.is_killed]
-    if late and ending.outcome is Outcome.SUCCEEDED:
+    if late and ending.outcome is events.Outcome.SUCCEEDED:
         told = f"succeeded, but its last lines were cut off after {span(live.now_s - ending.since_s)}"
         ending.message = f"{ending.message}; {told}" if ending.message else told
     live.kill(late)
@@ -232,15 +223,15 @@ def close(live: GangRuntime) -> None:
     training_progress.report_last(live, ending is not None and ending.outcome.is_of_script)
     facts = live.facts()
     if ending is None and gang.is_safe:
-        gang.replies.end = GangSuspended(**facts, steps=gang.saved_steps)
+        gang.replies.end = events.GangSuspended(**facts, steps=gang.saved_steps)
     else:
-        outcome = Outcome.LOST if ending is None else ending.outcome
-        is_to_go_on = outcome in (Outcome.LOST, Outcome.STOPPED)
-        gang.replies.end = GangEnded(
+        outcome = events.Outcome.LOST if ending is None else ending.outcome
+        is_to_go_on = outcome in (events.Outcome.LOST, events.Outcome.STOPPED)
+        gang.replies.end = events.GangEnded(
             **facts,
             outcome=outcome,
             steps=gang.saved_steps if is_to_go_on else gang.steps,
             message=(gang.setback.why or "every worker is gone") if ending is None else ending.message,
-            is_over_memory=gang.setback.is_over_memory and outcome is Outcome.LOST,
+            is_over_memory=gang.setback.is_over_memory and outcome is events.Outcome.LOST,
         )
     live.reply(gang.replies.end)
