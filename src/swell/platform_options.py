@@ -89,10 +89,7 @@ class PlatformOptions(MachineOptions, frozen=True, kw_only=True, forbid_unknown_
     backup_every: Annotated[
         float,
         option(
-            "DURATION",
-            "Time between two copies of --backup-to. Default: 10m.",
-            parse=_interval,
-            is_rare=True,
+            "DURATION", "Time between two copies of --backup-to. Default: 10m.", parse=_interval, is_rare=True
         ),
     ] = 600.0  #: seconds
     share: Annotated[

@@ -76,11 +76,7 @@ def document(verbs: Sequence[Verb]) -> dict[str, Any]:
 
 
 def _operation(verb: Verb, answer: Schema, arguments: Schema) -> Schema:
-    described: Schema = {
-        "operationId": verb.name,
-        "summary": verb.summary,
-        "x-least-role": verb.role.word,
-    }
+    described: Schema = {"operationId": verb.name, "summary": verb.summary, "x-least-role": verb.role.word}
     if verb.places:
         described["parameters"] = [
             _parameter(name, place, arguments["properties"][name]) for name, place in verb.places.items()

@@ -436,8 +436,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     keep_estimates: Annotated[
         bool,
         _option(
-            "",
-            "Count the stated `speed`, `resize_up_s` and `resize_down_s` also once they were measured.",
+            "", "Count the stated `speed`, `resize_up_s` and `resize_down_s` also once they were measured."
         ),
     ] = False
     stop_on_nan: Annotated[

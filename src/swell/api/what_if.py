@@ -134,9 +134,7 @@ class KindState:
         held = sum(len(set(record.gang.held) - gone) for record in self.saved.records)
         waiting = (one for one in self.saved.records if one.phase is Phase.QUEUED and not one.is_set_aside)
         return KindLoad(
-            num_devices,
-            max(0, num_devices - held),
-            sum(smallest_gang(one.spec) for one in waiting),
+            num_devices, max(0, num_devices - held), sum(smallest_gang(one.spec) for one in waiting)
         )
 
 

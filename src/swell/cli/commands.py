@@ -61,11 +61,7 @@ SECTIONS: Mapping[str, Mapping[str, str]] = {
         "restore": "doctor:restore",
         "admin": "upkeep:app:admin",
     },
-    "Research": {
-        "simulate": "simulate:simulate",
-        "trace": "trace:app:begin",
-        "demo": "demo:demo",
-    },
+    "Research": {"simulate": "simulate:simulate", "trace": "trace:app:begin", "demo": "demo:demo"},
 }
 SOURCES = {name: source for section in SECTIONS.values() for name, source in section.items()}
 #: The commands of `swell admin`.

@@ -47,8 +47,7 @@ def logs(
     worker: Annotated[
         str | None,
         typer.Option(
-            metavar="N",
-            help="Lines of this worker only; `2.1`: of the process at position 1 of worker 2.",
+            metavar="N", help="Lines of this worker only; `2.1`: of the process at position 1 of worker 2."
         ),
     ] = None,
     trial: Annotated[bool, typer.Option("--trial", help="Lines of the trial run.")] = False,

@@ -76,10 +76,7 @@ class SimFiles:
     ] = None
     stories: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FOLDER",
-            help="Write the reasons of all decisions, for `swell explain --run`.",
-        ),
+        typer.Option(metavar="FOLDER", help="Write the reasons of all decisions, for `swell explain --run`."),
     ] = None
 
     @property
@@ -201,12 +198,7 @@ def simulate(
     settings = _settings(set_ or [])
     rules = FillRules(**filling)
     quotas = {tenant: one for tenant, one in parse_quotas(quota or []).items() if one is not None}
-    conditions = Conditions(
-        **nodes_of(cluster, borrowed.read()),
-        **truth,
-        seed=rules.seed,
-        quotas=quotas,
-    )
+    conditions = Conditions(**nodes_of(cluster, borrowed.read()), **truth, seed=rules.seed, quotas=quotas)
     names = policy_names(policy)
     refuse_unkept(names, conditions.quotas, "leave --quota out")
     files.check_files([trace, *borrowed.files])
@@ -330,11 +322,6 @@ def _results(runs: Mapping[str, SimOutcome], truth: Truth, conditions: Condition
     from swell.sim.report import PolicyResult
 
     return [
-        PolicyResult(
-            policy=policy,
-            cluster=conditions.shape,
-            truth=truth,
-            metrics=metrics_of(outcome),
-        )
+        PolicyResult(policy=policy, cluster=conditions.shape, truth=truth, metrics=metrics_of(outcome))
         for policy, outcome in runs.items()
     ]

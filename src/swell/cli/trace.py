@@ -145,11 +145,7 @@ Spread = Annotated[
 Filling = Annotated[dict[str, Any], declared_options(FillRules, {"buggy_share", "cancelled_share"})]
 Seed = Annotated[int, typer.Option(metavar="N", help="Random seed.")]
 
-app = typer.Typer(
-    name="trace",
-    add_completion=False,
-    rich_markup_mode=None,
-)
+app = typer.Typer(name="trace", add_completion=False, rich_markup_mode=None)
 
 
 @app.callback(invoke_without_command=True)
@@ -161,11 +157,7 @@ def begin(context: typer.Context) -> None:
 
 @app.command()
 def info(
-    file: File,
-    format: Format = None,
-    strict: Strict = False,
-    json: Json = False,
-    help_all: HelpAll = False,
+    file: File, format: Format = None, strict: Strict = False, json: Json = False, help_all: HelpAll = False
 ) -> None:
     """Summarise a trace: its format, jobs, sizes, durations, deadlines and skipped lines."""
     from swell.sim.traces.read import survey

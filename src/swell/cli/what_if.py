@@ -51,13 +51,7 @@ def what_if(
     from swell.api.what_if import WhatIfQuery
     from swell.api.what_if import what_if as ask
 
-    wish = WhatIfQuery(
-        policy=policy,
-        add_nodes=add_nodes,
-        kind=kind,
-        drain=tuple(drain or ()),
-        submit=submit,
-    )
+    wish = WhatIfQuery(policy=policy, add_nodes=add_nodes, kind=kind, drain=tuple(drain or ()), submit=submit)
     if wish == WhatIfQuery(kind=kind):
         raise typer.BadParameter(
             "name at least one change: --policy NAME, --add-nodes N, --drain NODE, --submit FILE.yaml"

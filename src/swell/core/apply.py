@@ -633,13 +633,7 @@ def _(event: events.GangEnded, state: HeadState, record: JobRecord) -> None:
     if event.outcome is events.Outcome.SUCCEEDED:
         record.progress.done_steps = _truth(record, event.steps)
         late = told_late(state, record, event.at_s)
-        state.end(
-            record,
-            Phase.SUCCEEDED,
-            "succeeded",
-            f"{_success(record, event)}{late}",
-            event.at_s,
-        )
+        state.end(record, Phase.SUCCEEDED, "succeeded", f"{_success(record, event)}{late}", event.at_s)
     elif event.outcome is events.Outcome.ENDED_EARLY:
         record.progress.done_steps = _truth(record, event.steps)
         state.end(record, Phase.ENDED_EARLY, "ended_early", event.message, event.at_s)

@@ -26,14 +26,7 @@ from swell.core.table import learning_of
 from swell.core.tenants import decide_within_quotas
 from swell.core.usable_nodes import UsableDevices, is_promise_at_stake, known_ends, with_whole_cores
 from swell.model.cluster import Cluster, nodes_needed
-from swell.model.command import (
-    AnyCommand,
-    LaunchGang,
-    Reconfigure,
-    StopGang,
-    SuspendGang,
-    WakeAt,
-)
+from swell.model.command import AnyCommand, LaunchGang, Reconfigure, StopGang, SuspendGang, WakeAt
 from swell.model.deadline_state import PLANNED_LATE
 from swell.model.event import AnyEvent, PlanFailed
 from swell.model.job import Phase

@@ -26,11 +26,7 @@ Settled = Callable[[Snapshot, Allocation, BoolArray], KeptSizes]
 
 
 def follow(
-    policy: Policy,
-    settled: Settled,
-    snapshot: Snapshot,
-    allocation: Allocation,
-    steadied: KeptSizes,
+    policy: Policy, settled: Settled, snapshot: Snapshot, allocation: Allocation, steadied: KeptSizes
 ) -> PlanForecast | None:
     """Ask the policy again at each end of a job, and whenever it wants to be asked.
 

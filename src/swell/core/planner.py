@@ -192,10 +192,7 @@ def _wanted_devices(
 
 
 def _configurations(
-    snapshot: Snapshot,
-    workers: IntArray,
-    allocation: Allocation,
-    configured: Mapping[str, Configuration],
+    snapshot: Snapshot, workers: IntArray, allocation: Allocation, configured: Mapping[str, Configuration]
 ) -> dict[int, Configuration]:
     """Configurations by row, for jobs whose gangs neither have them nor are about to.
 

@@ -11,14 +11,7 @@ import msgspec
 
 from swell.core.core import Core
 from swell.core.explanations import TurnChanges
-from swell.core.kinds import (
-    KindAdmission,
-    SavedKind,
-    SavedPlatform,
-    choose,
-    named_kinds,
-    read_platform,
-)
+from swell.core.kinds import KindAdmission, SavedKind, SavedPlatform, choose, named_kinds, read_platform
 from swell.core.loss_rates import NodeLossCounts
 from swell.core.record import JobRecord
 from swell.core.unknown_gangs import UnknownGangEvent
@@ -492,10 +485,7 @@ class PlatformCore:
         """All that the head remembers, for a fold of the journal; `read_platform` reads it."""
         kinds = [SavedKind(kind=kind, head=msgspec.Raw(core.save())) for kind, core in self._by_kind()]
         saved = SavedPlatform(
-            kinds=kinds,
-            admission=self._admission,
-            lost_nodes=self._lost_nodes,
-            set_aside=self._set_aside,
+            kinds=kinds, admission=self._admission, lost_nodes=self._lost_nodes, set_aside=self._set_aside
         )
         return encode_by_fields(saved)  # what was set aside may hold numbers that are none
 

@@ -13,10 +13,7 @@ FEW = 16
 
 
 def job_sizes(
-    spec: JobSpec,
-    num_devices: int,
-    kind: Sizes = Sizes.POWERS_OF_TWO,
-    most_batch: int | None = None,
+    spec: JobSpec, num_devices: int, kind: Sizes = Sizes.POWERS_OF_TWO, most_batch: int | None = None
 ) -> IntArray:
     """Worker counts that a job may have on so many devices, ascending; empty if there is none. Read-only.
 

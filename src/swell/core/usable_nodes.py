@@ -89,7 +89,5 @@ def together(causes: Sequence[NodeWarned]) -> NodeWarned:
     """Merge the warnings about one node into one, with the earliest end and every reason."""
     ends = [cause.until_s for cause in causes if cause.until_s is not None]
     return msgspec.structs.replace(
-        causes[0],
-        until_s=min(ends, default=None),
-        why="; ".join(cause.why for cause in causes if cause.why),
+        causes[0], until_s=min(ends, default=None), why="; ".join(cause.why for cause in causes if cause.why)
     )

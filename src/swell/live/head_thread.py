@@ -373,10 +373,7 @@ class HeadJournal:
     """
 
     def __init__(
-        self,
-        store: SqlJournal,
-        webhooks: Webhooks | None = None,
-        tell: Callable[[str], None] | None = None,
+        self, store: SqlJournal, webhooks: Webhooks | None = None, tell: Callable[[str], None] | None = None
     ) -> None:
         self.store, self._webhooks, self._tell = store, webhooks or Webhooks(store), tell
         self._is_stopping = threading.Event()

@@ -298,12 +298,7 @@ class Platform(JobSource):
         return self._inbox.ask(event, doubt)
 
     # ------------------------------------------------------------ jobs
-    def submit(
-        self,
-        spec: JobSpec,
-        origin: Origin = PLAIN,
-        max_open: int | None = None,
-    ) -> SubmitResult:
+    def submit(self, spec: JobSpec, origin: Origin = PLAIN, max_open: int | None = None) -> SubmitResult:
         """The new job, or the one of an earlier submission with the same key.
 
         Raises InvalidJob, KeyInUse, Unavailable; WrongPhase if it is to continue without a checkpoint;

@@ -294,12 +294,7 @@ def _in_same_order(order: IntArray, rows: IntArray) -> IntArray:
 
 
 #: Of arrays in a snapshot.
-_COLUMNS_OF_OTHERS = {
-    "option_start_s",
-    "option_resize_s",
-    "option_margin_share",
-    "quota_devices",
-}
+_COLUMNS_OF_OTHERS = {"option_start_s", "option_resize_s", "option_margin_share", "quota_devices"}
 _COLUMNS_OF_JOBS = tuple(
     field.name
     for field in fields(Snapshot)

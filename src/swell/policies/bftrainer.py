@@ -23,8 +23,7 @@ LEAST_FORWARD_S = 1.0
 SAME_SHARE = 1e-9
 
 ForwardTime = Annotated[
-    float,
-    Meta(gt=0.0, description="Time that a new map is expected to last (T_fwd), in seconds."),
+    float, Meta(gt=0.0, description="Time that a new map is expected to last (T_fwd), in seconds.")
 ]
 ChangeShare = Annotated[
     float,
@@ -97,11 +96,7 @@ class BFTrainer(Policy):
         )
         has = f"worth most over the next {span(forward_s)}, less what changes cost"
         return chosen_without_promises(
-            snapshot,
-            best.option,
-            order,
-            lambda row: has,
-            "other jobs make more of the nodes, or came first",
+            snapshot, best.option, order, lambda row: has, "other jobs make more of the nodes, or came first"
         )
 
     def forward_s(self, snapshot: Snapshot) -> float:

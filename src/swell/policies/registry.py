@@ -101,16 +101,7 @@ def parameters_of(name: str) -> dict[str, Meta]:
     return {field: meaning(POLICIES[name], field) for field in POLICIES[name].__struct_fields__}
 
 
-_CLASSES: tuple[type[Policy], ...] = (
-    ElasticFlow,
-    EqualShare,
-    Fifo,
-    Hu,
-    BFTrainer,
-    Saxena,
-    FlowCon,
-    Unified,
-)
+_CLASSES: tuple[type[Policy], ...] = (ElasticFlow, EqualShare, Fifo, Hu, BFTrainer, Saxena, FlowCon, Unified)
 #: What the papers compare with is in a package of its own.
 IN_SWELL_PAPERS = (
     "bftrainer_equal_share",

@@ -152,12 +152,7 @@ class RefusalTable(Mapping[int, Refusal]):
 
 
 def refusal(
-    snapshot: Snapshot,
-    levels: Levels,
-    row: int,
-    promised: IntArray,
-    offer_s: int | None,
-    objection: str = "",
+    snapshot: Snapshot, levels: Levels, row: int, promised: IntArray, offer_s: int | None, objection: str = ""
 ) -> Refusal:
     """The refusal of an undecided job; of its deadline, only what stands in its way is told.
 

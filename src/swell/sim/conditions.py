@@ -68,9 +68,7 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True):
     noise_share: Annotated[
         float,
         option(
-            "S",
-            "True rates differ from the profile by a factor exp(S x normal). Default: 0.",
-            flag="--noise",
+            "S", "True rates differ from the profile by a factor exp(S x normal). Default: 0.", flag="--noise"
         ),
     ] = 0.0
     profile_error_share: Annotated[

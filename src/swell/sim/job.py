@@ -12,14 +12,7 @@ import msgspec
 import numpy as np
 
 from swell.arrays import each
-from swell.model.job import (
-    LOSS,
-    AfterRefusal,
-    EndCondition,
-    JobClass,
-    JobSpec,
-    Profile,
-)
+from swell.model.job import LOSS, AfterRefusal, EndCondition, JobClass, JobSpec, Profile
 from swell.model.names import ANY
 from swell.sim.change_cost import ChangeCost
 from swell.sim.loss_curves import JobLoss, parse_loss
@@ -152,10 +145,7 @@ def _batches(job: WorkloadJob, curve: ThroughputCurve) -> BatchTruth | None:
 
 
 def _spec(
-    job: WorkloadJob,
-    curve: ThroughputCurve,
-    batches: BatchTruth | None,
-    after_refusal: AfterRefusal,
+    job: WorkloadJob, curve: ThroughputCurve, batches: BatchTruth | None, after_refusal: AfterRefusal
 ) -> JobSpec:
     least, most = max(curve.min_workers, job.min_devices), curve.max_workers
     if not job.is_elastic:

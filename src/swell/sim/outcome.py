@@ -98,10 +98,7 @@ class SimOutcome:
 
 
 def outcome_of(
-    job: SimJob,
-    view: JobView,
-    run_end_s: float,
-    segments: tuple[Segment, ...] = (),
+    job: SimJob, view: JobView, run_end_s: float, segments: tuple[Segment, ...] = ()
 ) -> JobOutcome:
     """Return what became of a job; one that the run left open has the phase that it was in."""
     is_over = view.phase.is_end

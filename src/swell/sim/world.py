@@ -9,15 +9,7 @@ from functools import partial
 
 from swell.core.kinds import named_kinds
 from swell.model import event as events
-from swell.model.command import (
-    AnyCommand,
-    LaunchGang,
-    ProfileJob,
-    Reconfigure,
-    StopGang,
-    SuspendGang,
-    WakeAt,
-)
+from swell.model.command import AnyCommand, LaunchGang, ProfileJob, Reconfigure, StopGang, SuspendGang, WakeAt
 from swell.model.node import Node
 from swell.model.target import ShareKind
 from swell.sim.change_cost import ChangeCost

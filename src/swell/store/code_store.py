@@ -16,13 +16,7 @@ from typing import NamedTuple
 import msgspec
 
 from swell.model.code import decode_tree, job_tree_path, object_path, tree_path
-from swell.store.code_snapshot import (
-    CodeLimits,
-    CodeSnapshot,
-    SnapshotRequest,
-    is_used,
-    read_snapshot,
-)
+from swell.store.code_snapshot import CodeLimits, CodeSnapshot, SnapshotRequest, is_used, read_snapshot
 from swell.wire.whole_files import write_whole
 
 #: What was used so recently is kept: its job may be about to be written into the journal.

@@ -10,14 +10,7 @@ import numpy as np
 from swell.arrays import FloatArray, IntArray, read_only
 from swell.model.job import BatchProfile
 from swell.script_facts import BetweenSteps
-from swell.throughput.batches import (
-    BatchTable,
-    best_candidates,
-    candidates,
-    efficiency,
-    is_possible,
-    worth,
-)
+from swell.throughput.batches import BatchTable, best_candidates, candidates, efficiency, is_possible, worth
 from swell.throughput.curve import SCALING_EXPONENT, SHORTEST_STEP_S, Curve
 from swell.throughput.estimate_margins import GUESS, OTHER_SIZES, SAME_SIZE, TRIAL, class_of
 

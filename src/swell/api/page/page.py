@@ -41,10 +41,7 @@ class Page:
     """
 
     def __init__(
-        self,
-        control: Platform,
-        sessions: SessionList | None = None,
-        port: Callable[[], int] | None = None,
+        self, control: Platform, sessions: SessionList | None = None, port: Callable[[], int] | None = None
     ) -> None:
         self.control = control
         self.sessions = SessionList(secrets.token_urlsafe(32)) if sessions is None else sessions

@@ -181,10 +181,7 @@ class DirectedRuns:
         return JobContext(job_id, spec, total_steps, hosts.bindings, self._gang_settings, hosts.host_of)
 
     def begin_gang(
-        self,
-        job: JobContext,
-        gang: GangRecord,
-        opened: Mapping[str, messages.RunOpened],
+        self, job: JobContext, gang: GangRecord, opened: Mapping[str, messages.RunOpened]
     ) -> tuple[DirectedRun, GangController]:
         """Direct a gang that has yet to hear the command, or has yet to be taken over.
 

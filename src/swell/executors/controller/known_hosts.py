@@ -252,11 +252,7 @@ class OpeningSet:
         self.under_way: dict[str, Opening] = {}  #: by run
 
     def ask(
-        self,
-        order: OpenRun,
-        hosts: Collection[str],
-        then: Callable[[Opening], None],
-        *commands: GangCommand,
+        self, order: OpenRun, hosts: Collection[str], then: Callable[[Opening], None], *commands: GangCommand
     ) -> None:
         """Have these hosts make ready."""
         opening = self.under_way[order.run] = Opening(order, then, set(hosts), list(commands))

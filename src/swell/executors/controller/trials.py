@@ -32,14 +32,7 @@ from swell.executors.gang.host_messages import CloseRun, Effect, OpenRun, trial_
 from swell.executors.gang.trial_controller import QueuedTrial, Trial, not_profiled, profiled
 from swell.executors.gang.trial_plan import CROSSING, Part, PartKind
 from swell.model.command import ProfileJob
-from swell.model.event import (
-    GangEnded,
-    JobWarned,
-    Outcome,
-    ProfilingFailed,
-    StepsReported,
-    TrialQueued,
-)
+from swell.model.event import GangEnded, JobWarned, Outcome, ProfilingFailed, StepsReported, TrialQueued
 from swell.model.job import Elasticity
 from swell.script_facts import BetweenSteps
 

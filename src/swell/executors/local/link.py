@@ -95,9 +95,7 @@ class LocalExecutor:
 
     # ------------------------------------------------------------ any thread
     def start(
-        self,
-        deliver: Callable[[AnyEvent], None],
-        replaced: Callable[[RunningWork], None] = lambda work: None,
+        self, deliver: Callable[[AnyEvent], None], replaced: Callable[[RunningWork], None] = lambda work: None
     ) -> RunningWork:
         """Begin, or adopt what runs, and tell what that is.
 

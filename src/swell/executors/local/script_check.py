@@ -104,10 +104,7 @@ def _welcome(folder: str, device: DeviceBinding) -> messages.Welcome:
 
 
 def _heard(
-    listener: socket.socket,
-    process: subprocess.Popen[bytes],
-    token: str,
-    welcome: messages.Welcome,
+    listener: socket.socket, process: subprocess.Popen[bytes], token: str, welcome: messages.Welcome
 ) -> Iterator[messages.FromWorker]:
     """What the script's process says, until it ends, or takes long for what follows an epoch.
 

@@ -48,11 +48,7 @@ class TermHost(LocalHost):
     """The processes of one term, see `HostTerms`. Every method returns at once."""
 
     def __init__(
-        self,
-        options: AgentOptions,
-        lock_fd: int,
-        answer: Callable[[FromHost], None],
-        node: LocalNode,
+        self, options: AgentOptions, lock_fd: int, answer: Callable[[FromHost], None], node: LocalNode
     ) -> None:
         super().__init__(options, lock_fd, answer)
         self._node = node

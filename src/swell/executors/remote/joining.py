@@ -115,11 +115,7 @@ class JoinRefused(Exception):
 
 
 async def join(
-    host: str,
-    port: int,
-    token: JoinToken,
-    join: Join,
-    joined: Callable[[LineLink, JoinAccepted], None],
+    host: str, port: int, token: JoinToken, join: Join, joined: Callable[[LineLink, JoinAccepted], None]
 ) -> LineLink:
     """A line on which both sides may send. `join`: without the token.
 

@@ -76,9 +76,7 @@ class SliceDoor(ListeningDoor):
         #: Name of the join token of slices, and of those that came after it was revoked.
         self._token = engine.name
         host = NodeOptions(
-            devices=engine.slice_devices,
-            is_borrowed=engine.is_borrowed,
-            sigterm_means=self.sigterm_means,
+            devices=engine.slice_devices, is_borrowed=engine.is_borrowed, sigterm_means=self.sigterm_means
         )
         self._order = SliceOrder(host=host, token="")
         self._port = make_port(self._platform)

@@ -108,12 +108,7 @@ def _stay(levels: Levels, planner: PromisePlanner, promises: Promises, least: In
 
 
 def _wished(
-    snapshot: Snapshot,
-    levels: Levels,
-    queue: Queue,
-    least: IntArray,
-    num_levels: IntArray,
-    ranking: Ranking,
+    snapshot: Snapshot, levels: Levels, queue: Queue, least: IntArray, num_levels: IntArray, ranking: Ranking
 ) -> IntArray:
     """(J,) levels after steps 2 to 5, none below `least`, and none raised above `num_levels`."""
     level = least.copy()

@@ -127,12 +127,7 @@ def _read_all(
 
 
 def to_remember(
-    snapshot: Snapshot,
-    levels: Levels,
-    plans: Plans,
-    rows: IntArray,
-    after_change: Plans,
-    level: IntArray,
+    snapshot: Snapshot, levels: Levels, plans: Plans, rows: IntArray, after_change: Plans, level: IntArray
 ) -> Memory:
     """The plans of these rows, and those for after a change to the (J,) levels that jobs are to have.
 

@@ -57,8 +57,7 @@ SurviveNodes = Annotated[
     ),
 ]
 GainName = Annotated[
-    str,
-    Meta(description=f"What jobs without a deadline gain by: {', '.join(sorted([*GAINS, SAVINGS]))}."),
+    str, Meta(description=f"What jobs without a deadline gain by: {', '.join(sorted([*GAINS, SAVINGS]))}.")
 ]
 OpenBatches = Annotated[int, switch("1: jobs that leave their batch open have the best one of each size.")]
 ShareCores = Annotated[int, switch("1: where devices share fewer cores, these are divided among the jobs.")]

@@ -53,10 +53,7 @@ def hu() -> PowerCurves:
     References: Hu et al., section 4.2, Equations 2 to 4 and Figure 6: "the actual training speed decreases
         by 20% on average when the number of nodes doubles".
     """
-    return PowerCurves(
-        exponent=1.0 + math.log2(0.8),
-        name="hu",
-    )
+    return PowerCurves(exponent=1.0 + math.log2(0.8), name="hu")
 
 
 BUILT_IN: dict[str, Callable[[], ProfileSet]] = {

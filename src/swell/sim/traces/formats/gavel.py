@@ -21,7 +21,7 @@ GAVEL_LAYOUTS: dict[int, tuple[str, ...]] = {
     10: (*_PLACED, *_SLO),
 }
 SHOCKWAVE_LAYOUTS: dict[int, tuple[str, ...]] = {
-    12: (*_PLACED, "steps", "devices", "mode", "weight", "slo", "duration", "submit"),
+    12: (*_PLACED, "steps", "devices", "mode", "weight", "slo", "duration", "submit")
 }
 BATCH = re.compile(r"(.+?) \(batch size (\d+)\)")
 NUMBERS = frozenset({"steps", "devices", "slo", "duration", "submit"})
