@@ -125,6 +125,8 @@ def elastic(
             "elastic() got deterministic=True, and this worker is several processes, whose sums are the "
             "script's own; leave it out"
         )
+    if positions.num_parts > 1:
+        _average_gradients(model)
     _use_device(model, stepped, host)
     laid_out = _course(loader, model, host, (shards or 0) if deterministic else None)
     laid_out.num_passes = num_passes or 0
@@ -197,6 +199,14 @@ def _course(loader: DataLoader[Any], model: nn.Module, host: Host, num_shards: i
     course.least_samples = 1 if next(norms, None) is None else 2  # one value of a channel is an error
     course.num_parts, course.part = host.positions.num_parts, host.positions.part
     return course
+
+
+def _average_gradients(model: nn.Module) -> None:
+    """Have `fully_shard` average gradients, as it does unless a script says otherwise (torchtitan does)."""
+    for module in model.modules():
+        divide: Any = getattr(module, "set_gradient_divide_factor", None)
+        if divide is not None:
+            divide(None)
 
 
 def _gradients(model: nn.Module, host: Host, deterministic: bool) -> Gradients:

@@ -74,6 +74,9 @@ if "fsdp" in kinds:
     fully_shard(model.up, mesh=inner, mp_policy=policy)
     if "outside" not in words:
         fully_shard(model, mesh=inner, mp_policy=policy)
+if "divides" in words and "fsdp" in kinds:  # by itself, and wrongly for uneven parts
+    sharded: Any = model.up
+    sharded.set_gradient_divide_factor(1.0)
 if "compiled" in words:
     model.up.compile(backend="aot_eager")
 optimizers: dict[str, torch.optim.Optimizer]
