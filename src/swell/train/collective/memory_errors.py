@@ -37,7 +37,8 @@ def why_hopeless(share: Share) -> str | None:
     if num_samples == 1:
         return (
             "one sample does not fit into the device's memory, with the model and the optimizer's state; "
-            "make the model or the samples smaller, compute in half precision, or use a larger device"
+            "divide the model among devices with --devices-per-worker, make it or the samples smaller, compute "
+            "in half precision, or use a larger device"
         )
     if share.num_shards:
         return (
