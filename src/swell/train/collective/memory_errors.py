@@ -37,7 +37,7 @@ def why_hopeless(share: Share) -> str | None:
     if num_samples == 1:
         return (
             "one sample does not fit into the device's memory, with the model and the optimizer's state; "
-            "divide the model among devices with --devices-per-worker, make it or the samples smaller, compute "
+            "divide the model among devices (--devices-per-worker), make it or the samples smaller, compute "
             "in half precision, or use a larger device"
         )
     if share.num_shards:
