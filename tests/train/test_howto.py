@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 from tests.train.fake_agent import FakeAgent, fork_script
+from tests.train.torchrun import run_under_torchrun
 
 from swell.wire import messages
 
-PAGES = Path(__file__).parents[2] / "docs" / "how-to"
+ROOT = Path(__file__).parents[2]
+PAGES = ROOT / "docs" / "how-to"
 
 
 def write_script(page: str, folder: Path, number: int = 1) -> Path:
@@ -59,3 +61,26 @@ def test_a_script_runs_alone_and_under_an_agent(
     assert agent.wait(0, messages.Finished).steps == 25 * num_epochs
     assert agent.exit_status(0) == 0, agent.logs()
     assert is_good(float(agent.log(0).read_text().splitlines()[-1].split()[-1])), agent.logs()
+
+
+def test_the_page_of_divided_models_shows_lines_of_its_example() -> None:
+    page = (PAGES / "divide-a-model-among-devices.md").read_text()
+    example = (ROOT / "examples" / "fsdp_gpt.py").read_text()
+    shown = page.split("```python\n")[1].split("```")[0].splitlines()
+    assert len(shown) > 10
+    assert [line for line in shown if line not in example.splitlines()] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "num_processes", "loss"),
+    [("fsdp_gpt", 2, 0.1), ("tensor_parallel_mlp", 2, 0.2), ("fsdp_and_tensor_parallel", 4, 4.0)],
+)
+def test_an_example_of_a_divided_model_learns(
+    tmp_path: Path, name: str, num_processes: int, loss: float
+) -> None:
+    status, said = run_under_torchrun(num_processes, tmp_path, ROOT / "examples" / f"{name}.py")
+    assert status == 0, said
+    told = [line for line in said.splitlines() if line.startswith("epoch ")]
+    assert len(told) == 10
+    assert float(told[-1].split()[-1]) < loss, said
