@@ -29,20 +29,6 @@ from swell.executors.controller.protocol import (
 from swell.executors.controller.trials import TrialQueue
 from swell.executors.gang import host_messages as messages
 from swell.executors.gang.gang_record import GangRecord, KnownGang
-from swell.executors.gang.host_messages import (
-    KILL,
-    CloseRun,
-    DevicesOffered,
-    EndKept,
-    FromHost,
-    KeptRuns,
-    OfWorker,
-    RunKept,
-    SignalWorker,
-    ToHost,
-    WorkerExited,
-    WorkerSaid,
-)
 from swell.executors.gang.job_context import GangSettings
 from swell.executors.retransmission import ReceivedNumbers
 from swell.model.event import AnyEvent, GangEnded, GangSuspended, JobWarned, RunningWork
@@ -185,7 +171,7 @@ class Controller:
         """Time has passed. To be called ten times a second."""
         self._handle(self._pass_time)
 
-    def hear(self, host: str, message: FromHost) -> None:
+    def hear(self, host: str, message: messages.FromHost) -> None:
         """What a host says; one that is not of this platform is not heard."""
         self._handle(lambda: self._hear_member(host, message))
 
@@ -198,7 +184,10 @@ class Controller:
         self._takeover.awaited.update(names)
 
     def join_host(
-        self, name: str, tell: Callable[[ToHost], None], is_reached: Callable[[], bool] = lambda: True
+        self,
+        name: str,
+        tell: Callable[[messages.ToHost], None],
+        is_reached: Callable[[], bool] = lambda: True,
     ) -> None:
         """Add a host, which is sent orders from now on. Its first message names its devices."""
         self._handle(lambda: self._hosts.join(name, tell, is_reached))
@@ -238,7 +227,7 @@ class Controller:
         self._takeover.leave_workers(host, run.key, left, why)
         self._runs.lose_workers(run, host, why)
 
-    def _hear_member(self, host: str, message: FromHost) -> None:
+    def _hear_member(self, host: str, message: messages.FromHost) -> None:
         """A host may have been lost after it said this."""
         if host not in self._hosts:
             return
@@ -253,7 +242,7 @@ class Controller:
         openings = (one for one in self._openings.under_way.values() if one.order.job_id == job_id)
         return any(host in one.awaited for one in openings) or any(run.is_on(host) for run in runs)
 
-    def _hear(self, host: str, message: FromHost) -> None:
+    def _hear(self, host: str, message: messages.FromHost) -> None:
         match message:
             case messages.RunKept() | messages.EndKept():
                 self._takeover.hear(host, message)
@@ -265,7 +254,7 @@ class Controller:
             case messages.WorkersAlive(runs=runs):
                 for run, pulses in runs.items():
                     for worker, pulse in pulses.items():
-                        self._runs.hear(host, WorkerSaid(run=run, worker=worker, message=pulse))
+                        self._runs.hear(host, messages.WorkerSaid(run=run, worker=worker, message=pulse))
             case messages.UsageRead():
                 self._runs.hear_usage(host, message)
             case messages.OwnerWarned(job_id=job_id, about=about, message=text):
@@ -304,9 +293,13 @@ class Takeover:
     runs: DirectedRuns
     hosts: KnownHosts
     awaited: set[str] = field(default_factory=set)  #: hosts that have yet to come, or to be given up
-    _kept: dict[str, KeptRuns] = field(default_factory=dict)  #: by host, until its runs are taken over
+    _kept: dict[str, messages.KeptRuns] = field(
+        default_factory=dict
+    )  #: by host, until its runs are taken over
     _abandoned: dict[tuple[str, str], set[int]] = field(default_factory=dict)  #: workers, by host and run
-    _offers: dict[str, DevicesOffered] = field(default_factory=dict)  #: of hosts that gangs went on without
+    _offers: dict[str, messages.DevicesOffered] = field(
+        default_factory=dict
+    )  #: of hosts that gangs went on without
     _ends: dict[str, GangEnded | GangSuspended] = field(default_factory=dict)  #: by job
     _is_over: bool = False
 
@@ -317,28 +310,28 @@ class Takeover:
         return self._is_over
 
     # ------------------------------------------------------------ what hosts tell
-    def hear(self, host: str, message: RunKept | EndKept) -> None:
+    def hear(self, host: str, message: messages.RunKept | messages.EndKept) -> None:
         """Record what a host has kept from the time before this controller."""
-        if isinstance(message, RunKept):
-            self._kept.setdefault(host, KeptRuns()).runs[message.order.run] = message
+        if isinstance(message, messages.RunKept):
+            self._kept.setdefault(host, messages.KeptRuns()).runs[message.order.run] = message
             return
         known = self._ends.get(message.end.job_id)  # several hosts may tell of the same job
         if known is None or known.generation < message.end.generation:
             self._ends[message.end.job_id] = message.end
 
-    def keep(self, host: str, message: FromHost) -> bool:
+    def keep(self, host: str, message: messages.FromHost) -> bool:
         """Whether it is about a run that is not taken over yet, or a worker that is to be ended."""
         kept, key = self._kept.get(host), getattr(message, "run", "")
         if kept is not None and key in kept.runs:
             kept.note_answered(message)
-        elif (host, key) not in self._abandoned or not isinstance(message, OfWorker):
+        elif (host, key) not in self._abandoned or not isinstance(message, messages.OfWorker):
             return False
-        if isinstance(message, WorkerExited):
+        if isinstance(message, messages.WorkerExited):
             self._abandoned.get((host, key), set()).discard(message.worker)
             self.go_on()
         return True
 
-    def hear_offer(self, host: str, offered: DevicesOffered) -> None:
+    def hear_offer(self, host: str, offered: messages.DevicesOffered) -> None:
         """It is the last word about what was: no run waits for this host any longer."""
         if host in self._offers:
             self._offers[host] = offered
@@ -374,7 +367,7 @@ class Takeover:
         self._kept = {host: kept for host, kept in self._kept.items() if kept.runs}
         for host, key in [place for place, left in self._abandoned.items() if not left]:
             del self._abandoned[host, key]
-            self.hosts.tell(host, CloseRun(run=key))
+            self.hosts.tell(host, messages.CloseRun(run=key))
         for host in self._offers.keys() - {host for host, _ in self._abandoned}:
             self.runs.report_all(self.hosts.offer(host, self._offers.pop(host)))
         if self.is_over:
@@ -404,7 +397,7 @@ class Takeover:
             for host, workers in strangers:
                 self._abandon(host, key, workers)
 
-    def _take_over(self, settled: KnownGang, kept: Mapping[str, RunKept]) -> None:
+    def _take_over(self, settled: KnownGang, kept: Mapping[str, messages.RunKept]) -> None:
         order = next(iter(kept.values())).order
         job = self.runs.job_context(order.job_id, order.spec, order.total_steps)
         gang = GangRecord(**msgspec.structs.asdict(settled))
@@ -421,4 +414,4 @@ class Takeover:
 
     def _kill(self, host: str, key: str, workers: set[int]) -> None:
         for worker in sorted(workers):
-            self.hosts.tell(host, SignalWorker(run=key, worker=worker, signal=KILL))
+            self.hosts.tell(host, messages.SignalWorker(run=key, worker=worker, signal=messages.KILL))

@@ -21,15 +21,6 @@ from swell.executors.gang import host_messages as messages
 from swell.executors.gang.audit import Audit
 from swell.executors.gang.gang_controller import GangController, RestartController
 from swell.executors.gang.gang_record import GangRecord, KnownGang, flatten
-from swell.executors.gang.host_messages import (
-    Effect,
-    OfWorker,
-    SignalWorker,
-    StartWorker,
-    TellWorker,
-    WorkerExited,
-    WorkerSaid,
-)
 from swell.executors.gang.job_context import GangSettings, JobContext
 from swell.executors.gang.trial_controller import Trial
 from swell.model.command import LaunchGang, Reconfigure
@@ -131,7 +122,7 @@ class DirectedRuns:
         hosts: KnownHosts,
         gang_settings: GangSettings,
         outbox: Outbox,
-        follow: Callable[[DirectedRun, Sequence[Effect]], None],
+        follow: Callable[[DirectedRun, Sequence[messages.Effect]], None],
     ) -> None:
         """
         Args:
@@ -219,18 +210,18 @@ class DirectedRuns:
         self._ended = {job_id: gang for job_id, gang in self._ended.items() if job_id in untold}
 
     # ------------------------------------------------------------ what hosts say
-    def hear(self, host: str, message: OfWorker) -> None:
+    def hear(self, host: str, message: messages.OfWorker) -> None:
         """What a host says of a worker. No effect if it is none of a run that is directed."""
         run = self.by_key.get(message.run)
         if run is None or run.workers.get(message.worker) != host:
             return
         now_s = self.now_s()
-        if isinstance(message, WorkerExited):
+        if isinstance(message, messages.WorkerExited):
             del run.workers[message.worker]
-        elif isinstance(message, WorkerSaid) and isinstance(message.message, Finished):
+        elif isinstance(message, messages.WorkerSaid) and isinstance(message.message, Finished):
             run.finished_s = now_s if run.finished_s is None else run.finished_s
         self.do(run, run.director.hear(message, now_s))
-        if isinstance(message, WorkerExited):
+        if isinstance(message, messages.WorkerExited):
             self.release_hosts(run)
 
     def hear_usage(self, host: str, read: messages.UsageRead) -> None:
@@ -258,16 +249,16 @@ class DirectedRuns:
         return [d for run in self.by_key.values() if run.is_on(host) for d in run.director.devices]
 
     # ------------------------------------------------------------ doing what a protocol says
-    def do(self, run: DirectedRun, effects: Sequence[Effect]) -> None:
+    def do(self, run: DirectedRun, effects: Sequence[messages.Effect]) -> None:
         """Perform the effects in order."""
         is_told = any(not isinstance(effect, StepsReported) for effect in effects)
         if is_told:
             self._keep_gang(run)
         for effect in effects:
             match effect:
-                case StartWorker():
+                case messages.StartWorker():
                     self._start(run, effect)
-                case TellWorker() | SignalWorker():
+                case messages.TellWorker() | messages.SignalWorker():
                     if (host := run.workers.get(effect.worker)) is not None:
                         self._hosts.tell(host, effect)
                 case event:
@@ -286,7 +277,7 @@ class DirectedRuns:
         run.settled = run.gang.gang.settled
         self._hosts.tell_all(run.hosts, messages.KeepGang(run=run.key, gang=run.settled))
 
-    def _start(self, run: DirectedRun, start: StartWorker) -> None:
+    def _start(self, run: DirectedRun, start: messages.StartWorker) -> None:
         """Have the host of its devices start this worker; where none can, its end will be heard."""
         host, *others = sorted({self._hosts.host_of.get(device, "") for device in start.devices})
         run.workers[start.worker] = host

@@ -15,21 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import msgspec
 
-from swell.executors.controller.protocol import (
-    PROTOCOL,
-    Acknowledge,
-    Attach,
-    BindDevices,
-    DevicesWanted,
-    EventTold,
-    ExecutorCommand,
-    FromAgent,
-    Gathering,
-    Inventory,
-    Perform,
-    Performed,
-    RemoveHost,
-)
+from swell.executors.controller import protocol
 from swell.executors.engine import Engine, LocalEngine
 from swell.executors.local.agent.address import AgentAddress
 from swell.executors.local.agent.options import LOOPBACK, NUM_WORDS_OF_UP, AgentOptions
@@ -50,7 +36,7 @@ CONNECT_S = 5.0
 RETRY_S, LONGEST_RETRY_S = 0.05, 5.0
 FIND_S = 20.0
 
-_decode: Callable[[bytes], FromAgent] = decoder(FromAgent).decode
+_decode: Callable[[bytes], protocol.FromAgent] = decoder(protocol.FromAgent).decode
 
 
 class LocalExecutor:
@@ -77,7 +63,7 @@ class LocalExecutor:
         self._deliver: Callable[[AnyEvent], None] = lambda event: None
         self._replaced: Callable[[RunningWork], None] = lambda work: None
         self._lock = threading.Lock()  #: of what follows
-        self._untaken: RetransmissionQueue[ExecutorCommand] = RetransmissionQueue()
+        self._untaken: RetransmissionQueue[protocol.ExecutorCommand] = RetransmissionQueue()
         self._heard = ReceivedNumbers()  #: of the agent, which is named by its `boot_id`
         self._num_delivered = self._num_before_last_call = 0  #: events, now and at the last `acknowledge`
         self._work: RunningWork | None = None  #: that was found with the present agent
@@ -86,7 +72,7 @@ class LocalExecutor:
         self._wake_read.setblocking(False)
         self._wake_write.setblocking(False)
         self._to_send: deque[msgspec.Struct] = deque()  #: beside commands
-        self._wanted: DevicesWanted | None = None  #: what was said last
+        self._wanted: protocol.DevicesWanted | None = None  #: what was said last
         self._socket: socket.socket | None = None
         self._received = LineBuffer()
         self._process: subprocess.Popen[bytes] | None = None
@@ -139,12 +125,12 @@ class LocalExecutor:
     def remove_host(self, name: str) -> None:
         """Have a host that has joined end its workers and leave. Waits for nothing."""
         with self._lock:
-            self._send(RemoveHost(name=name))
+            self._send(protocol.RemoveHost(name=name))
 
     def want_devices(self, num: int) -> None:
         """Say how many devices open jobs could use together. Waits for nothing."""
         with self._lock:
-            self._wanted = DevicesWanted(num=num)
+            self._wanted = protocol.DevicesWanted(num=num)
             self._send(self._wanted)
 
     def acknowledge(self) -> None:
@@ -156,7 +142,7 @@ class LocalExecutor:
         with self._lock:
             number, self._num_before_last_call = self._num_before_last_call, self._num_delivered
             if self._heard.acknowledge(number):
-                self._send(Acknowledge(number=number))
+                self._send(protocol.Acknowledge(number=number))
 
     def close(self) -> None:
         """Let go of the agent: it and its workers live on, until another executor adopts them."""
@@ -224,7 +210,9 @@ class LocalExecutor:
                 if command is None and not self._to_send:
                     return
                 message = (
-                    self._to_send[0] if command is None else Perform(number=command[0], command=command[1])
+                    self._to_send[0]
+                    if command is None
+                    else protocol.Perform(number=command[0], command=command[1])
                 )
             self._socket.sendall(msgspec.json.encode(message) + b"\n")
             if command is None:
@@ -238,10 +226,10 @@ class LocalExecutor:
     def _hear(self, line: bytes) -> None:
         message = _decode(line)
         with self._lock:
-            if isinstance(message, Performed):
+            if isinstance(message, protocol.Performed):
                 self._untaken.acknowledge(message.number)
-            is_news = isinstance(message, EventTold) and self._heard.take(message.number)
-        if isinstance(message, EventTold) and is_news:
+            is_news = isinstance(message, protocol.EventTold) and self._heard.take(message.number)
+        if isinstance(message, protocol.EventTold) and is_news:
             self._deliver(message.event)
             with self._lock:
                 self._num_delivered = message.number
@@ -300,39 +288,39 @@ class LocalExecutor:
 
     def _said_again(self) -> Iterator[msgspec.Struct]:
         """Messages other than commands that the line before may have lost: it may have taken them in vain."""
-        yield from (message for message in self._to_send if isinstance(message, RemoveHost))
+        yield from (message for message in self._to_send if isinstance(message, protocol.RemoveHost))
         if self._wanted is not None:
             yield self._wanted
         if number := self._heard.num_acknowledged:
-            yield Acknowledge(number=number)
+            yield protocol.Acknowledge(number=number)
 
-    def _attach(self, address: AgentAddress) -> Inventory:
+    def _attach(self, address: AgentAddress) -> protocol.Inventory:
         self._received = LineBuffer()
         self._socket = socket.create_connection((LOOPBACK, address.port), timeout=CONNECT_S)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        devices = BindDevices(bindings=self._bindings)
-        hello = Attach(token=address.token, session=self._session)
+        devices = protocol.BindDevices(bindings=self._bindings)
+        hello = protocol.Attach(token=address.token, session=self._session)
         self._socket.sendall(b"%s\n" * 2 % tuple(map(msgspec.json.encode, (hello, devices))))
         inventory = self._first_answer()
-        if not isinstance(inventory, Inventory):
+        if not isinstance(inventory, protocol.Inventory):
             raise AgentError(f"the agent began with {type(inventory).__name__}; it must begin with Inventory")
-        if inventory.protocol != PROTOCOL:
+        if inventory.protocol != protocol.PROTOCOL:
             raise AgentError(
                 f"the agent that still runs (pid {address.pid}) is of another version of Swell: it speaks "
-                f"protocol {inventory.protocol}, this one {PROTOCOL}; `swell down --force` ends it, and "
-                "`swell up` lets its jobs go on from their checkpoints"
+                f"protocol {inventory.protocol}, this one {protocol.PROTOCOL}; `swell down --force` ends it, "
+                "and `swell up` lets its jobs go on from their checkpoints"
             )
         self._socket.settimeout(None)
         return inventory
 
-    def _first_answer(self) -> FromAgent:
+    def _first_answer(self) -> protocol.FromAgent:
         """An agent that does not know yet what runs says so, every second."""
         told: tuple[str, ...] = ()
         while True:
             while (line := self._received.next_line()) is None:
                 self._receive()
             answer = _decode(line)
-            if not isinstance(answer, Gathering):
+            if not isinstance(answer, protocol.Gathering):
                 return answer
             if self._closing.is_set():
                 raise ConnectionAbortedError("it waits for hosts, and this platform closes")
@@ -363,7 +351,7 @@ class LocalExecutor:
             self._wake_write.send(b"!")
 
 
-def of_executor(command: AnyCommand) -> ExecutorCommand:
+def of_executor(command: AnyCommand) -> protocol.ExecutorCommand:
     """The same command. Raises TypeError: it is none for an executor."""
     if isinstance(command, WakeAt):
         raise TypeError("time is not an executor's affair: WakeAt is for the world's clock")

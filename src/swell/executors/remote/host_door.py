@@ -16,15 +16,6 @@ import msgspec
 
 from swell.executors.controller.controller import Controller
 from swell.executors.gang import host_messages as messages
-from swell.executors.gang.host_messages import (
-    DevicesOffered,
-    FromHost,
-    FromJoined,
-    HostRemoved,
-    SaidInTerm,
-    ToHost,
-    ToldInTerm,
-)
 from swell.executors.leases import GrantedLeases, LeaseAsked, LeaseGranted, TermEnded
 from swell.executors.limited_log import LimitedLog
 from swell.executors.local.agent.door import DoorError
@@ -56,7 +47,7 @@ class JoinedHost:
 
     def __init__(self, door: HostDoor, join: Join, session: str) -> None:
         self.name, self.join = join.host, join  #: of its line, or of its last one; without the secret
-        self.stream = ResumableStream(session, self, FromJoined, LeaseAsked)
+        self.stream = ResumableStream(session, self, messages.FromJoined, LeaseAsked)
         self.remark = ""  #: on the way to it; empty: none
         self._door = door
         self.is_late = False  #: with its questions, though it may have a line
@@ -65,7 +56,7 @@ class JoinedHost:
     def begin_term(self, term: int | None) -> None:
         """`term`: in which it is the controller's; None: it is not."""
         self.term = term
-        self.offered: DevicesOffered | None = None  #: last, in this term
+        self.offered: messages.DevicesOffered | None = None  #: last, in this term
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -74,13 +65,13 @@ class JoinedHost:
         return tuple(filter(None, (self.remark, SILENT if is_silent else "")))
 
     # ------------------------------------------------------------ the controller
-    def tell(self, message: ToHost) -> None:
+    def tell(self, message: messages.ToHost) -> None:
         """What it is told waits in the stream as long as there is no line."""
         if self.term is not None:
-            self.stream.say(ToldInTerm(term=self.term, message=message))
+            self.stream.say(messages.ToldInTerm(term=self.term, message=message))
 
     # ------------------------------------------------------------ the stream
-    def heard(self, message: FromJoined) -> None:
+    def heard(self, message: messages.FromJoined) -> None:
         self._door.hear(self, message)
 
     def heard_aside(self, message: LeaseAsked) -> None:
@@ -197,25 +188,25 @@ class HostDoor:
             del self._hosts[host.name]
 
     # ------------------------------------------------------------ what hosts say
-    def hear(self, host: JoinedHost, message: FromJoined) -> None:
+    def hear(self, host: JoinedHost, message: messages.FromJoined) -> None:
         """A message of the stream; of another term than the present one it is about workers that are gone."""
         if message.term != host.term:
             return
-        if isinstance(message, SaidInTerm):
+        if isinstance(message, messages.SaidInTerm):
             self._hear_said(host, message.message)
         else:
             self._leases.end(host.name, message.term)
             self._lose_ended("it left the platform")
             host.stream.close()
 
-    def _hear_said(self, host: JoinedHost, message: FromHost) -> None:
+    def _hear_said(self, host: JoinedHost, message: messages.FromHost) -> None:
         """Pass it to the controller, which knows what runs the host was given."""
         if isinstance(message, KEPT) and not self._leases.is_recalled(host.name):
             why = f"it says what it has kept, and no earlier agent gave it a lease in term {host.term}"
             log.warning("refused host %s: %s", host.name, why)
-        elif isinstance(message, DevicesOffered) and not can_offer(host.name, message):
+        elif isinstance(message, messages.DevicesOffered) and not can_offer(host.name, message):
             log.warning("refused host %s: it offers what no host of this name has", host.name)
-        elif isinstance(message, DevicesOffered):
+        elif isinstance(message, messages.DevicesOffered):
             host.offered = message
             self._tell_remarks(host)
         else:
@@ -301,7 +292,7 @@ class HostDoor:
             raise DoorError(f"no host {name!r} has joined; these have: {known}")
         self._removed.add(host.join.session)
         self._leases.refuse(name)
-        host.stream.say(HostRemoved())
+        host.stream.say(messages.HostRemoved())
 
     def give_up(self, name: str, why: str) -> None:
         """Another witness has it for dead: it is lost now, unless it has a line.
@@ -340,7 +331,7 @@ class HostDoor:
             host.stream.close()
 
 
-def can_offer(host: str, offered: DevicesOffered) -> bool:
+def can_offer(host: str, offered: messages.DevicesOffered) -> bool:
     """Whether a host of this name may have this: one node at most, which is called so and has all devices."""
     own = sorted(f"{host}/{number}" for number in range(min(len(offered.devices), MOST_DEVICES)))
     nodes, devices = offered.nodes, offered.devices.values()
