@@ -37,26 +37,7 @@ from swell.model.event import AnyEvent, GangEnded, GangSuspended, Outcome
 from swell.model.job import JobSpec
 from swell.model.node import Node
 from swell.model.usage import GangUsage
-from swell.wire.messages import (
-    Alive,
-    Broken,
-    CheckpointDamaged,
-    CheckpointSaved,
-    Distributed,
-    DriftFound,
-    Failed,
-    Finished,
-    FromAgent,
-    FromWorker,
-    Joined,
-    JoinFailed,
-    OutOfMemory,
-    Progress,
-    Regroup,
-    SaveFailed,
-    ScriptFound,
-    Stepped,
-)
+from swell.wire import messages
 
 #: To a worker, and to all that it has started.
 KILL = int(signal.SIGKILL)
@@ -91,7 +72,7 @@ class StartWorker(WorkerMessage, frozen=True, kw_only=True):
 class TellWorker(WorkerMessage, frozen=True, kw_only=True):
     """Say this to a worker; lost without notice if the worker is going."""
 
-    message: FromAgent
+    message: messages.FromAgent
 
 
 class SignalWorker(WorkerMessage, frozen=True, kw_only=True):
@@ -114,7 +95,7 @@ class WorkerForked(WorkerMessage, frozen=True, kw_only=True):
 class WorkerSaid(WorkerMessage, frozen=True, kw_only=True):
     """A message of a worker."""
 
-    message: FromWorker
+    message: messages.FromWorker
 
 
 class WorkerExited(WorkerMessage, frozen=True, kw_only=True):
@@ -130,16 +111,16 @@ OfWorker = WorkerForked | WorkerSaid | WorkerExited
 # ---------------------------------------------------------------- what a host knows of a worker
 #: Of these kinds the latest message stands, and may be heard twice.
 STANDING = (
-    Stepped
-    | Distributed
-    | DriftFound
-    | ScriptFound
-    | CheckpointSaved
-    | CheckpointDamaged
-    | SaveFailed
-    | OutOfMemory
-    | Failed
-    | Finished
+    messages.Stepped
+    | messages.Distributed
+    | messages.DriftFound
+    | messages.ScriptFound
+    | messages.CheckpointSaved
+    | messages.CheckpointDamaged
+    | messages.SaveFailed
+    | messages.OutOfMemory
+    | messages.Failed
+    | messages.Finished
 )
 
 
@@ -166,14 +147,14 @@ class WorkerState(msgspec.Struct, kw_only=True):
             case WorkerExited():
                 self.exit = message
 
-    def note(self, said: FromWorker) -> None:
+    def note(self, said: messages.FromWorker) -> None:
         """The worker says this."""
         match said:
-            case Joined() | JoinFailed() | Broken():
+            case messages.Joined() | messages.JoinFailed() | messages.Broken():
                 self.steps = said.steps
-                if not isinstance(said, JoinFailed):
-                    self.joined = said.generation if isinstance(said, Joined) else None
-            case Alive() | Progress():
+                if not isinstance(said, messages.JoinFailed):
+                    self.joined = said.generation if isinstance(said, messages.Joined) else None
+            case messages.Alive() | messages.Progress():
                 self.steps = max(self.steps, said.steps)
             case _ if isinstance(said, STANDING):
                 others = [each for each in self.standing if type(each) is not type(said)]
@@ -262,7 +243,7 @@ class RunRefused(HostMessage, frozen=True, kw_only=True):
 class WorkersAlive(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """The latest signs of life of workers that have said nothing else since; see `WorkerSaid`."""
 
-    runs: dict[str, dict[int, Alive]]  #: by run and worker
+    runs: dict[str, dict[int, messages.Alive]]  #: by run and worker
 
 
 class UsageRead(HostMessage, frozen=True, kw_only=True):
@@ -360,7 +341,9 @@ class KeptRuns:
         match message:
             case StartWorker(worker=worker):
                 run.workers[worker] = WorkerState()
-            case TellWorker(worker=worker, message=Regroup(generation=round)) if worker in run.workers:
+            case TellWorker(worker=worker, message=messages.Regroup(generation=round)) if (
+                worker in run.workers
+            ):
                 run.workers[worker].told = round
             case KeepGang(gang=gang):
                 run.gang = gang
