@@ -81,12 +81,7 @@ GAUGES = (
         ("version", "policy"),
     ),
     # ---- jobs
-    Gauge(
-        "swell_jobs",
-        "Open jobs.",
-        lambda m: _each(m.jobs, OPEN_PHASES, JobClass),
-        ("phase", "class"),
-    ),
+    Gauge("swell_jobs", "Open jobs.", lambda m: _each(m.jobs, OPEN_PHASES, JobClass), ("phase", "class")),
     Gauge("swell_workers", "Workers of all jobs.", lambda m: m.num_workers),
     Gauge(
         "swell_open_jobs_cpu_seconds",
@@ -150,21 +145,13 @@ GAUGES = (
         "Batches written to the journal, by earlier daemons too.",
         lambda m: m.num_batches,
     ),
-    Gauge(
-        "swell_journal_bytes",
-        "Size of the journal's files.",
-        lambda m: m.cluster.journal_bytes,
-    ),
+    Gauge("swell_journal_bytes", "Size of the journal's files.", lambda m: m.cluster.journal_bytes),
     Gauge(
         "swell_disk_free_bytes",
         "Free space on the disk of the storage: the state folder, or what `--storage` names.",
         lambda m: m.cluster.disk_free_bytes,
     ),
-    Gauge(
-        "swell_disk_bytes",
-        "Size of that disk.",
-        lambda m: m.cluster.disk_bytes,
-    ),
+    Gauge("swell_disk_bytes", "Size of that disk.", lambda m: m.cluster.disk_bytes),
     Gauge(
         "swell_warnings",
         "1 for each topic that `swell nodes` warns of. `journal`: the platform stands still, because its "

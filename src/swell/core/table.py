@@ -18,15 +18,7 @@ import numpy as np
 
 from swell.arrays import BoolArray, FloatArray, IntArray, read_only
 from swell.checkpoint_interval import DEFAULT_S
-from swell.core.costs import (
-    CostCurves,
-    CostTable,
-    copy_s,
-    expected_costs,
-    family_of,
-    kind_of,
-    stated_pause_s,
-)
+from swell.core.costs import CostCurves, CostTable, copy_s, expected_costs, family_of, kind_of, stated_pause_s
 from swell.core.record import JobRecord
 from swell.model.cluster import Cluster
 from swell.model.job import Elasticity
