@@ -21,7 +21,8 @@ from tests.executors.contract import JOB, launch, resize
 from tests.executors.listening import Listener
 from tests.executors.puppets import devices
 
-from swell.executors.controller.protocol import PROTOCOL, Attach
+from swell.executors.controller import protocol
+from swell.executors.controller.protocol import Attach
 from swell.executors.local import link
 from swell.executors.local.agent.address import AgentAddress, address_path, read_address
 from swell.executors.local.agent.options import AgentOptions
@@ -312,8 +313,8 @@ def test_an_agent_of_another_version_is_not_misunderstood(
 ) -> None:
     executor.start(lambda event: None)
     executor.close()
-    spoken = PROTOCOL
-    monkeypatch.setattr(link, "PROTOCOL", spoken + 1)
+    spoken = protocol.PROTOCOL
+    monkeypatch.setattr(protocol, "PROTOCOL", spoken + 1)
     remedy = rf"it speaks protocol {spoken}, this one {spoken + 1}; `swell down --force` ends it"
     with pytest.raises(AgentError, match=remedy):
         new_executor().start(lambda event: None)
