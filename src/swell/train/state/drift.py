@@ -43,15 +43,15 @@ _IMMUTABLE = {*_PLAIN, tuple}
 _NOT_PLAIN = "not a plain value"
 _OF_HYPERPARAMETERS = (
     "A scheduler is stepped by hand or with a worker's own number, or the value is set from a counter of "
-    "the script's own, which begins at 0 in a new worker. Give the scheduler to `elastic`, which steps it, "
-    "or have the library prepare it; keep ReduceLROnPlateau in the job's state (elastic(state=...)) and step "
-    "it with the loss that `backward` returns, the mean of all workers; compute a value of your own from the "
-    "number of steps"
+    "the script's own, which begins at 0 in a new worker. Give the scheduler to elastic(scheduler=...), "
+    "which steps it, and take your scheduler.step() out, or have the library prepare it; give "
+    "ReduceLROnPlateau to elastic(state={'plateau': ...}) and step it with what run.backward() returns, the "
+    "mean of all workers; compute a value of your own from run.steps, or from the library's count of steps"
 )
 _OF_TENSORS = (
     "A second optimizer, or an update outside the job's step, uses a worker's own gradients or its own "
     "state. Put all parameters into one optimizer, as parameter groups; or step the second one after the "
-    "first has stepped, and keep it in the job's state (elastic(state=...))"
+    "first has stepped, and, where the script calls that, give it to elastic(state={'second': ...})"
 )
 #: Number of a parameter group, name of a hyperparameter, and its value as it is compared.
 Hyperparameter = tuple[int, str, Any]
