@@ -35,7 +35,7 @@ if "tp" in kinds:
 if "fsdp" in kinds:
     fully_shard(model[0], mesh=mesh["fsdp"])
     fully_shard(model, mesh=mesh["fsdp"])
-optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, eps=1e-2)  # so that rounding does not grow
+optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4, eps=1e-2)  # rates at which rounding does not grow
 loader = DataLoader(TensorDataset(x, y), batch_size=64)
 
 
