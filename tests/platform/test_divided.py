@@ -143,3 +143,19 @@ def test_no_step_is_lost_with_any_process(begin: Callable[[str], Divided]) -> No
         job.kill(chance)
     done = job.finish()
     assert len([workers for _, workers in done.sizes if workers == 1]) >= NUM_KILLS
+
+
+@pytest.mark.slow
+def test_idle_devices_compute_a_step_of_two_processes_again(tmp_path: Path) -> None:
+    program, folder = Program(tmp_path / "state"), tmp_path / "job"
+    folder.mkdir()
+    settings = ("--set", "audit_share=1", "--set", "checkpoint_interval_s=1")
+    program.ok("up", "--devices", "paced:4@640", *settings)
+    try:
+        words = submission(folder, "--epochs", 100_000, "--workers", 1, script=DIVIDED)
+        job = job_id(program.ok(*words, "--devices-per-worker", 2, "--", "fsdp", 100_000))
+        done = program.await_job(job, lambda view: view.verified_steps is not None, "an audit")
+        assert not done.held_by
+        assert program.finish(job, folder).resizes == 0, "that was no joiner"
+    finally:
+        program("down")
