@@ -160,8 +160,9 @@ class Gradients:
         """
         if self._packing.is_stale:
             self._follow()
-        is_alone = group.num_workers == self._positions.num == 1
-        if is_alone and len(share.passes) == 1 and not share.shards:  # the mean is there
+        has_one_pass = group.num_workers == len(share.passes) == 1 and not share.shards
+        is_there = has_one_pass and self._packing.is_averaged  # what the step sums
+        if is_there and self._positions.num == 1:
             group.check()
             has_weight = bool(share.passes[0].factor)
             self._check_gradient(has_weight, self._packing.has_gradient())
@@ -169,9 +170,13 @@ class Gradients:
                 self._packing.drop()
                 loss = torch.zeros_like(loss)
             return StepTotals(loss, int(ballot.vote), ballot.stop, ballot.saves, has_weight=has_weight)
-        self._pack(share.passes[-1], loss)
+        if not is_there:
+            self._pack(share.passes[-1], loss)
         try:
-            flat = self._sum(share, ballot, group)
+            if is_there:
+                flat = self._words(share, loss, ballot, group)
+            else:
+                flat = self._sum(share, ballot, group)
         except GroupBroken:
             if self._positions.num > 1:
                 group.break_off()
@@ -179,7 +184,8 @@ class Gradients:
             raise
         if self._positions.num > 1:
             self._agree(flat, group.num_workers)
-        has_gradient, divisor, said = self._packing.read(flat, share)
+        read = self._packing.divide if is_there else self._packing.read
+        has_gradient, divisor, said = read(flat, share)
         votes, stops, saves, marks, num_weighted = map(round, said[:NUM_VOTES])
         check_agreement(marks, num_weighted, share, group.num_workers * self._positions.num)
         self._check_gradient(divisor > 0.0, has_gradient)
@@ -231,7 +237,7 @@ class Gradients:
         flat = self._flat = self._flat or self._packing.new()
         are_there = self._overlapped is not None
         if part.num_local == 0 and self._positions.num_parts > 1:  # it has a share of others' gradients
-            part = replace(part, weight=None if part.weight is None else 0.0)
+            part = self._counted(part)
         elif part.num_local == 0:  # not `* 0`: a borrowed sample's inf would become nan
             flat.numbers[len(flat.all_gradients) if are_there else 0 :].zero_()
             self._is_begun = True
@@ -261,6 +267,21 @@ class Gradients:
         flat.words[:2], flat.said[:NUM_VOTES] = told[:2], told[2:-2]
         flat.said[NUM_VOTES:] = 0  # which is the same for all
         flat.said[NUM_VOTES] = float(told[-2] < positions.num)  # and this is not
+
+    def _words(self, share: Share, loss: torch.Tensor, ballot: StepVote, group: Group) -> FlatBuffer:
+        """What the only worker says of a step of one pass, whose gradients are averaged already."""
+        self._hear()
+        part = self._counted(share.passes[0])
+        flat = FlatBuffer([], 0, self._packing.dtype, loss.device)
+        flat.loss.copy_(loss * part.factor if part.factor else torch.zeros_like(loss))
+        flat.counts[0] = part.word
+        ballot.write(flat.said, share)
+        group.check()
+        return flat
+
+    def _counted(self, part: Pass) -> Pass:
+        """The pass as it counts: one that is borrowed has no weight."""
+        return part if part.num_local or part.weight is None else replace(part, weight=0.0)
 
     def _sum(self, share: Share, ballot: StepVote, group: Group) -> FlatBuffer:
         """All that was packed by all workers, and what they say."""

@@ -80,6 +80,10 @@ class Packing:
         self._statistics = statistics
         tensors = [*self.parameters, *statistics.tensors]
         self._positions = positions
+        #: The script itself averages all that is packed over processes that have other samples.
+        self.is_averaged = positions.num_parts == 1 or not (
+            statistics.tensors or any(map(positions.left_to_average, self.parameters))
+        )
         self._shapes = [as_real(local(tensor.detach())).shape for tensor in tensors]
         self._has_complex = any(tensor.is_complex() for tensor in tensors)
         is_wide = any(parameter.dtype in (torch.float64, torch.complex128) for parameter in self.parameters)
@@ -161,6 +165,19 @@ class Packing:
             targets = [as_real(target) for target, _ in copies]
             torch._foreach_copy_(targets, [source for _, source in copies])
         return bool(divisor) and any(had_gradient), divisor, said
+
+    def divide(self, flat: FlatBuffer, share: Share) -> tuple[bool, float, list[float]]:
+        """As `read`, where the sums of all gradients are in the model and `flat` has only words."""
+        _, word, *said = flat.words.tolist()
+        divisor = share.divisor(word)
+        gradients = [local(each.grad.data) for each in self.parameters if each.grad is not None]
+        if not divisor:
+            self.drop()
+        elif divisor != 1.0:
+            flat.loss.div_(divisor)
+            if self._positions.num_parts > 1:  # else the only pass has no factor
+                torch._foreach_div_(gradients, divisor)
+        return bool(divisor) and bool(gradients), divisor, said
 
     def average_parts(self, flat: FlatBuffer) -> None:
         """Average over processes that have other samples what the script does not average by itself."""
