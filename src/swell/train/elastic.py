@@ -125,7 +125,7 @@ def elastic(
             "elastic() got deterministic=True, and this worker is several processes, whose sums are the "
             "script's own; leave it out"
         )
-    if positions.num_parts > 1:
+    if positions.num > 1:
         _average_gradients(model)
     _use_device(model, stepped, host)
     laid_out = _course(loader, model, host, (shards or 0) if deterministic else None)

@@ -10,6 +10,7 @@ from torch.utils.hooks import RemovableHandle
 
 from swell.train.collective.bucketed_sum import BucketedSum
 from swell.train.collective.group import BROKEN_ELSEWHERE, Group, GroupBroken
+from swell.train.collective.local_tensors import local, reshard
 from swell.train.collective.norms import BatchNormStatistics, StepBuffers
 from swell.train.collective.packing import NUM_VOTES, NUM_WORDS, FlatBuffer, Packing, is_same
 from swell.train.collective.positions import ALONE, Positions
@@ -33,6 +34,11 @@ RETRIED = (
     "hosts already; let the error end the script"
 )
 _NOTHING = torch.zeros(NUM_WORDS)
+BEFORE = (
+    "a parameter has a gradient before run.backward(loss), and samples are divided among the processes of a "
+    "worker, whose parts are weighed by the loss; add the losses and give run.backward(loss) their sum, and "
+    "call optimizer.zero_grad() before it"
+)
 NO_GRAPH = (
     "run.backward(loss) was given a loss without a graph, and samples are divided among the processes of a "
     "worker, whose gradients are summed within the backward pass; give it the loss with its graph"
@@ -119,19 +125,26 @@ class Gradients:
             self._overlapped.abandon()
             self._overlapped = None
 
-    def weighted(self, part: Pass, loss: torch.Tensor) -> torch.Tensor:
+    def weighted(self, part: Pass, loss: torch.Tensor, has_several: bool = False) -> torch.Tensor:
         """The loss for a backward pass, in which processes with other samples average their gradients.
 
+        Args:
+            has_several: optimizers, of which some leave gradients of their parameters there.
+
         Raises:
-            LoopError: it has no graph.
+            LoopError: it has no graph, or there are gradients already, which nothing weighs.
         """
         if self._positions.num_parts == 1:
             return loss
         if not loss.requires_grad:
             raise LoopError(NO_GRAPH)
+        before = [] if has_several else [each.grad for each in self._packing.parameters]
+        if any(each is not None and bool(local(each).any()) for each in before):
+            raise LoopError(BEFORE)
         if part.num_local and part.factor:
             return loss * (self._positions.num_parts * part.factor)
-        self._silenced = silence(loss)  # not `* 0`: a loss that counts for nothing may be nan
+        loss = loss * 0.0
+        self._silenced = silence(loss)  # where it was nan it is nan
         return loss
 
     def add(self, part: Pass, loss: torch.Tensor) -> None:
@@ -216,6 +229,7 @@ class Gradients:
 
     def _remake(self) -> None:
         """Sum the parameters that are trained by now."""
+        reshard(self._model)
         self._packing = Packing(self._model, self._statistics, self._positions)
         self._flat = None
 
@@ -303,11 +317,15 @@ def silence(loss: torch.Tensor) -> list[RemovableHandle]:
     while ahead:
         node = ahead.pop()
         if hasattr(node, "variable"):  # a leaf
-            handles.append(node.register_prehook(lambda grads: tuple(map(torch.zeros_like, grads))))
+            handles.append(node.register_prehook(_zeros))
         before = {each for each, _ in node.next_functions if each is not None} - met
         met |= before
         ahead += before
     return handles
+
+
+def _zeros(gradients: tuple[torch.Tensor | None, ...]) -> tuple[torch.Tensor | None, ...]:
+    return tuple(None if each is None else torch.zeros_like(each) for each in gradients)
 
 
 def check_agreement(marks: int, num_weighted: int, share: Share, num_workers: int) -> None:

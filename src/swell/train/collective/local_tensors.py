@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch import nn
 
 
 def is_shard(tensor: torch.Tensor) -> bool:
@@ -33,3 +34,10 @@ def shard_like(whole: torch.Tensor, here: torch.Tensor) -> torch.Tensor:
         here, like.device_mesh, like.placements, run_check=False, shape=like.shape, stride=like.stride()
     )
     return made
+
+
+def reshard(model: nn.Module) -> None:
+    """Have parameters of `fully_shard` be DTensors again, which an evaluation may leave gathered."""
+    for module in model.modules():
+        if any(kind.__name__ == "FSDPModule" for kind in type(module).__mro__):
+            module.reshard()  # type: ignore[operator]

@@ -85,11 +85,12 @@ class Positions:
     def left_to_average(self, parameter: torch.Tensor) -> tuple[int, ...]:
         """Dimensions of the mesh along which the script does not average a parameter's gradients by itself.
 
-        `fully_shard` does along those of its own mesh.
+        `fully_shard` does along those of its own mesh, whatever their names.
         """
         shard: Any = parameter
-        own = (shard.device_mesh.mesh_dim_names or ()) if is_shard(parameter) else ()
-        return tuple(at for at, name in enumerate(self._mesh.mesh_dim_names) if name not in own)
+        held = {*shard.device_mesh.mesh.flatten().tolist()} if is_shard(parameter) else set()
+        groups = (dist.get_process_group_ranks(self._mesh.get_group(at)) for at in self.dimensions)
+        return tuple(at for at, ranks in enumerate(groups) if not held.issuperset(ranks))
 
     def average(self, tensors: Sequence[torch.Tensor], dimensions: Sequence[int]) -> None:
         """Average along dimensions of the mesh, in place."""
@@ -101,6 +102,11 @@ class Positions:
             flat /= self._mesh.size(dimension)
         for tensor, part in zip(tensors, flat.split([each.numel() for each in tensors]), strict=True):
             tensor.copy_(part.view_as(tensor))
+
+    @property
+    def is_there(self) -> bool:
+        """Whether they can still talk: a script may have destroyed its process group at its end."""
+        return self.num == 1 or dist.is_initialized()
 
     def sum(self, numbers: torch.Tensor) -> torch.Tensor:
         """The sum over the processes of a tensor in host memory, in place."""
@@ -154,6 +160,8 @@ class Positions:
         """The next order to carry out: all take the same one, though a newer one may have come to some."""
         if self.num == 1:
             return link.take_order()[1]
+        if not self.is_first:
+            link.await_any()  # without the limit of a collective
         taken = msgspec.json.encode(link.take_order()) if self.is_first else b""
         with link.heartbeat.waiting("peers"):
             number, order = _taken.decode(self.told(taken))

@@ -330,8 +330,9 @@ class SampleSchedule:
         """
         cuts = [cut(len(places), num_shards, shard) for shard in range(num_shards)]
         parts = [places[each.start : each.stop] for each in cuts]
-        inside = cut(len(places), self.num_parts, self.part)
-        own = places[inside.start : inside.stop] or places[:1]
+        num_parts = min(self.num_parts, max(1, len(places) // self.least_samples))
+        inside = cut(len(places), num_parts, min(self.part, num_parts - 1))
+        own = places[inside.start : inside.stop]
         parts = parts or slices(own, -(-len(places) // self.num_parts), max_local_batch)
         passes = tuple(self.trial_pass(step, part, size) for part in parts)
         return Share(passes, range(num_shards), num_shards, unit=size if self.is_stream else 0)

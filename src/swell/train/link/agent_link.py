@@ -92,6 +92,11 @@ class Link:
             assert order is not None  # noqa: S101 - the wait above
             return self._num_orders, order
 
+    def await_any(self) -> None:
+        """Wait until there is an order, and leave it there."""
+        with self.heartbeat.waiting("agent"), self.news:
+            self.news.wait_for(lambda: self.order is not None)
+
     def await_order(self, number: int) -> None:
         """Wait until so many orders have come; the last of them is taken elsewhere."""
         with self.heartbeat.waiting("agent"), self.news:

@@ -80,7 +80,7 @@ def in_group(link: Link, group: Group, do: Callable[[], T], positions: Positions
             link.send(messages.Left(generation=order.generation))
             exit_now(environ.EXIT_STOPPED)
         try:
-            group.form(order)
+            group.together(partial(group.form, order))
             link.send(messages.Joined(generation=order.generation, steps=0))
             return do()
         except (Superseded, FormFailed):

@@ -210,6 +210,8 @@ class AgentWorker(Host):
 
     def _note_drift(self, drift: messages.DriftFound) -> None:
         """Raises DriftError, on all workers, if the run is to end then."""
+        told = self.positions.gather_bytes(drift.message.encode())  # it may be in a part of the model alone
+        drift = msgspec.structs.replace(drift, message=next(filter(None, told), b"").decode())
         if self._drift_watch.on_drift == "fail":
             self._task.gradients.abandon()
             self._task.state.undo.revert()
@@ -220,7 +222,7 @@ class AgentWorker(Host):
             except GroupBroken:
                 self._group.close()
             raise DriftError(drift.sentence)
-        if self.rank == 0 and drift.is_to_be_said and (drift.message or self.positions.is_first):
+        if self.is_leader and drift.is_to_be_said:
             self._link.send(drift)
 
     def keep(self, is_end: bool) -> None:
@@ -253,24 +255,21 @@ class AgentWorker(Host):
         return value >= target.value if target.at_least else value <= target.value
 
     def finish(self, is_early: bool) -> None:
-        state = self._task.state
-        self._end_save()
-        self._save_if_due(is_end=True)
+        state, positions = self._task.state, self.positions
+        is_small = positions.is_there and positions.all(state.num_bytes() <= MOST_LAST_BYTES)
+        if positions.is_there:
+            self._end_save()
+            self._save_if_due(is_end=True)
         self._tell()
         if self.is_leader:
             self._say_progress(None)
-        if (self.left_at or is_early) and state.num_bytes() <= MOST_LAST_BYTES:
+        if (self.left_at or is_early) and is_small:
             self._keep(is_end=True)  # where others go on, the job fails
         self._group.close()
         epochs, place = self._task.course.epoch, self.left_at
         self._link.send(messages.Finished(steps=state.steps, is_early=is_early, epochs=epochs, place=place))
         self._group.give_up_next()  # what fails of it elsewhere is heard after the end
-        self._save_last()
-
-    def _save_last(self) -> None:
-        """Save what training has ended with. Its end is told already, so only the script waits for this."""
-        state = self._task.state
-        if self.rank == 0 and state.steps and state.num_bytes() <= MOST_LAST_BYTES:
+        if is_small and self.rank == 0 and state.steps:  # the end is told: only the script waits for this
             self._save(once=True)
 
     # ------------------------------------------------------------------ orders

@@ -358,7 +358,7 @@ class Run:
         notes = self._host.notes
         if is_last and notes is None and not self._is_void:
             self._host.begin_backward(part)
-        loss = self._task.gradients.weighted(part, loss)
+        loss = self._task.gradients.weighted(part, loss, self._several is not None)
         if loss.requires_grad:
             try:
                 loss.backward(**options)
@@ -429,9 +429,10 @@ class Run:
         Args:
             step: after which step it was measured; None: `run.steps`. A lower one than before is taken for a
                 repetition: later points of the curve go.
-            reduce: what becomes of the workers' values. `rank0`: rank 0's counts, and no other worker need
-                call. `mean`, `sum`, `min`, `max`: of all workers that report the name for the step; one that
-                has not by the time the others are two steps further on is left out.
+            reduce: what becomes of the workers' values; a worker of several processes has the first one's.
+                `rank0`: rank 0's counts, and no other worker need call. `mean`, `sum`, `min`, `max`: of all
+                workers that report the name for the step; one that has not by the time the others are two
+                steps further on is left out.
             metrics: numbers, or tensors with one element; may be NaN or infinite. A job has up to 200 names,
                 each of up to 100 printable characters.
 

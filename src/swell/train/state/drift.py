@@ -209,6 +209,8 @@ class DriftWatch:
         contents = group.gather_bytes(msgspec.msgpack.encode(self._replica.checksums()))
         known = [msgspec.msgpack.decode(content, type=dict[str, int]) for content in contents]
         names = [name for name in known[0] if len({sums.get(name) for sums in known}) > 1]
+        if not names and all(sums == known[0] for sums in known):
+            return ""  # it is in other processes of the workers
         strange = _ranks([rank for rank, sums in enumerate(known) if sums != known[0]])
         differ = f"{_listed(names)} on {strange} differ from rank 0's"
         return f"{differ}, with the same hyperparameters. {_OF_TENSORS}"

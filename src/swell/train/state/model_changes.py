@@ -19,10 +19,10 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from swell.train.collective.gradients import LoopError
+from swell.train.collective.local_tensors import reshard
 from swell.train.collective.norms import StatisticsError
 from swell.train.collective.packing import mark_trained, was_trained
 from swell.train.link.code_paths import place_of_change
-from swell.train.state.shards import reshard
 
 #: Calls that change a model, where no attribute is set.
 _CHANGES = frozenset({"add_module", "register_module", "register_parameter", "setattr", "add_param_group"})

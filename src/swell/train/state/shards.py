@@ -10,7 +10,6 @@ from typing import Any
 
 import msgspec
 import torch
-from torch import nn
 
 #: What placements are made of, by their types.
 _ARGUMENTS = {
@@ -92,10 +91,3 @@ def _placements(layout: Layout) -> tuple[Any, ...]:
     from torch.distributed.tensor import placement_types
 
     return tuple(getattr(placement_types, kind)(**arguments) for kind, arguments in layout.placements)
-
-
-def reshard(model: nn.Module) -> None:
-    """Have parameters of `fully_shard` be DTensors again, which an evaluation may leave gathered."""
-    for module in model.modules():
-        if any(kind.__name__ == "FSDPModule" for kind in type(module).__mro__):
-            module.reshard()  # type: ignore[operator]

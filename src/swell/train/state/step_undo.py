@@ -13,8 +13,7 @@ from typing import Any
 
 import torch
 
-from swell.train.collective.local_tensors import local
-from swell.train.state.shards import reshard
+from swell.train.collective.local_tensors import local, reshard
 
 
 class StepUndo:
