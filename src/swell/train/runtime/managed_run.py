@@ -255,22 +255,26 @@ class AgentWorker(Host):
         return value >= target.value if target.at_least else value <= target.value
 
     def finish(self, is_early: bool) -> None:
-        state, positions = self._task.state, self.positions
-        is_small = positions.is_there and positions.all(state.num_bytes() <= MOST_LAST_BYTES)
-        if positions.is_there:
+        state = self._task.state
+        if self.positions.is_there:
             self._end_save()
             self._save_if_due(is_end=True)
         self._tell()
         if self.is_leader:
             self._say_progress(None)
-        if (self.left_at or is_early) and is_small:
+        if (self.left_at or is_early) and self._is_small():
             self._keep(is_end=True)  # where others go on, the job fails
         self._group.close()
         epochs, place = self._task.course.epoch, self.left_at
         self._link.send(messages.Finished(steps=state.steps, is_early=is_early, epochs=epochs, place=place))
         self._group.give_up_next()  # what fails of it elsewhere is heard after the end
-        if is_small and self.rank == 0 and state.steps:  # the end is told: only the script waits for this
+        if self.rank == 0 and state.steps and self._is_small():  # the end is told: only the script waits
             self._save(once=True)
+
+    def _is_small(self) -> bool:
+        """Whether the state is saved once more at the end."""
+        positions = self.positions
+        return positions.is_there and positions.all(self._task.state.num_bytes() <= MOST_LAST_BYTES)
 
     # ------------------------------------------------------------------ orders
     def _follow_orders(self) -> None:
