@@ -35,6 +35,7 @@ LATER = frozenset(
         "log_limit_bytes",
         "on_difference",
         "priority",
+        "processes_per_worker",
         "resize_down_s",
         "resize_up_s",
         "rolls_back",
