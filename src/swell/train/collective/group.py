@@ -16,7 +16,7 @@ from torch.distributed import distributed_c10d
 
 from swell.train.collective.memory_errors import is_out_of_memory
 from swell.train.collective.next_group import BROKEN_OFF, NextGroup, shut_down
-from swell.train.collective.positions import ALONE, Positions
+from swell.train.collective.positions import ALONE, Positions, gather_bytes
 from swell.train.collective.process_groups import PeerSockets, backend_of, forget_all, make_default
 from swell.train.link.agent_link import Heartbeat, Link, Order, Superseded
 from swell.wire import environ, messages
@@ -188,13 +188,7 @@ class Group:
 
     def gather_bytes(self, content: bytes) -> list[bytes]:
         """What each worker has brought, by rank. Raises GroupBroken."""
-        sizes = self.gather(len(content))
-        room = torch.zeros(self.num_workers, max(sizes), dtype=torch.uint8)
-        if content:
-            room[self.rank, : len(content)] = torch.frombuffer(bytearray(content), dtype=torch.uint8)
-        room = room.to(self.device)
-        self.sum_all(room)
-        return [row[:size].numpy().tobytes() for row, size in zip(room.cpu(), sizes, strict=True)]
+        return gather_bytes(content, self.rank, self.num_workers, self.sum_all, self.device)
 
     def tell_all(self, number: int | None) -> int | None:
         """Rank 0's number, >= 0, on every worker; all have come here when it returns. Raises GroupBroken."""
@@ -211,7 +205,7 @@ class Group:
         try:
             done = do()
         except Exception:
-            self.break_off()  # so that nobody waits for it at this position
+            self.break_off()  # so that no peer waits for it at this position
             self._positions.all(False)
             raise
         if not self._positions.all(True):

@@ -80,10 +80,10 @@ class Packing:
         self._statistics = statistics
         tensors = [*self.parameters, *statistics.tensors]
         self._positions = positions
-        #: The script itself averages all that is packed over processes that have other samples.
-        self.is_averaged = positions.num_parts == 1 or not (
-            statistics.tensors or any(map(positions.left_to_average, self.parameters))
-        )
+        #: Of each tensor, the dimensions of the mesh along which `average_parts` averages it.
+        self._left = [positions.left_to_average(parameter) for parameter in self.parameters]
+        self._left += [positions.dimensions for _ in statistics.tensors]
+        self.is_averaged = not any(self._left)  #: the script averages all that is packed by itself
         self._shapes = [as_real(local(tensor.detach())).shape for tensor in tensors]
         self._has_complex = any(tensor.is_complex() for tensor in tensors)
         is_wide = any(parameter.dtype in (torch.float64, torch.complex128) for parameter in self.parameters)
@@ -181,17 +181,14 @@ class Packing:
 
     def average_parts(self, flat: FlatBuffer) -> None:
         """Average over processes that have other samples what the script does not average by itself."""
-        positions = self._positions
-        if positions.num_parts == 1:
+        if self.is_averaged:
             return
         left: dict[tuple[int, ...], list[torch.Tensor]] = {}
         tensors = [*flat.gradients, *flat.statistics]
-        dimensions = [positions.left_to_average(each) for each in self.parameters]
-        dimensions += [positions.dimensions for _ in flat.statistics]
-        for own, part, count in zip(dimensions, tensors, flat.counts[1:].split(1), strict=True):
+        for own, part, count in zip(self._left, tensors, flat.counts[1:].split(1), strict=True):
             left.setdefault(own, []).extend([part, count])  # one that has none gets that of the others
         for own, parts in left.items():
-            positions.average(parts, own)
+            self._positions.average(parts, own)
 
     def has_gradient(self) -> bool:
         return any(parameter.grad is not None for parameter in self.parameters)

@@ -120,15 +120,11 @@ class Positions:
 
     def gather_bytes(self, content: bytes) -> list[bytes]:
         """What each process has brought, by position."""
-        if self.num == 1:
-            return [content]
-        sizes = torch.zeros(self.num, dtype=torch.int64)
-        sizes[self.own] = len(content)
-        room = torch.zeros(self.num, int(self.sum(sizes).max()), dtype=torch.uint8)
-        if content:
-            room[self.own, : len(content)] = torch.frombuffer(bytearray(content), dtype=torch.uint8)
-        self.sum(room)
-        return [row[:size].numpy().tobytes() for row, size in zip(room, sizes.tolist(), strict=True)]
+        return [content] if self.num == 1 else gather_bytes(content, self.own, self.num, self.sum)
+
+    def first_text(self, text: str) -> str:
+        """The first that is not empty of what the processes have brought; empty: all are."""
+        return next(filter(None, self.gather_bytes(text.encode())), b"").decode()
 
     def told(self, content: bytes) -> bytes:
         """What the first process has brought."""
@@ -147,8 +143,8 @@ class Positions:
             done = act()
         except (OSError, RuntimeError, TypeError, MemoryError) as error:
             failure = reason(error) or type(error).__name__
-        if failures := [*filter(None, self.gather_bytes(failure.encode()))]:
-            raise FailedTogether(failures[0].decode())
+        if failure := self.first_text(failure):
+            raise FailedTogether(failure)
         return done
 
     def first(self, act: Callable[[], str], reason: Callable[[Exception], str] = str) -> str:
@@ -195,6 +191,26 @@ def positions_of(parameters: Iterable[torch.Tensor], mesh: Any, device: torch.de
             raise ValueError(UNDIVIDED.format(num=num))
         dist.init_process_group(backend_of(device))
     return Positions(own, num, mesh)
+
+
+def gather_bytes(
+    content: bytes, own: int, num: int, sum_all: Callable[[torch.Tensor], object], device: Any = "cpu"
+) -> list[bytes]:
+    """What each of `num` processes has brought, in their order.
+
+    Args:
+        own: place of this process.
+        sum_all: sums a tensor on `device` over the processes, in place.
+    """
+    sizes = torch.zeros(num, dtype=torch.int64, device=device)
+    sizes[own] = len(content)
+    sum_all(sizes)
+    room = torch.zeros(num, int(sizes.max()), dtype=torch.uint8)
+    if content:
+        room[own, : len(content)] = torch.frombuffer(bytearray(content), dtype=torch.uint8)
+    room = room.to(device)
+    sum_all(room)
+    return [row[:size].numpy().tobytes() for row, size in zip(room.cpu(), sizes.tolist(), strict=True)]
 
 
 def _new_group() -> dist.ProcessGroup:

@@ -210,8 +210,8 @@ class AgentWorker(Host):
 
     def _note_drift(self, drift: messages.DriftFound) -> None:
         """Raises DriftError, on all workers, if the run is to end then."""
-        told = self.positions.gather_bytes(drift.message.encode())  # it may be in a part of the model alone
-        drift = msgspec.structs.replace(drift, message=next(filter(None, told), b"").decode())
+        message = self.positions.first_text(drift.message)  # it may be in a part of the model alone
+        drift = msgspec.structs.replace(drift, message=message)
         if self._drift_watch.on_drift == "fail":
             self._task.gradients.abandon()
             self._task.state.undo.revert()

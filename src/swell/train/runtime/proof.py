@@ -68,8 +68,7 @@ class Proof(SizeComparison):
             self._expected = noted
             whole = yield Probe(share=share_of)
             own = noted.difference(self.notes.passes[0], self._tolerance)
-            told = self.positions.gather_bytes(own.encode())
-            if what := next(filter(None, told), b"").decode():
+            if what := self.positions.first_text(own):
                 return [self._other(f"computes {what} in step {self.steps_before + 1}")]
         least = self._course.least_samples
         if not (self._noted and self._cuts) or (size := whole.share.num_local) < 2 * least:

@@ -4,7 +4,7 @@ Each writes its parts of the tensors, by names that plain torch finds them by: t
 dict after `model.`. What is no tensor is a skeleton for each process, as bytes of a tensor. Only torch's
 table of contents is a pickle, and no more than its own types is read of that.
 
-Any number of processes reads it: torch cuts the tensors anew, and no process has a whole one.
+Any number of processes reads it: torch cuts the tensors again, and no process has a whole one.
 """
 
 from __future__ import annotations
@@ -214,7 +214,7 @@ def divided(tree: dict[str, Any], make_room: MakeRoom) -> dict[str, Any]:
     rooms = []
     for path, whole in zip(_paths(skeleton), tensors, strict=True):
         room: Any = make_room(_name(path), whole.shape, whole.dtype, None)
-        if is_shard(room):  # nobody sends: all have read it
+        if is_shard(room):  # all have read it: none is sent
             whole = distribute_tensor(whole, room.device_mesh, room.placements, src_data_rank=None)
         rooms.append(room.copy_(whole))
     cut: dict[str, Any] = codec.decode(skeleton, rooms, are_whole=True)
