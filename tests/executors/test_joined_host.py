@@ -8,16 +8,17 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 import pytest
 from tests.executors.agents import CALL
-from tests.executors.host_contract import RUN, Heard, HostContract, begin
+from tests.executors.host_contract import RUN, HostContract, begin
 from tests.executors.listening import LIMIT_S
 from tests.executors.puppets import make_spec
 from tests.executors.test_host_door import FakeController
+from tests.executors.turning_world import TurningWorld
 
 from swell.executors.exit_status import STOPPED
 from swell.executors.gang import host_messages as h
@@ -53,8 +54,8 @@ class PatientController(FakeController):
             super().hear(host, message)
 
 
-class JoinedWorld:
-    """A door and a host process in one event loop, which turns while the test waits."""
+class JoinedWorld(TurningWorld):
+    """A door and a host process in one event loop."""
 
     def __init__(
         self,
@@ -63,13 +64,13 @@ class JoinedWorld:
         times: LeaseTimes,
         settings: PlatformSettings = SETTINGS,
     ) -> None:
+        super().__init__()
         self._settings = settings
         self.devices: tuple[str, ...] = (f"{NAME}/0", f"{NAME}/1")
         self.controller = PatientController()
-        self.heard: list[h.FromHost] = self.controller.heard
+        self.heard = self.controller.heard
         self.state_dir = folder / "node"
         self._folder, self._monkeypatch, self._times = folder, monkeypatch, times
-        self._loop = asyncio.new_event_loop()
         self._loop.run_until_complete(self._start())
         self.wait(h.DevicesOffered)  # no controller has a worker started before
 
@@ -124,26 +125,11 @@ class JoinedWorld:
         assert record is not None
         return record.term
 
-    def tell(self, message: h.ToHost) -> None:
-        async def tell() -> None:
-            self.controller.hosts[NAME].tell(message)
+    def tell_now(self, message: h.ToHost) -> None:
+        self.controller.hosts[NAME].tell(message)
 
-        self._loop.run_until_complete(tell())
-
-    def wait(self, kind: type[Heard], num: int = 1) -> Heard:
-        def found() -> list[Heard]:
-            return [message for message in self.heard if isinstance(message, kind)]
-
-        self.wait_until(lambda: len(found()) >= num)
-        return found()[num - 1]
-
-    def wait_until(self, is_so: Callable[[], bool]) -> None:
-        async def come() -> None:
-            while not is_so():
-                self.door.tick()
-                await asyncio.sleep(0.01)
-
-        self._loop.run_until_complete(asyncio.wait_for(come(), LIMIT_S))
+    def tick(self) -> None:
+        self.door.tick()
 
     def allow_no_ports(self) -> None:
         def refuse(*_: object, **named: object) -> None:

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import signal
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
-from tests.executors.host_contract import RUN, Heard
+from tests.executors.host_contract import RUN
 from tests.executors.listening import LIMIT_S
 from tests.executors.puppets import make_spec
+from tests.executors.turning_world import TurningWorld
 
 from swell.executors.exit_status import NOT_STARTED, STOPPED
 from swell.executors.gang import host_messages as h
@@ -35,15 +35,15 @@ CALL = "tests.executors.puppet_process:run_entry"
 _from_agent = msgspec.json.Decoder(m.FromAgent).decode
 
 
-class Scene:
+class Scene(TurningWorld):
     """A host with one worker of two processes, which a test makes say what it likes."""
 
     def __init__(self, folder: Path) -> None:
+        super().__init__()
         self.folder, self.state_dir = folder, folder / "state"
         (self.state_dir / "jobs").mkdir(parents=True)
-        self.heard: list[h.FromHost] = []
+        self.heard = []
         self.lines: list[socket.socket] = []
-        self._loop = asyncio.new_event_loop()
         self._lock_fd = hold_lock(self.state_dir)
         self._loop.run_until_complete(self._start())
         self.tell(h.OpenRun(run=RUN, job_id=RUN, spec=self.make_job()))
@@ -66,29 +66,14 @@ class Scene:
         if not self.host.admit(link, msgspec.json.decode(line, type=m.Hello)):
             link.close()
 
-    def tell(self, message: h.ToHost) -> None:
-        async def tell() -> None:
-            self.host.tell(message)
+    def tell_now(self, message: h.ToHost) -> None:
+        self.host.tell(message)
 
-        self._loop.run_until_complete(tell())
+    def tick(self) -> None:
+        self.host.tick()
 
     def start(self, worker: int) -> None:
         self.tell(h.StartWorker(run=RUN, worker=worker, devices=DEVICES, environ={}))
-
-    def wait(self, kind: type[Heard], num: int = 1) -> Heard:
-        def found() -> list[Heard]:
-            return [message for message in self.heard if isinstance(message, kind)]
-
-        self.wait_until(lambda: len(found()) >= num)
-        return found()[num - 1]
-
-    def wait_until(self, is_so: Callable[[], bool]) -> None:
-        async def come() -> None:
-            while not is_so():
-                self.host.tick()
-                await asyncio.sleep(0.01)
-
-        self._loop.run_until_complete(asyncio.wait_for(come(), LIMIT_S))
 
     def close(self) -> None:
         for line in self.lines:

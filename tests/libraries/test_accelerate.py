@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.libraries.alone import alone
+from tests.libraries.refusals import refusal_of
 from tests.scripts.gang import FEW_CHANGES, Gang, outcome_at, outcome_of_a_life
 
 from swell.wire import messages
@@ -61,12 +62,7 @@ def test_a_job_learns_the_same_in_any_life(script: Path, seed: int, tmp_path: Pa
     ],
 )
 def test_what_a_loop_cannot_do_is_refused(line: str, other: str, told: str, tmp_path: Path) -> None:
-    script = tmp_path / "plain.py"
-    assert line in SCRIPT.read_text()
-    script.write_text(SCRIPT.read_text().replace(line, other))
-    with pytest.raises(AssertionError) as failed:
-        outcome_at(script, tmp_path / "job", 1)
-    assert told in str(failed.value)
+    assert told in refusal_of(SCRIPT, line, other, tmp_path)
 
 
 def test_a_plug_in_is_refused_by_name(tmp_path: Path) -> None:

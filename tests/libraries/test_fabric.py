@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from tests.libraries.alone import alone
+from tests.libraries.refusals import refusal_of
 from tests.scripts.gang import FEW_CHANGES, agent_in, outcome_at, outcome_of_a_life
 
 from swell.wire import messages
@@ -76,10 +77,4 @@ def test_a_trial_run_of_a_script_that_accumulates_finds_nothing(tmp_path: Path) 
     ],
 )
 def test_what_a_job_cannot_have_is_refused(line: str, other: str, told: str, tmp_path: Path) -> None:
-    text = SCRIPT.read_text()
-    assert line in text
-    script = tmp_path / "other.py"
-    script.write_text(text.replace(line, other))
-    with pytest.raises(AssertionError) as failed:
-        outcome_at(script, tmp_path / "job", 1)
-    assert told in str(failed.value)
+    assert told in refusal_of(SCRIPT, line, other, tmp_path)
